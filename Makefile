@@ -1,0 +1,55 @@
+# Every target sets up what it needs. PYTHON must be 3.11 (the mpc extra's limit).
+PYTHON ?= python3
+PIP    := -m pip --disable-pip-version-check install --quiet
+BIN    := .venv/bin
+
+.PHONY: help demo test test-all test-numpy2 check format bench clean
+
+help:            ## List the targets
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: .venv/.demo    ## Set up and run the demo: twelve simulated hospitals, a report
+	$(BIN)/discreet demo
+
+test: .venv/.dev test-numpy2    ## Set up and run the tests (under 15 minutes on two cores)
+	$(BIN)/pytest -m "not slow" -n 2
+
+test-all: .venv/.dev test-numpy2    ## Also the long statistical sweeps
+	$(BIN)/pytest -n 2
+
+test-numpy2: .venv-numpy2/.core    ## The core's tests once more on numpy 2.x
+	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 tests/unit tests/properties
+
+check: .venv/.dev    ## Format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.dev    ## Format and sort in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.dev    ## Print the tables of ratios against the anchors
+	$(BIN)/python bench/throughput.py
+	$(BIN)/python bench/curves.py
+
+clean:           ## Remove both environments
+	rm -rf .venv .venv-numpy2
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else "Python 3.11 is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[demo]'
+	touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[demo,flower,mpc,dev]'
+	touch $@ .venv/.demo
+
+.venv-numpy2/.core: pyproject.toml constraints-numpy2.txt
+	$(PYTHON) -m venv .venv-numpy2
+	.venv-numpy2/bin/python $(PIP) -c constraints-numpy2.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,51 @@
+"""discreet measures a classifier on data you may not see."""
+
+from discreet.edges import Listed, Support, Uniform, Warped, reference_quantiles
+from discreet.errors import (
+    BudgetError,
+    DisclosureWarning,
+    DiscreetError,
+    InputError,
+    MissingExtraError,
+    NotReleasedError,
+    PlanError,
+    ReleaseError,
+    UndefinedMetricWarning,
+)
+from discreet.estimate.areas import area_error
+from discreet.evaluation import Evaluation
+from discreet.examples import Examples
+from discreet.multievaluation import MultiEvaluation
+from discreet.plan import Plan, PublicFacts, recommend
+from discreet.privacy.models import SecureAggregation
+from discreet.runtime.simulation import evaluate
+from discreet.site.sources import read
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BudgetError",
+    "DisclosureWarning",
+    "DiscreetError",
+    "Evaluation",
+    "Examples",
+    "InputError",
+    "Listed",
+    "MissingExtraError",
+    "MultiEvaluation",
+    "NotReleasedError",
+    "Plan",
+    "PlanError",
+    "PublicFacts",
+    "ReleaseError",
+    "SecureAggregation",
+    "Support",
+    "UndefinedMetricWarning",
+    "Uniform",
+    "Warped",
+    "area_error",
+    "evaluate",
+    "read",
+    "recommend",
+    "reference_quantiles",
+]

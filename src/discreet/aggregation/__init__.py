@@ -1,0 +1,1 @@
+"""Aggregation: how sums over sites are formed."""

@@ -1,0 +1,17 @@
+"""Names for the arrays that pass between the rooms."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatVector: TypeAlias = NDArray[np.float64]
+"""A vector of real numbers."""
+FloatArray: TypeAlias = NDArray[np.float64]
+"""An array of real numbers of any shape."""
+IntVector: TypeAlias = NDArray[np.int64]
+"""A vector of exact counts: what sites add, and what noise is added to."""
+CodeVector: TypeAlias = NDArray[np.integer]
+"""A vector of small non-negative codes (classes, bins) of any integer type."""

@@ -1,0 +1,46 @@
+"""Errors a caller can act on. Each one says who is at fault and what to do.
+
+A message carries the count, the bound and the remedy, and never a score or a
+label: it may travel to the coordinator.
+"""
+
+
+class DiscreetError(Exception):
+    """Base class of every error that discreet raises on purpose."""
+
+
+class InputError(DiscreetError, ValueError):
+    """The caller's data or argument is wrong; nothing was counted or released."""
+
+
+class PlanError(DiscreetError, ValueError):
+    """The plan is malformed, or its parts do not fit together."""
+
+
+class ReleaseError(DiscreetError, ValueError):
+    """A release does not belong to the plan that it was presented with."""
+
+
+class NotReleasedError(DiscreetError, LookupError):
+    """The metric cannot be had from what this plan released."""
+
+
+class BudgetError(DiscreetError):
+    """The account cannot pay for this release; nothing was sent."""
+
+
+class MissingExtraError(DiscreetError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs an optional dependency: pip install 'discreet[{extra}]'"
+        )
+
+
+class UndefinedMetricWarning(UserWarning):
+    """A metric is NaN because the pooled data do not define it."""
+
+
+class DisclosureWarning(UserWarning):
+    """What is about to be released says more about the data than it seems."""

@@ -1,0 +1,1 @@
+"""Estimates: from released sums to curves and numbers with error sources."""

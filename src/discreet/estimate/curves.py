@@ -1,0 +1,268 @@
+"""ROC, PR and DET curves from cumulative counts, with two interpolations.
+
+Every curve derives from one pair of cumulative counts, true and false positives
+above each threshold, from the highest threshold down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.errors import InputError
+from discreet.estimate.observation import NoisyHistogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from scipy.interpolate import PchipInterpolator
+
+Interpolation: TypeAlias = Literal["linear", "pchip"]
+_TINY: Final = 1e-12
+
+
+class Curve(Protocol):
+    """A curve that can be drawn as a polyline, as finely as asked."""
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether the polyline is the curve itself."""
+        ...
+
+    def polyline(self, pieces: int) -> Polyline:
+        """Cut each segment into ``pieces`` straight ones."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Polyline:
+    """A piecewise-linear function with jumps: x never falls, y is free.
+
+    Two points with the same x are a jump.
+    """
+
+    x: FloatVector
+    y: FloatVector
+
+    def __post_init__(self) -> None:
+        if self.x.shape != self.y.shape or self.x.ndim != 1 or self.x.size < 2:
+            raise InputError("a curve is two equally long vectors of 2 points or more")
+        if not (np.isfinite(self.x).all() and np.isfinite(self.y).all()):
+            raise InputError("a curve's points must be finite")
+        if (np.diff(self.x) < 0).any():
+            raise InputError("a curve's x values must not fall")
+
+    @classmethod
+    def of(cls, x: ArrayLike, y: ArrayLike) -> Polyline:
+        """Join points; they may come in falling order of x, as PR points do."""
+        xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        if xs.size and xs[0] > xs[-1]:
+            xs, ys = xs[::-1], ys[::-1]
+        return cls(xs, ys)
+
+    @classmethod
+    def steps(cls, recall: ArrayLike, precision: ArrayLike) -> Polyline:
+        """Return scikit-learn's step PR curve: constant up to each recall."""
+        line = cls.of(recall, precision)
+        x = np.repeat(line.x, 2)[1:-1]
+        y = np.repeat(line.y[1:], 2)
+        return cls(x, y)
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """It is."""
+        return True
+
+    def polyline(self, pieces: int) -> Polyline:
+        """Return itself: there is nothing to refine."""
+        del pieces
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class RocPath:
+    """An ROC curve (F, T) through knots, as functions of w = (F + T)/2.
+
+    Both rates rise with w, and w is strictly increasing once repeated knots
+    (empty bins) are merged, which PCHIP needs.
+    """
+
+    fpr: FloatVector
+    tpr: FloatVector
+    interpolation: Interpolation
+
+    @cached_property
+    def knots(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+        """Return w, F, T with repeated knots merged."""
+        w = (self.fpr + self.tpr) / 2
+        keep = np.append(True, np.diff(w) > _TINY)
+        # The last of a run of equal knots is the curve's end: keep (1, 1) exact.
+        f, t = self.fpr[keep].copy(), self.tpr[keep].copy()
+        f[-1], t[-1] = self.fpr[-1], self.tpr[-1]
+        return (f + t) / 2, f, t
+
+    @cached_property
+    def _smooth(self) -> tuple[PchipInterpolator, PchipInterpolator] | None:
+        from scipy.interpolate import PchipInterpolator  # noqa: PLC0415
+
+        w, f, t = self.knots
+        if self.interpolation == "linear" or w.size < 3:
+            return None
+        return PchipInterpolator(w, f), PchipInterpolator(w, t)
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether knots are joined by straight lines."""
+        return self._smooth is None
+
+    def at(self, w: FloatVector) -> tuple[FloatVector, FloatVector]:
+        """Return F and T at places w."""
+        knots, f, t = self.knots
+        if self._smooth is None:
+            return np.interp(w, knots, f), np.interp(w, knots, t)
+        smooth_f, smooth_t = self._smooth
+        return np.clip(smooth_f(w), 0, 1), np.clip(smooth_t(w), 0, 1)
+
+    def slopes(self, w: FloatVector) -> tuple[FloatVector, FloatVector]:
+        """Return dF/dw and dT/dw at places w strictly between knots."""
+        knots, f, t = self.knots
+        if self._smooth is None:
+            k = np.clip(np.searchsorted(knots, w, side="right") - 1, 0, knots.size - 2)
+            return (np.diff(f) / np.diff(knots))[k], (np.diff(t) / np.diff(knots))[k]
+        smooth_f, smooth_t = self._smooth
+        return smooth_f(w, nu=1), smooth_t(w, nu=1)
+
+    def places(self, pieces: int) -> FloatVector:
+        """Return the knots with each gap cut into ``pieces``."""
+        w = self.knots[0]
+        steps = np.arange(pieces) / pieces
+        inner = (w[:-1, None] + np.diff(w)[:, None] * steps).ravel()
+        return np.append(inner, w[-1])
+
+    def polyline(self, pieces: int) -> Polyline:
+        """Draw T against F."""
+        if self.piecewise_linear:
+            return Polyline(self.knots[1], self.knots[2])
+        f, t = self.at(self.places(pieces))
+        return Polyline(np.maximum.accumulate(f), np.maximum.accumulate(t))
+
+
+@dataclass(frozen=True, eq=False)
+class PrPath:
+    r"""The PR curve of an ROC curve: :math:`TP/(TP + FN)` turned into precision.
+
+    With P positives and N negatives, precision is
+    :math:`P T/(P T + N F)` at recall T (Davis and Goadrich 2006): hyperbolic
+    between the points of a linear ROC. At recall 0 it takes its limit, that of
+    the first segment.
+    """
+
+    roc: RocPath
+    positives: float
+    negatives: float
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """A hyperbola is not."""
+        return False
+
+    def polyline(self, pieces: int) -> Polyline:
+        """Draw precision against recall."""
+        f, t = self.roc.at(self.roc.places(pieces))
+        precision = precision_of(self.positives * t, self.negatives * f)
+        precision[0] = precision[1] if np.isnan(precision[0]) else precision[0]
+        return Polyline(np.maximum.accumulate(t), precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The cumulative counts of a histogram and the curves drawn through them."""
+
+    thresholds: FloatVector
+    true_positives: FloatVector
+    false_positives: FloatVector
+    interpolation: Interpolation
+    path: RocPath | None = None
+    """A finer curve than the one through the counts, from an estimator's model."""
+
+    @classmethod
+    def from_histogram(
+        cls, observed: NoisyHistogram, interpolation: Interpolation
+    ) -> Curves:
+        """Accumulate from the highest bin down; bins without examples add no point."""
+        tp = np.append(0.0, np.cumsum(observed.positives[::-1]))
+        fp = np.append(0.0, np.cumsum(observed.negatives[::-1]))
+        thresholds = np.append(np.inf, observed.edges.array[-2::-1])
+        filled = (observed.positives != 0) | (observed.negatives != 0)
+        keep = np.append(True, filled[::-1])
+        return cls(thresholds[keep], tp[keep], fp[keep], interpolation)
+
+    @cached_property
+    def fpr(self) -> FloatVector:
+        """False positive rate at each threshold."""
+        return _rates(self.false_positives)
+
+    @cached_property
+    def tpr(self) -> FloatVector:
+        """True positive rate (recall) at each threshold."""
+        return _rates(self.true_positives)
+
+    @cached_property
+    def precision(self) -> FloatVector:
+        """Precision at each threshold; 1 where nothing is predicted positive."""
+        found = precision_of(self.true_positives, self.false_positives)
+        return np.where(np.isnan(found), 1.0, found)
+
+    @cached_property
+    def roc(self) -> RocPath:
+        """The ROC curve."""
+        return self.path or RocPath(self.fpr, self.tpr, self.interpolation)
+
+    @property
+    def pr(self) -> Curve:
+        """The PR curve: steps for ties, smooth otherwise."""
+        if self.interpolation == "linear" and self.path is None:
+            return Polyline.steps(self.tpr, self.precision)
+        return PrPath(
+            self.roc, float(self.true_positives[-1]), float(self.false_positives[-1])
+        )
+
+
+def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
+    """Choose from the release: PCHIP, unless the scores sit on a few values.
+
+    PCHIP bends curves inside heavy bins, where ties make them straight. Ties
+    show as heavy bins beside empty ones: a bin of 40 examples or more (40 noise
+    scales under noise) with a neighbour a fifth of a fifth of that. Where such
+    bins are four or more and hold a quarter of the examples, segments are
+    straight.
+    """
+    if observed.edges.atoms:
+        return "linear"
+    unit = max(observed.law.scale, 1.0)
+    total = observed.positives + observed.negatives
+    heavy, empty = total >= 40 * unit, total < 8 * unit * (not observed.exact) + 0.5
+    beside = np.zeros(total.size, dtype=np.bool_)
+    beside[1:] |= empty[:-1]
+    beside[:-1] |= empty[1:]
+    lonely = heavy & beside
+    many = np.count_nonzero(lonely) >= 4
+    return "linear" if many and total[lonely].sum() >= total.sum() / 4 else "pchip"
+
+
+def precision_of(tp: FloatVector, fp: FloatVector) -> FloatVector:
+    """Return TP/(TP + FP), NaN where nothing is predicted positive."""
+    predicted = tp + fp
+    result = np.full(np.shape(predicted), np.nan)
+    np.divide(tp, predicted, out=result, where=predicted > 0)
+    return result
+
+
+def _rates(counts: FloatVector) -> FloatVector:
+    total = float(counts[-1])
+    if total <= 0:
+        return np.full(counts.shape, np.nan)
+    return counts / total

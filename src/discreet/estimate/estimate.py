@@ -1,0 +1,183 @@
+"""An estimate: a value and, kept apart, the sources of its error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from discreet.errors import InputError
+
+
+class Interval(NamedTuple):
+    """Lower and upper end."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A source of error that this release's estimator does not quantify."""
+
+    reason: str = "not estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Zero:
+    """A source that is exactly absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """An error that is close to normal with mean zero."""
+
+    sd: float
+
+    def __post_init__(self) -> None:
+        if not self.sd >= 0:
+            raise InputError("a standard deviation cannot be negative")
+
+
+ScalarLaw: TypeAlias = Zero | Normal
+
+
+@dataclass(frozen=True, slots=True)
+class Binning:
+    """What is lost because scores are known only up to their bin.
+
+    ``low`` and ``high`` are deterministic limits of the value, whatever the
+    scores inside the bins (under noise they are estimates); ``typical`` is the
+    size that the error usually has.
+    """
+
+    low: float
+    high: float
+    typical: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """The estimate can be relied on within its error sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The estimate must not be used, and why."""
+
+    reason: str
+
+
+UNIT: Final = Interval(0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its error sources: sampling, binning, noise.
+
+    >>> auc = Estimate(0.9, Normal(0.01), Zero(), Binning(0.899, 0.902, 0.0005))
+    >>> [round(end, 4) for end in auc.interval()]
+    [0.8799, 0.9201]
+    >>> [round(end, 4) for end in auc.interval(worst_case_binning=True)]
+    [0.8794, 0.9216]
+    """
+
+    value: float
+    sampling: ScalarLaw | NotYet
+    noise: ScalarLaw
+    binning: Binning
+    status: Usable | Unusable = Usable()
+    support: Interval = UNIT
+
+    @classmethod
+    def undefined(cls, reason: str, support: Interval = UNIT) -> Estimate:
+        """Return NaN for what the pooled data do not define, with the cause."""
+        nan = math.nan
+        binning = Binning(nan, nan, nan)
+        return cls(nan, NotYet(reason), Zero(), binning, Unusable(reason), support)
+
+    def interval(
+        self, level: float = 0.95, *, worst_case_binning: bool = False
+    ) -> Interval:
+        """Combine the known sources: normal ones convolved, binning added.
+
+        A source that is ``NotYet`` estimated is not in it; ``covers`` says which
+        sources are.
+        """
+        if not 0 < level < 1:
+            raise InputError("the level of an interval lies strictly between 0 and 1")
+        if math.isnan(self.value):
+            return Interval(math.nan, math.nan)
+        z = NormalDist().inv_cdf(0.5 + level / 2)
+        spread = z * math.hypot(_sd(self.sampling), _sd(self.noise))
+        if worst_case_binning:
+            low, high = self.binning.low, self.binning.high
+        else:
+            low = max(self.value - self.binning.typical, self.binning.low)
+            high = min(self.value + self.binning.typical, self.binning.high)
+        return Interval(
+            max(low - spread, self.support.low), min(high + spread, self.support.high)
+        )
+
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """Which sources of error the interval takes into account."""
+        sampled = () if isinstance(self.sampling, NotYet) else ("sampling",)
+        return (*sampled, "binning", "noise")
+
+    def scaled(self, factor: float) -> Estimate:
+        """Return the estimate of a multiple of the quantity."""
+
+        def stretch(law: ScalarLaw) -> ScalarLaw:
+            return Normal(law.sd * factor) if isinstance(law, Normal) else law
+
+        return replace(
+            self,
+            value=self.value * factor,
+            sampling=(
+                self.sampling
+                if isinstance(self.sampling, NotYet)
+                else stretch(self.sampling)
+            ),
+            noise=stretch(self.noise),
+            binning=Binning(
+                self.binning.low * factor,
+                self.binning.high * factor,
+                self.binning.typical * factor,
+            ),
+            support=Interval(self.support.low * factor, self.support.high * factor),
+        )
+
+    def __float__(self) -> float:
+        return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; NaN becomes null."""
+        return {
+            "value": _number(self.value),
+            "interval95": [_number(end) for end in self.interval()],
+            "interval_covers": list(self.covers),
+            "sampling_sd": _law(self.sampling),
+            "noise_sd": _law(self.noise),
+            "binning": {
+                "low": _number(self.binning.low),
+                "high": _number(self.binning.high),
+                "typical": _number(self.binning.typical),
+            },
+            "unusable": (
+                self.status.reason if isinstance(self.status, Unusable) else None
+            ),
+        }
+
+
+def _sd(law: ScalarLaw | NotYet) -> float:
+    return law.sd if isinstance(law, Normal) else 0.0
+
+
+def _law(law: ScalarLaw | NotYet) -> float | None:
+    return None if isinstance(law, NotYet) else _sd(law)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

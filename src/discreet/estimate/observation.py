@@ -1,0 +1,77 @@
+"""What is observed: a released class histogram and the law of its noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.edges import Edges
+from discreet.errors import ReleaseError
+from discreet.noise.mechanism import NoiseLaw
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyHistogram:
+    """Counts per class and bin, as released: exact, or unbiased with noise."""
+
+    edges: Edges
+    negatives: FloatVector
+    positives: FloatVector
+    law: NoiseLaw
+
+    def __post_init__(self) -> None:
+        shape = (len(self.edges),)
+        if self.negatives.shape != shape or self.positives.shape != shape:
+            raise ReleaseError(f"a histogram over these edges has {shape[0]} bins")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the counts carry no noise."""
+        return self.law.scale == 0
+
+    @cached_property
+    def total_negatives(self) -> float:
+        """Released number of negatives."""
+        return float(self.negatives.sum())
+
+    @cached_property
+    def total_positives(self) -> float:
+        """Released number of positives."""
+        return float(self.positives.sum())
+
+    @property
+    def missing_class(self) -> str | None:
+        """Name the class of which there is none, if there is one."""
+        if self.total_positives <= 0 and self.total_negatives <= 0:
+            return "positives or negatives"
+        if self.total_positives <= 0:
+            return "positives"
+        return "negatives" if self.total_negatives <= 0 else None
+
+    def projected(self) -> NoisyHistogram:
+        """Return the nearest histogram that is one: no negative counts.
+
+        Exact counts stay as they are. Noisy ones are replaced by the steps of
+        the isotonic regression of their cumulative sum, clipped to its total:
+        a curve must not run backwards, and clipping bins one by one would add
+        the positive part of the noise to every empty bin.
+        """
+        if self.exact:
+            return self
+        return NoisyHistogram(
+            self.edges,
+            _isotonic_steps(self.negatives),
+            _isotonic_steps(self.positives),
+            self.law,
+        )
+
+
+def _isotonic_steps(counts: FloatVector) -> FloatVector:
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import
+
+    running = np.cumsum(counts)
+    fitted = isotonic_regression(running).x
+    return np.diff(np.clip(fitted, 0.0, max(float(running[-1]), 0.0)), prepend=0.0)

@@ -1,0 +1,295 @@
+"""The evaluation: what the caller gets. Made from a plan and its releases alone."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.edges import describe
+from discreet.errors import (
+    DisclosureWarning,
+    NotReleasedError,
+    PlanError,
+    UndefinedMetricWarning,
+)
+from discreet.estimate.curves import Curves
+from discreet.estimate.estimate import Estimate, Interval
+from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.estimate.thresholds import AtThreshold, at_threshold
+from discreet.noise.choose import mechanism_for
+from discreet.noise.mechanism import NoiseLaw
+from discreet.plan import Metric, Plan
+from discreet.privacy.claim import Claim
+from discreet.release import Release, one_release
+from discreet.report.plot import Line, PlotKind, draw
+from discreet.report.text import metric_table, rate_line
+from discreet.statistic import BinCounts, ClassHistogram
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+JSON_VERSION: Final = 1
+_PIECES: Final = 8
+_TITLES: Final[Mapping[Metric, str]] = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "aupr": "AUPR (trapezoid)",
+    "brier": "Brier score",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Every metric of the pooled data, with its error sources and its claim."""
+
+    plan: Plan
+    claim: Claim
+    releases: tuple[Release, ...]
+    observed: NoisyHistogram
+    estimator: Estimator
+    name: str = ""
+    _metrics: Mapping[Metric, Estimate] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found = self.estimator.metrics(self.observed, self.plan.metrics)
+        object.__setattr__(self, "_metrics", found)
+        missing = self.observed.missing_class
+        if missing is not None:
+            which = f" of {self.name}" if self.name else ""
+            warnings.warn(
+                f"the pooled data{which} hold no {missing}: metrics that compare "
+                "the classes are undefined (NaN)",
+                UndefinedMetricWarning,
+                stacklevel=3,
+            )
+
+    # -- metrics -----------------------------------------------------------
+
+    @property
+    def auc(self) -> Estimate:
+        """Area under the ROC curve."""
+        return self.metric("auc")
+
+    @property
+    def average_precision(self) -> Estimate:
+        """Average precision."""
+        return self.metric("average_precision")
+
+    @property
+    def aupr(self) -> Estimate:
+        """Area under the PR curve by trapezoids, from recall 0 and precision 1."""
+        return self.metric("aupr")
+
+    @property
+    def brier(self) -> Estimate:
+        """Brier score: mean squared error of the probabilities."""
+        return self.metric("brier")
+
+    @property
+    def mann_whitney_u(self) -> Estimate:
+        """Mann-Whitney U: pairs of a positive and a negative in the right order."""
+        pairs = self.observed.total_positives * self.observed.total_negatives
+        auc = self.auc
+        if np.isnan(auc.value):
+            return Estimate.undefined("AUC is undefined", Interval(0.0, pairs))
+        return auc.scaled(pairs)
+
+    def metric(self, metric: Metric) -> Estimate:
+        """Return a metric by its name."""
+        if metric not in self._metrics:
+            raise NotReleasedError(
+                f"this plan did not ask for {metric}; it has "
+                f"{', '.join(sorted(self._metrics))}"
+            )
+        return self._metrics[metric]
+
+    def at(self, threshold: float) -> AtThreshold:
+        """Return precision, recall, ... when ``score >= threshold`` is positive."""
+        found = at_threshold(self.observed.projected(), threshold)
+        if found.undefined():
+            warnings.warn(
+                f"at this threshold {', '.join(found.undefined())} divide by zero: NaN",
+                UndefinedMetricWarning,
+                stacklevel=2,
+            )
+        return found
+
+    # -- curves ------------------------------------------------------------
+
+    @cached_property
+    def curves(self) -> Curves:
+        """The curves, ready to be drawn or compared."""
+        return self.estimator.curves(self.observed)
+
+    def roc_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+        """Return fpr, tpr, thresholds in scikit-learn's order and conventions."""
+        c = self.curves
+        return c.fpr.copy(), c.tpr.copy(), c.thresholds.copy()
+
+    def precision_recall_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+        """Return precision, recall, thresholds in scikit-learn's conventions."""
+        c = self.curves
+        return c.precision[::-1].copy(), c.tpr[::-1].copy(), c.thresholds[:0:-1].copy()
+
+    def det_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+        """Return fpr, fnr, thresholds, by rising threshold."""
+        c = self.curves
+        fnr = 1.0 - c.tpr
+        return c.fpr[:0:-1].copy(), fnr[:0:-1].copy(), c.thresholds[:0:-1].copy()
+
+    def line(self, kind: PlotKind, label: str = "") -> Line:
+        """Return the curve of one kind, as it is drawn."""
+        if kind == "pr":
+            drawn = self.curves.pr.polyline(_PIECES)
+            return Line(drawn.x, drawn.y, label)
+        drawn = self.curves.roc.polyline(_PIECES)
+        y = drawn.y if kind == "roc" else 1.0 - drawn.y
+        return Line(drawn.x, y, label)
+
+    def plot(self, kind: PlotKind = "roc", path: str | Path | None = None) -> Figure:
+        """Draw the ROC, PR or DET curve; save it when a path is given."""
+        if self.observed.missing_class is not None:
+            raise NotReleasedError(
+                f"no curve to draw: the data hold no {self.observed.missing_class}"
+            )
+        metric: Metric = "average_precision" if kind == "pr" else "auc"
+        label = f"{_TITLES[metric]} {self.metric(metric).value:.4f}"
+        return draw(
+            kind,
+            [self.line(kind, label)],
+            title=f"{self._count_line()}",
+            footnote=f"{self.claim.loss}; {self.claim.setting}",
+            path=path,
+        )
+
+    # -- words -------------------------------------------------------------
+
+    def __str__(self) -> str:
+        rows = {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
+        lines = [metric_table(rows)]
+        for threshold in self.plan.thresholds:
+            found = at_threshold(self.observed.projected(), threshold)
+            rates = {
+                "precision": found.precision,
+                "recall": found.recall,
+                "specificity": found.specificity,
+                "accuracy": found.accuracy,
+                "F1": found.f1,
+            }
+            lines.append(rate_line(f"at {threshold:g}:", rates))
+        lines += [self._count_line(), str(self.claim)]
+        return "\n".join(lines)
+
+    def _count_line(self) -> str:
+        last = self.releases[-1]
+        about = "" if self.observed.exact else "about "
+        total = self.observed.total_positives + self.observed.total_negatives
+        size = self.plan.statistic.size * 8 / 1024
+        return (
+            f"{last.contributors} of {last.expected} sites, {about}{total:,.0f} "
+            f"examples, {describe(self.observed.edges.rule)}, "
+            f"{size:.1f} KB from each site"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        fpr, tpr, thresholds = self.roc_curve()
+        precision, recall, _ = self.precision_recall_curve()
+        last = self.releases[-1]
+        return {
+            "version": JSON_VERSION,
+            "plan_digest": self.plan.digest().hex(),
+            "estimator": self.estimator.name,
+            "interpolation": self.curves.interpolation,
+            "sites": {"contributed": last.contributors, "expected": last.expected},
+            "examples": {
+                "positives": self.observed.total_positives,
+                "negatives": self.observed.total_negatives,
+                "noisy": not self.observed.exact,
+            },
+            "metrics": {m: e.to_dict() for m, e in sorted(self._metrics.items())},
+            "thresholds": [
+                at_threshold(self.observed.projected(), t).to_dict()
+                for t in self.plan.thresholds
+            ],
+            "roc": {
+                "fpr": _list(fpr),
+                "tpr": _list(tpr),
+                "thresholds": _list(thresholds),
+            },
+            "pr": {"precision": _list(precision), "recall": _list(recall)},
+            "claim": self.claim.to_dict(),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return everything as JSON; NaN and infinity become null."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def evaluation(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+) -> Evaluation:
+    """Build the evaluation of a binary plan: the only way to make one.
+
+    It reads the plan and its releases and nothing else, so a simulation and a
+    deployment that release the same sums give the same evaluation.
+    """
+    statistic = plan.statistic
+    if not isinstance(statistic, ClassHistogram):
+        raise PlanError(
+            f"a {type(statistic).__name__} plan has several evaluations; see "
+            "multi_evaluation"
+        )
+    total, law = opened(plan, releases)
+    _warn_if_fine(plan, total, len(statistic.edges))
+    observed = observe(statistic, statistic.split(total), law)
+    return Evaluation(plan, claim, tuple(releases), observed, estimator or Flat())
+
+
+def opened(plan: Plan, releases: Sequence[Release]) -> tuple[FloatVector, NoiseLaw]:
+    """Check the releases against the plan; return the decoded sum and its law."""
+    last = one_release(releases, plan.digest(), len(plan.rounds))
+    this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    mechanism = mechanism_for(plan, this)
+    if last.total.size != this.statistic.size:
+        raise PlanError(
+            f"the plan's statistic has {this.statistic.size} counts, the release "
+            f"{last.total.size}"
+        )
+    return mechanism.decode(last.total, last.contributors), mechanism.law(
+        last.contributors
+    )
+
+
+def observe(
+    statistic: ClassHistogram, counts: BinCounts, law: NoiseLaw
+) -> NoisyHistogram:
+    """Put edges, counts and law together."""
+    return NoisyHistogram(statistic.edges, counts.negatives, counts.positives, law)
+
+
+def _warn_if_fine(plan: Plan, total: FloatVector, bins: int) -> None:
+    if plan.privacy.unit is None and 0 < total.sum() < 10 * bins:
+        warnings.warn(
+            f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
+            "is nearly the data itself: use fewer bins or a private model",
+            DisclosureWarning,
+            stacklevel=4,
+        )
+
+
+def _list(values: FloatVector) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in values]

@@ -1,0 +1,155 @@
+"""Labels: how the values in a file become the codes 0 .. K-1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.arrays import CodeVector
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCode:
+    """How raw labels become codes 0 .. K-1; binary 0/1 unless told otherwise."""
+
+    positive: object | None = None
+    classes: tuple[object, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.positive is not None and self.classes is not None:
+            raise InputError("give positive= (two labels) or classes= (more), not both")
+        if self.classes is not None and (
+            len(set(self.classes)) != len(self.classes) or len(self.classes) < 2
+        ):
+            raise InputError("classes must be at least two distinct labels")
+
+
+class Coder:
+    """Codes the labels of one pass; remembers which other label it has met."""
+
+    def __init__(self, code: LabelCode) -> None:
+        self._code = code
+        self._other: object | None = None
+        self._too_many = False
+
+    def encode(self, labels: NDArray[Any]) -> CodeVector | None:
+        """Return codes, or None when a label is missing or not of the code."""
+        if self._code.classes is not None:
+            return _codes_of_classes(labels, self._code.classes)
+        if self._code.positive is not None:
+            return self._codes_of_two(labels, self._code.positive)
+        return _codes_of_bits(labels)
+
+    def strangers(self, labels: NDArray[Any]) -> int:
+        """Count the labels that cannot be coded (all of them, if none can)."""
+        if self.encode(labels) is not None:
+            return 0
+        if self._code.classes is None and self._code.positive is None:
+            if labels.dtype.kind in "iuf":
+                return int(np.count_nonzero(~((labels == 0) | (labels == 1))))
+            return labels.size
+        if self._code.classes is not None:
+            known = {_like(label, labels) for label in self._code.classes}
+            return sum(not _known(label, known) for label in labels.tolist())
+        return int(np.count_nonzero(_nulls(labels)))
+
+    def complaint(self, strange: int, rows: int) -> str:
+        """Say what is wrong with the labels."""
+        if self._too_many:
+            return (
+                "labels take more than two values; declare a multi-class problem "
+                "with classes="
+            )
+        if self._code.classes is not None:
+            return f"{strange} of {rows} labels are missing or not one of the classes"
+        if self._code.positive is not None:
+            return f"{strange} of {rows} labels are missing"
+        return (
+            f"{strange} of {rows} labels are missing or other than 0 and 1; name "
+            "the positive label with positive=, or more classes with classes="
+        )
+
+    def _codes_of_two(
+        self, labels: NDArray[Any], positive: object
+    ) -> CodeVector | None:
+        if _nulls(labels).any():
+            return None
+        codes = np.asarray(labels == _like(positive, labels))
+        if codes.shape != labels.shape:  # compared as different types: none equal
+            codes = np.zeros(labels.shape, dtype=np.bool_)
+        rest = labels[~codes]
+        if rest.size:
+            if self._other is None:
+                self._other = rest[0]
+            if not np.asarray(rest == self._other).all():
+                self._too_many = True
+                return None
+        return codes.view(np.uint8)
+
+
+def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
+    if labels.dtype == np.bool_:
+        return labels.view(np.uint8)
+    if labels.dtype.kind == "O" and all(isinstance(v, bool) for v in labels.tolist()):
+        return labels.astype(np.uint8)
+    if labels.dtype.kind not in "iuf":
+        return None if labels.size else np.zeros(0, dtype=np.uint8)
+    if labels.dtype.kind == "f":
+        whole = (labels == 0) | (labels == 1)  # NaN is neither
+        return labels.astype(np.uint8) if whole.all() else None
+    if labels.size and not (labels.min() >= 0 and labels.max() <= 1):
+        return None
+    return labels
+
+
+def _codes_of_classes(
+    labels: NDArray[Any], classes: tuple[object, ...]
+) -> CodeVector | None:
+    code = {_like(label, labels): k for k, label in enumerate(classes)}
+    try:
+        return np.fromiter(
+            (code[label] for label in labels.tolist()),
+            dtype=np.int64,
+            count=labels.size,
+        )
+    except (KeyError, TypeError):
+        return None
+
+
+def _like(label: object, labels: NDArray[Any]) -> object:
+    """Read a label that was written as text as the number it stands for.
+
+    A command line and a plan only have text; a column may hold 0, 1 and 2.
+    """
+    if isinstance(label, str) and labels.dtype.kind in "iufb":
+        try:
+            return float(label)
+        except ValueError:
+            return {"true": True, "false": False}.get(label.lower(), label)
+    return label
+
+
+def _known(label: object, known: set[object]) -> bool:
+    try:
+        return label in known
+    except TypeError:
+        return False
+
+
+def _nulls(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark None and NaN, the two ways in which a label can be missing."""
+    if column.dtype.kind == "f":
+        return np.isnan(column)
+    if column.dtype.kind == "O":
+        return np.fromiter(
+            (v is None or v != v for v in column.tolist()),  # noqa: PLR0124 - NaN
+            dtype=np.bool_,
+            count=column.size,
+        )
+    return np.zeros(column.shape, dtype=np.bool_)

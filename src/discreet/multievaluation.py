@@ -1,0 +1,163 @@
+"""Several evaluations from one release: classes, pairs of classes, or groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from discreet.edges import Edges
+from discreet.errors import NotReleasedError, PlanError
+from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
+from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.evaluation import Evaluation, opened
+from discreet.noise.mechanism import NoiseLaw
+from discreet.plan import Metric, Plan
+from discreet.privacy.claim import Claim
+from discreet.release import Release
+from discreet.report.text import metric_table
+from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
+
+Average: TypeAlias = Literal["macro", "weighted"]
+
+
+@dataclass(frozen=True, eq=False)
+class MultiEvaluation(Mapping[str, Evaluation]):
+    """An evaluation a class (against the rest) or a group, and their averages."""
+
+    parts: Mapping[str, Evaluation]
+    pairs: Mapping[tuple[str, str], Estimate]
+    """AUC of each pair of classes, the mean over the two score columns."""
+    pair_weights: Mapping[tuple[str, str], float]
+    claim: Claim
+
+    def __getitem__(self, name: str) -> Evaluation:
+        return self.parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def average(self, metric: Metric = "auc", how: Average = "macro") -> Estimate:
+        """Average one-vs-rest metrics: equal weights, or by each class's positives."""
+        estimates = [part.metric(metric) for part in self.values()]
+        weights = [
+            1.0 if how == "macro" else max(part.observed.total_positives, 0.0)
+            for part in self.values()
+        ]
+        return weighted_mean(estimates, weights)
+
+    def average_pairs(self, how: Average = "macro") -> Estimate:
+        """Average the one-vs-one AUC over pairs: equally, or by their examples."""
+        if not self.pairs:
+            raise NotReleasedError(
+                "one-vs-one needs a plan with multiclass='ovo'; this one released "
+                "each class against the rest"
+            )
+        weights = [1.0 if how == "macro" else self.pair_weights[k] for k in self.pairs]
+        return weighted_mean(list(self.pairs.values()), weights)
+
+    def __str__(self) -> str:
+        rows = {f"AUC {name}": part.auc for name, part in self.items()}
+        rows["AUC macro"] = self.average("auc")
+        rows["AUC weighted"] = self.average("auc", "weighted")
+        if self.pairs:
+            rows["AUC pairs, macro"] = self.average_pairs()
+        rows["AP macro"] = self.average("average_precision")
+        return f"{metric_table(rows)}\n{self.claim}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        found: dict[str, Any] = {
+            "parts": {name: part.to_dict() for name, part in self.items()},
+            "macro": {"auc": self.average().to_dict()},
+            "weighted": {"auc": self.average(how="weighted").to_dict()},
+        }
+        if self.pairs:
+            found["pairs"] = {
+                f"{a} vs {b}": e.to_dict() for (a, b), e in self.pairs.items()
+            }
+        return found
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def multi_evaluation(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+) -> MultiEvaluation:
+    """Build the evaluations of a multi-class or grouped plan from its releases."""
+    chosen = estimator or Flat()
+    total, law = opened(plan, releases)
+    statistic = plan.statistic
+    pairs: dict[tuple[str, str], BinCounts] = {}
+    match statistic:
+        case OneVsRest():
+            parts, edges = statistic.split(total), statistic.edges
+        case OneVsOne():
+            parts, edges = statistic.split(total), statistic.edges
+            pairs = statistic.pairs(total)
+        case Grouped():
+            parts, edges = statistic.split(total), statistic.inner.edges
+        case _:
+            raise PlanError("this plan has one evaluation; see evaluation")
+    evaluations = {
+        name: Evaluation(
+            plan, claim, tuple(releases), _observed(edges, counts, law), chosen, name
+        )
+        for name, counts in parts.items()
+    }
+    areas, weights = {}, {}
+    names = list(parts)
+    for i, a in enumerate(names if pairs else ()):
+        for b in names[i + 1 :]:
+            both = [_auc(edges, pairs[key], law, chosen) for key in ((a, b), (b, a))]
+            areas[a, b] = weighted_mean(both, [1.0, 1.0])
+            counts = pairs[a, b]
+            weights[a, b] = float(counts.negatives.sum() + counts.positives.sum())
+    return MultiEvaluation(evaluations, areas, weights, claim)
+
+
+def _observed(edges: Edges, counts: BinCounts, law: NoiseLaw) -> NoisyHistogram:
+    return NoisyHistogram(edges, counts.negatives, counts.positives, law)
+
+
+def _auc(
+    edges: Edges, counts: BinCounts, law: NoiseLaw, estimator: Estimator
+) -> Estimate:
+    return estimator.metrics(_observed(edges, counts, law), ["auc"])["auc"]
+
+
+def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
+    """Average estimates; errors are added as if they were fully correlated."""
+    values = np.array([e.value for e in estimates])
+    w = np.asarray(weights, dtype=np.float64)
+    if np.isnan(values).any() or w.sum() <= 0:
+        return Estimate.undefined("a class is undefined in the pooled data")
+    w = w / w.sum()
+
+    def mean(numbers: list[float]) -> float:
+        return float(w @ np.asarray(numbers))
+
+    noise = mean([e.noise.sd if isinstance(e.noise, Normal) else 0 for e in estimates])
+    return Estimate(
+        float(w @ values),
+        NotYet(),
+        Normal(noise) if noise else Zero(),
+        Binning(
+            mean([e.binning.low for e in estimates]),
+            mean([e.binning.high for e in estimates]),
+            mean([e.binning.typical for e in estimates]),
+        ),
+    )

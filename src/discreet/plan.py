@@ -1,0 +1,272 @@
+"""The plan: what is asked, of whom, under which privacy. Public and agreed.
+
+Nothing here sees examples: defaults come from ``PublicFacts``, and sites check
+that they talk about the same plan by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from discreet.edges import EdgeRule, Edges, Uniform, Warped
+from discreet.errors import PlanError
+from discreet.privacy.claim import Claim, Setting
+from discreet.privacy.loss import Loss, decimal_text, fraction_of
+from discreet.privacy.models import PrivacyModel
+from discreet.release import Release
+from discreet.scores import ScoreRange
+from discreet.statistic import (
+    ClassHistogram,
+    Grouped,
+    Hierarchy,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+    Statistic,
+)
+
+VERSION: Final = 1
+EXACT_BINS: Final = 1024
+"""Bins under exact sums: the binning error is far below the sampling error."""
+
+Metric: TypeAlias = Literal["auc", "average_precision", "aupr", "brier"]
+METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
+Multiclass: TypeAlias = Literal["ovr", "ovo"]
+PlannedStatistic: TypeAlias = (
+    ClassHistogram | OneVsRest | OneVsOne | Grouped | Paired | Hierarchy
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """Which classifier is measured, so that two runs can be told apart."""
+
+    name: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """What is known without looking: rough size, rough prevalence, kind of scores."""
+
+    examples: int | None = None
+    prevalence: float | None = None
+    scores: ScoreRange = field(default_factory=ScoreRange)
+
+    def __post_init__(self) -> None:
+        if self.examples is not None and self.examples < 1:
+            raise PlanError("the expected number of examples must be positive")
+        if self.prevalence is not None and not 0 < self.prevalence < 1:
+            raise PlanError("the expected prevalence lies strictly between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Who must take part for the sum to be opened."""
+
+    min_survivors: int = 1
+    colluders: int = 0
+    min_examples_per_site: int = 0
+
+    def __post_init__(self) -> None:
+        if self.min_survivors < 1:
+            raise PlanError("at least one site must survive")
+        if not 0 <= self.colluders < self.min_survivors:
+            raise PlanError("colluders must be fewer than the surviving sites")
+        if self.min_examples_per_site < 0:
+            raise PlanError("the floor of examples a site cannot be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One statistic and its share of the budget."""
+
+    statistic: PlannedStatistic
+    budget: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRound:
+    """A round as a site carries it out: the statistic, and what it costs."""
+
+    index: int
+    statistic: Statistic
+    loss: Loss
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The public, agreed parameters of one evaluation.
+
+    >>> from discreet.privacy.models import SecureAggregation
+    >>> plan = recommend(PublicFacts(), SecureAggregation())
+    >>> len(plan.statistic.edges), plan.thresholds
+    (1024, (0.5,))
+    """
+
+    privacy: PrivacyModel
+    rounds: tuple[Round, ...]
+    thresholds: tuple[float, ...] = ()
+    metrics: frozenset[Metric] = frozenset(METRICS)
+    facts: PublicFacts = field(default_factory=PublicFacts)
+    cohort: Cohort = field(default_factory=Cohort)
+    model: ModelRef = field(default_factory=ModelRef)
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise PlanError(f"this discreet reads plans of version {VERSION}")
+        if not self.rounds:
+            raise PlanError("a plan has at least one round")
+        if sum(r.budget for r in self.rounds) != 1 or any(
+            r.budget <= 0 for r in self.rounds
+        ):
+            raise PlanError("the rounds' shares of the budget are positive, in all 1")
+        for r in self.rounds:
+            for edges in edges_of(r.statistic):
+                if edges.scores != self.facts.scores:
+                    raise PlanError("the edges are made for another range of scores")
+        low, high = self.facts.scores.low, self.facts.scores.high
+        if any(not low <= t <= high for t in self.thresholds):
+            raise PlanError(f"thresholds lie in the scores' range {self.facts.scores}")
+        if not self.metrics <= set(METRICS):
+            raise PlanError(f"metrics are {', '.join(METRICS)}")
+        if "brier" in self.metrics and self.facts.scores.kind == "other":
+            raise PlanError("the Brier score needs probabilities or logits")
+
+    @property
+    def statistic(self) -> PlannedStatistic:
+        """The statistic of the last round, from which the metrics are estimated."""
+        return self.rounds[-1].statistic
+
+    def resolve(self, i: int, earlier: Sequence[Release]) -> ResolvedRound:
+        """Work out round i from the plan and the earlier releases alone."""
+        if len(earlier) != i:
+            raise PlanError(f"round {i} follows {i} releases, got {len(earlier)}")
+        this = self.rounds[i]
+        return ResolvedRound(
+            i, this.statistic, fraction_of(self.privacy.loss, this.budget)
+        )
+
+    def canonical(self) -> bytes:
+        """Return the one byte string of this plan: sorted JSON, floats in hex.
+
+        It covers the realised edges, not only the rule that made them.
+        """
+        document = {"discreet": "plan", **_plain_fields(self)}
+        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the canonical bytes."""
+        return hashlib.sha256(self.canonical()).digest()
+
+    def claim(self, setting: Setting, *, sites: int) -> Claim:
+        """Return what this plan promises when ``sites`` sites take part."""
+        cells = sum(r.statistic.size for r in self.rounds)
+        return Claim(
+            unit=self.privacy.unit,
+            loss=self.privacy.loss,
+            trust=self.privacy.trust,
+            computational=self.privacy.computational,
+            setting=setting,
+            discloses=(
+                f"the sum over {sites} sites of {cells:,} counts of examples",
+                "which sites took part",
+            ),
+            not_protected=self.privacy.caveats(sites),
+        )
+
+
+def recommend(  # noqa: PLR0913 - every public choice is a keyword
+    facts: PublicFacts,
+    privacy: PrivacyModel,
+    *,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    classes: Sequence[str] | None = None,
+    multiclass: Multiclass = "ovr",
+    groups: Sequence[str] | None = None,
+    cohort: Cohort | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Choose a plan from public facts. It never sees examples."""
+    chosen = default_thresholds(facts.scores) if thresholds is None else thresholds
+    rule = edges or default_edges(facts)
+    realised = Edges.realise(rule, facts.scores, thresholds=chosen)
+    statistic: PlannedStatistic
+    if classes is not None and groups is not None:
+        raise PlanError("classes and groups cannot be combined in one plan")
+    if classes is not None:
+        kind = OneVsRest if multiclass == "ovr" else OneVsOne
+        statistic = kind(realised, tuple(classes))
+    elif groups is not None:
+        statistic = Grouped(ClassHistogram(realised), tuple(groups))
+    else:
+        statistic = ClassHistogram(realised)
+    metrics: frozenset[Metric] = frozenset(METRICS)
+    if facts.scores.kind == "other":
+        metrics -= {"brier"}
+    return Plan(
+        privacy=privacy,
+        rounds=(Round(statistic),),
+        thresholds=tuple(float(t) for t in chosen),
+        metrics=metrics,
+        facts=facts,
+        cohort=cohort or Cohort(),
+        model=model or ModelRef(),
+    )
+
+
+def default_edges(facts: PublicFacts) -> EdgeRule:
+    """Return the bins of an exact sum for this kind of scores."""
+    if facts.scores.kind == "other":
+        return Uniform(EXACT_BINS)
+    return Warped(EXACT_BINS)
+
+
+def default_thresholds(scores: ScoreRange) -> tuple[float, ...]:
+    """Return the usual decision threshold: one half, on the scores' own scale."""
+    match scores.kind:
+        case "probability":
+            return (0.5,)
+        case "logit":
+            return (0.0,)
+        case "other":
+            return ()
+
+
+def edges_of(statistic: PlannedStatistic) -> tuple[Edges, ...]:
+    """Return the edges that a statistic counts in."""
+    match statistic:
+        case Paired(a, b):
+            return (a, b)
+        case Grouped(inner):
+            return (inner.edges,)
+        case _:
+            return (statistic.edges,)
+
+
+def _plain_fields(record: Any) -> dict[str, Any]:
+    return {f.name: _plain(getattr(record, f.name)) for f in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | str | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value.hex() if math.isfinite(value) else str(value)
+    if isinstance(value, Fraction):
+        return decimal_text(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"type": type(value).__name__, **_plain_fields(value)}
+    raise PlanError(f"a plan cannot hold a {type(value).__name__}")

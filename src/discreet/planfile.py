@@ -1,0 +1,194 @@
+"""Plans as TOML: a small file that people read, agree on and sign.
+
+The file holds rules, not realised numbers ("1024 warped bins"); the digest,
+computed from the realised edges, is written beside them and checked on reading.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from fractions import Fraction
+from typing import Any, Final
+
+import tomli_w
+
+from discreet.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
+from discreet.errors import InputError, PlanError
+from discreet.plan import (
+    Cohort,
+    ModelRef,
+    Plan,
+    PlannedStatistic,
+    PublicFacts,
+    Round,
+    edges_of,
+)
+from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.privacy.models import PrivacyModel, SecureAggregation
+from discreet.scores import ScoreRange
+from discreet.statistic import (
+    ClassHistogram,
+    Grouped,
+    Hierarchy,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+)
+
+_KEYS: Final = {
+    *("version", "digest", "thresholds", "metrics"),
+    *("model", "facts", "privacy", "cohort", "round"),
+}
+
+
+def dumps(plan: Plan) -> str:
+    """Write a plan as TOML."""
+    facts: dict[str, Any] = {"scores": plan.facts.scores.kind}
+    if plan.facts.scores.kind == "other":
+        facts |= {"low": plan.facts.scores.low, "high": plan.facts.scores.high}
+    for key in ("examples", "prevalence"):
+        value = getattr(plan.facts, key)
+        if value is not None:
+            facts[key] = value
+    document = {
+        "version": plan.version,
+        "digest": f"sha256:{plan.digest().hex()}",
+        "thresholds": list(plan.thresholds),
+        "metrics": sorted(plan.metrics),
+        "model": {"name": plan.model.name, "digest": plan.model.digest},
+        "facts": facts,
+        "privacy": _privacy_table(plan.privacy),
+        "cohort": {
+            "min_survivors": plan.cohort.min_survivors,
+            "colluders": plan.cohort.colluders,
+            "min_examples_per_site": plan.cohort.min_examples_per_site,
+        },
+        "round": [_round_table(r) for r in plan.rounds],
+    }
+    return tomli_w.dumps(document)
+
+
+def loads(text: str) -> Plan:
+    """Read a plan from TOML; refuse it when the digest beside it does not fit."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise PlanError(f"the plan is not valid TOML: {err}") from None
+    unknown = sorted(set(document) - _KEYS)
+    if unknown:
+        raise PlanError(f"the plan has unknown keys: {', '.join(unknown)}")
+    try:
+        plan = _plan(document)
+    except KeyError as err:
+        raise PlanError(f"the plan lacks the key {err}") from None
+    except (TypeError, AttributeError, InputError) as err:
+        raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
+    written = document.get("digest")
+    if written is not None and written != f"sha256:{plan.digest().hex()}":
+        raise PlanError(
+            "the plan's digest does not fit its contents: it was edited after it "
+            "was written; agree on it again, or remove the digest"
+        )
+    return plan
+
+
+def _plan(document: dict[str, Any]) -> Plan:
+    facts = document["facts"]
+    scores = ScoreRange.declare(facts["scores"], facts.get("low"), facts.get("high"))
+    thresholds = tuple(float(t) for t in document["thresholds"])
+    return Plan(
+        privacy=_privacy(document["privacy"]),
+        rounds=tuple(_round(r, scores, thresholds) for r in document["round"]),
+        thresholds=thresholds,
+        metrics=frozenset(document["metrics"]),
+        facts=PublicFacts(facts.get("examples"), facts.get("prevalence"), scores),
+        cohort=Cohort(**document["cohort"]),
+        model=ModelRef(**document["model"]),
+        version=document["version"],
+    )
+
+
+def _privacy_table(privacy: PrivacyModel) -> dict[str, Any]:
+    return {"model": privacy.name}
+
+
+def _privacy(table: dict[str, Any]) -> PrivacyModel:
+    if table["model"] == SecureAggregation.name:
+        return SecureAggregation()
+    raise PlanError("unknown privacy model in the plan")
+
+
+def _round_table(r: Round) -> dict[str, Any]:
+    statistic = r.statistic
+    table: dict[str, Any] = {"budget": decimal_text(r.budget)}
+    match statistic:
+        case ClassHistogram():
+            table["statistic"] = "histogram"
+        case OneVsRest(classes=classes):
+            table |= {"statistic": "one-vs-rest", "classes": list(classes)}
+        case OneVsOne(classes=classes):
+            table |= {"statistic": "one-vs-one", "classes": list(classes)}
+        case Grouped(groups=groups):
+            table |= {"statistic": "grouped", "groups": list(groups)}
+        case Paired(form=form):
+            table |= {"statistic": "paired", "form": form}
+        case Hierarchy(branching=branching):
+            table |= {"statistic": "hierarchy", "branching": branching}
+    table["edges"] = [_rule_table(e) for e in edges_of(statistic)]
+    return table
+
+
+def _round(
+    table: dict[str, Any], scores: ScoreRange, thresholds: tuple[float, ...]
+) -> Round:
+    kind = table["statistic"]
+    # A tree has a power of its branching as leaves: no threshold is squeezed in.
+    inserted = () if kind == "hierarchy" else thresholds
+    edges = [
+        Edges.realise(_rule(rule), scores, thresholds=inserted)
+        for rule in table["edges"]
+    ]
+    statistic: PlannedStatistic
+    match kind:
+        case "histogram":
+            statistic = ClassHistogram(edges[0])
+        case "one-vs-rest":
+            statistic = OneVsRest(edges[0], tuple(table["classes"]))
+        case "one-vs-one":
+            statistic = OneVsOne(edges[0], tuple(table["classes"]))
+        case "grouped":
+            statistic = Grouped(ClassHistogram(edges[0]), tuple(table["groups"]))
+        case "paired":
+            statistic = Paired(edges[0], edges[1], table["form"])
+        case "hierarchy":
+            statistic = Hierarchy(edges[0], table["branching"])
+        case _:
+            raise PlanError("unknown statistic in the plan")
+    budget: Fraction = amount_from_text(table["budget"], name="budget")
+    return Round(statistic, budget)
+
+
+def _rule_table(edges: Edges) -> dict[str, Any]:
+    match edges.rule:
+        case Warped(bins, exponent):
+            return {"rule": "warped", "bins": bins, "exponent": exponent}
+        case Uniform(bins):
+            return {"rule": "uniform", "bins": bins}
+        case Listed(values):
+            return {"rule": "listed", "values": list(values)}
+        case Support(values):
+            return {"rule": "support", "values": list(values)}
+
+
+def _rule(table: dict[str, Any]) -> EdgeRule:
+    match table["rule"]:
+        case "warped":
+            return Warped(table["bins"], table["exponent"])
+        case "uniform":
+            return Uniform(table["bins"])
+        case "listed":
+            return Listed(tuple(float(v) for v in table["values"]))
+        case "support":
+            return Support(tuple(float(v) for v in table["values"]))
+        case _:
+            raise PlanError("unknown rule for edges in the plan")

@@ -1,0 +1,1 @@
+"""Privacy: units, losses, models, claims and the account of what was spent."""

@@ -1,0 +1,66 @@
+"""What was promised, to whom, on which assumptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+from discreet.privacy.loss import Loss, Unbounded
+from discreet.privacy.unit import Unit
+
+Setting: TypeAlias = Literal["deployed", "simulated", "seeded"]
+
+
+class Trust(Enum):
+    """Whom a site has to trust, and with what."""
+
+    SUM_ONLY = "The coordinator sees only the sum over the sites (secure aggregation)."
+    NOBODY = "Nobody: each message is private on its own."
+    CURATOR = "A curator who holds the data."
+    COMPUTE_PARTIES = "Three compute parties, of whom no two collude."
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The privacy claim of an evaluation, printed with every result."""
+
+    unit: Unit | None
+    loss: Loss
+    trust: Trust
+    computational: bool
+    setting: Setting
+    discloses: tuple[str, ...]
+    not_protected: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if isinstance(self.loss, Unbounded) or self.unit is None:
+            promise = f"{self.loss}."
+        else:
+            promise = f"{self.loss} for {self.unit}."
+        lines = [f"Claim: {promise} {self.trust.value}"]
+        match self.setting:
+            case "simulated":
+                lines.append(
+                    "Simulated in one process: the claim is what a deployment of "
+                    "this plan would promise, not a protection of this run."
+                )
+            case "seeded":
+                lines.append("Seeded randomness: for tests only, this protects nobody.")
+            case "deployed":
+                pass
+        lines.append("Discloses: " + "; ".join(self.discloses) + ".")
+        lines.append("Not protected: " + "; ".join(self.not_protected) + ".")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the claim as plain values for JSON."""
+        return {
+            "unit": None if self.unit is None else str(self.unit),
+            "loss": str(self.loss),
+            "trust": self.trust.value,
+            "computational": self.computational,
+            "setting": self.setting,
+            "discloses": list(self.discloses),
+            "not_protected": list(self.not_protected),
+        }

@@ -1,0 +1,131 @@
+"""What a release costs. Budgets are exact rationals, never floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TypeAlias
+
+from discreet.errors import PlanError
+
+Amount: TypeAlias = int | float | str | Decimal | Fraction
+"""How a caller may write an epsilon; 0.1 means one tenth, not its nearest float."""
+
+
+def exact(amount: Amount, *, name: str = "epsilon") -> Fraction:
+    """Read an amount as the decimal number that was written.
+
+    >>> exact(0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(amount, Fraction):
+        return amount
+    try:
+        number = Decimal(str(amount))
+    except InvalidOperation:
+        raise PlanError(f"{name} must be a decimal number") from None
+    if not number.is_finite():
+        raise PlanError(f"{name} must be finite")
+    return Fraction(number)
+
+
+def decimal_text(amount: Fraction) -> str:
+    """Write an amount as an exact decimal where it is one, else as a ratio.
+
+    >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(1, 3))
+    ('0.1', '1/3')
+    """
+    rest = amount.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return f"{amount.numerator}/{amount.denominator}"
+    # Scaled integers, not Decimal division, which rounds to its context.
+    digits = 0
+    while (amount * 10**digits).denominator != 1:
+        digits += 1
+    whole, part = divmod(int(amount * 10**digits), 10**digits)
+    return f"{whole}.{part:0{digits}d}" if digits else str(whole)
+
+
+def amount_from_text(text: str, *, name: str = "epsilon") -> Fraction:
+    """Read what ``decimal_text`` wrote."""
+    if "/" in text:
+        try:
+            return Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            raise PlanError(f"{name} must be a decimal number or a ratio") from None
+    return exact(text, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP:
+    r"""\ :math:`\varepsilon`-differential privacy."""
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise PlanError("epsilon must be positive")
+
+    def __str__(self) -> str:
+        return f"{decimal_text(self.epsilon)}-DP"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP:
+    r"""\ :math:`(\varepsilon, \delta)`-differential privacy."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise PlanError("epsilon must be positive")
+        if not 0 < self.delta < 1:
+            raise PlanError("delta must lie strictly between 0 and 1")
+
+    def __str__(self) -> str:
+        return f"({decimal_text(self.epsilon)}, {decimal_text(self.delta)})-DP"
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP:
+    r"""\ :math:`\rho`-zero-concentrated differential privacy."""
+
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        if self.rho <= 0:
+            raise PlanError("rho must be positive")
+
+    def __str__(self) -> str:
+        return f"{decimal_text(self.rho)}-zCDP"
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """An exact value: no differential privacy, and it is recorded all the same."""
+
+    def __str__(self) -> str:
+        return "no differential privacy (an exact sum)"
+
+
+Loss: TypeAlias = PureDP | ApproxDP | ZCDP | Unbounded
+
+
+def fraction_of(loss: Loss, share: Fraction) -> Loss:
+    """Return the part of a budget that one round spends; shares of 1 add up."""
+    if not 0 < share <= 1:
+        raise PlanError("a round's share of the budget lies in (0, 1]")
+    match loss:
+        case PureDP(epsilon):
+            return PureDP(epsilon * share)
+        case ApproxDP(epsilon, delta):
+            return ApproxDP(epsilon * share, delta * share)
+        case ZCDP(rho):
+            return ZCDP(rho * share)
+        case Unbounded():
+            return loss

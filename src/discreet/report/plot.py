@@ -1,0 +1,104 @@
+"""Plots of curves. Figures hold no state: they draw the numbers they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PlotKind: TypeAlias = Literal["roc", "pr", "det", "det-log"]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One curve to draw."""
+
+    x: FloatVector
+    y: FloatVector
+    label: str = ""
+    quiet: bool = False
+    """Drawn thin and grey, as a background to the others."""
+
+
+_AXES: Mapping[PlotKind, tuple[str, str]] = {
+    "roc": ("false positive rate", "true positive rate"),
+    "pr": ("recall", "precision"),
+    "det": ("false positive rate", "false negative rate"),
+    "det-log": ("false positive rate", "false negative rate"),
+}
+
+
+def draw(
+    kind: PlotKind,
+    lines: Sequence[Line],
+    *,
+    title: str = "",
+    footnote: str = "",
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw curves of one kind, and save the figure when a path is given."""
+    # pyplot keeps global state and a display; a Figure of our own needs neither.
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+    if kind not in _AXES:
+        raise InputError(f"a plot is one of {', '.join(_AXES)}")
+    figure = Figure(figsize=(5.2, 5.0), layout="constrained")
+    axes = figure.add_subplot()
+    for line in lines:
+        _draw_line(axes, kind, line)
+    axes.set_xlabel(_AXES[kind][0])
+    axes.set_ylabel(_AXES[kind][1])
+    axes.set_title(title, fontsize=11, loc="left")
+    _dress(axes, kind)
+    if any(line.label for line in lines):
+        axes.legend(frameon=False, fontsize=9, loc="best")
+    if footnote:
+        figure.supxlabel(footnote, fontsize=7.5, color="0.4", x=0.02, ha="left")
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
+    x, y = line.x, line.y
+    if kind in ("det", "det-log"):
+        inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
+        x, y = x[inside], y[inside]
+        if kind == "det":
+            x, y = _deviate(x), _deviate(y)
+    style = {"color": "0.75", "lw": 0.8} if line.quiet else {"lw": 1.8}
+    axes.plot(x, y, label=line.label or None, zorder=1 if line.quiet else 2, **style)
+
+
+def _dress(axes: Axes, kind: PlotKind) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.93", lw=0.6, zorder=0)
+    match kind:
+        case "roc":
+            axes.plot([0, 1], [0, 1], color="0.7", lw=0.8, ls=":")
+            axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+        case "pr":
+            axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+        case "det-log":
+            axes.set(xscale="log", yscale="log")
+        case "det":
+            marks = np.array([0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99])
+            names = [f"{100 * m:g}%" for m in marks]
+            axes.set_xticks(_deviate(marks), names, fontsize=8)
+            axes.set_yticks(_deviate(marks), names, fontsize=8)
+
+
+def _deviate(p: FloatVector) -> FloatVector:
+    from scipy.special import ndtri  # noqa: PLC0415 - slow to import
+
+    return np.asarray(ndtri(p), dtype=np.float64)

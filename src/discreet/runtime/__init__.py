@@ -1,0 +1,1 @@
+"""Runtimes: what drives the conversation between sites and coordinator."""

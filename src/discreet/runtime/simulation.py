@@ -1,0 +1,185 @@
+"""The whole federation in one process: sites count, counts are added."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import overload
+
+from discreet.aggregation.plain import add
+from discreet.edges import EdgeRule
+from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.errors import InputError
+from discreet.estimate.curves import Interpolation
+from discreet.estimate.estimator import Estimator, Flat
+from discreet.evaluation import Evaluation, evaluation
+from discreet.examples import Examples
+from discreet.multievaluation import MultiEvaluation, multi_evaluation
+from discreet.plan import Cohort, Multiclass, Plan, PublicFacts, recommend
+from discreet.privacy.accounting import MemoryAccount
+from discreet.privacy.models import PrivacyModel, SecureAggregation
+from discreet.release import Release
+from discreet.site.respond import respond
+from discreet.statistic import ClassHistogram
+
+
+@overload
+def evaluate(
+    sites: Sequence[Examples],
+    *,
+    privacy: PrivacyModel = ...,
+    examples: int | None = ...,
+    prevalence: float | None = ...,
+    thresholds: Sequence[float] | None = ...,
+    edges: EdgeRule | None = ...,
+    interpolation: Interpolation | None = ...,
+    classes: None = ...,
+    groups: None = ...,
+    progress: Callable[[int], None] | None = ...,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sequence[Examples],
+    *,
+    privacy: PrivacyModel = ...,
+    examples: int | None = ...,
+    prevalence: float | None = ...,
+    thresholds: Sequence[float] | None = ...,
+    edges: EdgeRule | None = ...,
+    interpolation: Interpolation | None = ...,
+    classes: Sequence[str],
+    multiclass: Multiclass = ...,
+    progress: Callable[[int], None] | None = ...,
+) -> MultiEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sequence[Examples],
+    *,
+    privacy: PrivacyModel = ...,
+    examples: int | None = ...,
+    prevalence: float | None = ...,
+    thresholds: Sequence[float] | None = ...,
+    edges: EdgeRule | None = ...,
+    interpolation: Interpolation | None = ...,
+    groups: Sequence[str],
+    progress: Callable[[int], None] | None = ...,
+) -> MultiEvaluation: ...
+
+
+def evaluate(  # noqa: PLR0913 - every public choice is a keyword
+    sites: Sequence[Examples],
+    *,
+    privacy: PrivacyModel | None = None,
+    examples: int | None = None,
+    prevalence: float | None = None,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    interpolation: Interpolation | None = None,
+    classes: Sequence[str] | None = None,
+    multiclass: Multiclass = "ovr",
+    groups: Sequence[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation | MultiEvaluation:
+    """Evaluate the pooled data of several sites in one process.
+
+    The plan is made from the arguments alone; each site then counts, and only
+    the sum of the counts is looked at.
+
+    Args:
+        sites: the sites' examples.
+        privacy: the privacy model; exact sums by default.
+        examples: public: roughly how many examples there are in all.
+        prevalence: public: roughly which share of them is positive.
+        thresholds: decision thresholds to report; they become bin edges.
+        edges: how scores are binned; by default chosen from the public facts.
+        interpolation: ``linear`` (scikit-learn on the binned scores) or
+            ``pchip``; by default chosen from the release.
+        classes: names of the classes of a multi-class problem: one result each.
+        multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
+        groups: names of disjoint groups: one result each.
+        progress: called with the number of sites that have answered.
+
+    >>> import discreet
+    >>> north = discreet.Examples([0.9, 0.2, 0.7], [1, 0, 1])
+    >>> south = discreet.Examples([0.1, 0.8, 0.4], [0, 0, 1])
+    >>> result = evaluate([north, south], edges=discreet.Uniform(10))
+    Traceback (most recent call last):
+        ...
+    discreet.errors.DisclosureWarning: an exact histogram of 10 bins ...
+    """
+    if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
+        raise InputError("sites is a list of Examples; make them with discreet.read")
+    if not sites:
+        raise InputError("there are no sites: give at least one")
+    kinds = {site.scores for site in sites}
+    if len(kinds) > 1:
+        raise InputError("the sites declare different kinds or ranges of scores")
+    plan = recommend(
+        PublicFacts(examples, prevalence, sites[0].scores),
+        privacy or SecureAggregation(),
+        thresholds=thresholds,
+        edges=edges,
+        classes=classes,
+        multiclass=multiclass,
+        groups=groups,
+        cohort=Cohort(min_survivors=len(sites)),
+    )
+    return run(plan, sites, estimator=Flat(interpolation), progress=progress)
+
+
+def run(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    estimator: Estimator | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation | MultiEvaluation:
+    """Carry out a plan over sites in this process, round by round."""
+    seeded = isinstance(entropy, Seeded)
+    claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
+    releases = simulate(plan, sites, entropy=entropy, progress=progress)
+    if isinstance(plan.statistic, ClassHistogram):
+        return evaluation(plan, releases, claim, estimator=estimator)
+    return multi_evaluation(plan, releases, claim, estimator=estimator)
+
+
+def simulate(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    progress: Callable[[int], None] | None = None,
+) -> list[Release]:
+    """Let every site answer every round; return what was opened."""
+    session = hashlib.sha256(plan.digest() + entropy(32)).digest()
+    accounts = [MemoryAccount() for _ in sites]
+    releases: list[Release] = []
+    for i in range(len(plan.rounds)):
+        this = plan.resolve(i, releases)
+        answers = []
+        for k, (site, account) in enumerate(zip(sites, accounts, strict=True)):
+            answers.append(
+                respond(
+                    site,
+                    account,
+                    plan,
+                    this,
+                    session=session,
+                    population=site.name or f"site {k + 1}",
+                    entropy=entropy,
+                )
+            )
+            if progress is not None:
+                progress(k + 1)
+        total = add(answers, this.statistic.size)
+        releases.append(
+            Release(
+                plan.digest(), session, i, total, len(answers), len(sites), this.loss
+            )
+        )
+    return releases

@@ -1,0 +1,86 @@
+"""What kind of number a score is, and the range it is declared to lie in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.errors import InputError
+
+ScoreKind: TypeAlias = Literal["probability", "logit", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRange:
+    """The declared kind and closed range of the scores. Public, never measured.
+
+    A *probability* lies in [0, 1]; a *logit* anywhere on the real line; *other*
+    needs explicit finite limits, because a range taken from the data would be a
+    release of its extreme values.
+    """
+
+    kind: ScoreKind = "probability"
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        limits = (self.low, self.high)
+        match self.kind:
+            case "probability":
+                if limits != (0.0, 1.0):
+                    raise InputError("probabilities range from 0 to 1; omit the limits")
+            case "logit":
+                if limits != (-math.inf, math.inf):
+                    raise InputError("logits range over the real line; omit the limits")
+            case "other":
+                if not (math.isfinite(self.low) and math.isfinite(self.high)):
+                    raise InputError("scores of kind 'other' need finite low and high")
+                if not self.low < self.high:
+                    raise InputError("low must be less than high")
+            case _:
+                raise InputError(
+                    "the kind of scores is 'probability', 'logit' or 'other'"
+                )
+
+    @classmethod
+    def declare(
+        cls, kind: ScoreKind, low: float | None = None, high: float | None = None
+    ) -> Self:
+        """Build a range from what a caller declares; limits only for ``other``."""
+        match kind:
+            case "probability":
+                default = (0.0, 1.0)
+            case "logit":
+                default = (-math.inf, math.inf)
+            case "other":
+                if low is None or high is None:
+                    raise InputError(
+                        "scores of kind 'other' need their public range: low and high"
+                    )
+                default = (low, high)
+            case _:
+                raise InputError(
+                    "the kind of scores is 'probability', 'logit' or 'other'"
+                )
+        return cls(
+            kind,
+            default[0] if low is None else float(low),
+            default[1] if high is None else float(high),
+        )
+
+    def outside(self, scores: FloatVector) -> int:
+        """Count the scores that are NaN or outside the range."""
+        if scores.size == 0:
+            return 0
+        # NaN poisons min and max and fails both comparisons.
+        if scores.min() >= self.low and scores.max() <= self.high:
+            return 0
+        inside = (scores >= self.low) & (scores <= self.high)
+        return int(scores.size - np.count_nonzero(inside))
+
+    def __str__(self) -> str:
+        return f"[{self.low:g}, {self.high:g}]"

@@ -1,0 +1,1 @@
+"""At the data holder: sources of examples, and the answer to a plan."""

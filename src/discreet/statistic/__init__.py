@@ -1,0 +1,19 @@
+"""Statistics: what a site counts. They merge by addition and know their sensitivity."""
+
+from discreet.statistic.grouped import Grouped
+from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.multiclass import OneVsOne, OneVsRest
+from discreet.statistic.paired import Paired
+from discreet.statistic.protocol import BinCounts, Statistic
+
+__all__ = [
+    "BinCounts",
+    "ClassHistogram",
+    "Grouped",
+    "Hierarchy",
+    "OneVsOne",
+    "OneVsRest",
+    "Paired",
+    "Statistic",
+]

@@ -1,0 +1,60 @@
+"""The class histogram: the one vector from which every metric is estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.edges import Edges
+from discreet.examples import Batch, Examples
+from discreet.privacy.unit import Sensitivity, Unit, additive
+from discreet.statistic.protocol import (
+    BinCounts,
+    check_binary,
+    check_columns,
+    tally,
+)
+
+
+@dataclass(frozen=True)
+class ClassHistogram:
+    """Counts per class and bin: the negatives' bins, then the positives'.
+
+    An example is in one class and one bin, so adding or removing it moves the
+    vector by 1 in L1: each class may be released at the full budget.
+    """
+
+    edges: Edges
+
+    @property
+    def size(self) -> int:
+        """Two classes, every bin."""
+        return 2 * len(self.edges)
+
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples."""
+        check_columns(examples, self.edges)
+        check_binary(examples)
+        return tally(examples, self.size, self.cells)
+
+    def cells(self, batch: Batch) -> CodeVector:
+        """Return the cell of each example of a batch."""
+        return class_cells(self.edges, batch.scores[0], batch.labels)
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """One cell an example; a flipped label leaves one and enters another."""
+        return additive(unit, cells=1, cells_flipped=2)
+
+    def split(self, vector: FloatVector) -> BinCounts:
+        """Name the two halves of a released vector."""
+        bins = len(self.edges)
+        return BinCounts(vector[:bins], vector[bins:])
+
+
+def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:
+    """Return label * bins + bin, the place of each example in the vector."""
+    cells = edges.bins_of(scores).astype(np.intp)
+    cells += labels * np.intp(len(edges))
+    return cells
