@@ -87,14 +87,8 @@ class Edges:
     def __post_init__(self) -> None:
         if len(self.values) < 2:
             raise InputError(f"need at least 2 edges, got {len(self.values)}")
-        steps = np.diff(np.asarray(self.values))
-        if self.atoms:
-            steps = steps[:-1]  # the last atom's bin is a single point
-        if not (steps > 0).all():
-            at = int(np.argmin(steps > 0))
-            raise InputError(
-                f"edges must increase strictly, but edge {at + 1} does not exceed edge {at}"
-            )
+        # The last atom's bin is a single point.
+        _check_increasing(self.array[: -1 if self.atoms else None])
 
     @classmethod
     def realise(
@@ -124,6 +118,7 @@ class Edges:
                         "of the scores"
                     )
                 inner = np.asarray(values[1:-1], dtype=np.float64)
+                _check_increasing(np.asarray(values))
             case Support(values):
                 if not values:
                     raise InputError("the support needs at least one value")
@@ -158,7 +153,10 @@ class Edges:
         if table is None:
             return self._search(scores)
         # scores * GRID is exact (a power of two), so truncation finds the cell.
-        bins = table[(scores * GRID).astype(np.intp)]
+        cells = np.empty(scores.shape, dtype=np.intp)
+        np.multiply(scores, GRID, out=cells, casting="unsafe")
+        # No index is out of range; "clip" only spares the check of each one.
+        bins = table.take(cells, mode="clip")
         if self._has_mixed_cells:
             mixed = np.flatnonzero(bins == _MIXED)
             if mixed.size:
@@ -236,6 +234,15 @@ def unit_edges(edges: Edges) -> FloatVector:
 def _check_bins(bins: int) -> None:
     if bins < 1:
         raise InputError(f"need at least 1 bin, got {bins}")
+
+
+def _check_increasing(values: FloatVector) -> None:
+    rising = np.diff(values) > 0
+    if not rising.all():
+        k = int(np.argmin(rising))
+        raise InputError(
+            f"edges must increase strictly, but edge {k + 1} does not exceed edge {k}"
+        )
 
 
 def _warped(bins: int, exponent: float) -> FloatVector:

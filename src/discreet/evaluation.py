@@ -166,8 +166,11 @@ class Evaluation:
         return draw(
             kind,
             [self.line(kind, label)],
-            title=f"{self._count_line()}",
-            footnote=f"{self.claim.loss}; {self.claim.setting}",
+            title=f"{self._count_words()}",
+            footnote=(
+                f"{describe(self.observed.edges.rule)}; {self.claim.loss}; "
+                f"{self.claim.setting}"
+            ),
             path=path,
         )
 
@@ -189,16 +192,16 @@ class Evaluation:
         lines += [self._count_line(), str(self.claim)]
         return "\n".join(lines)
 
-    def _count_line(self) -> str:
+    def _count_words(self) -> str:
         last = self.releases[-1]
         about = "" if self.observed.exact else "about "
         total = self.observed.total_positives + self.observed.total_negatives
+        return f"{last.contributors} of {last.expected} sites, {about}{total:,.0f} examples"
+
+    def _count_line(self) -> str:
         size = self.plan.statistic.size * 8 / 1024
-        return (
-            f"{last.contributors} of {last.expected} sites, {about}{total:,.0f} "
-            f"examples, {describe(self.observed.edges.rule)}, "
-            f"{size:.1f} KB from each site"
-        )
+        rule = describe(self.observed.edges.rule)
+        return f"{self._count_words()}, {rule}, {size:.1f} KB from each site"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

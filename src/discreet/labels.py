@@ -51,9 +51,7 @@ class Coder:
         if self.encode(labels) is not None:
             return 0
         if self._code.classes is None and self._code.positive is None:
-            if labels.dtype.kind in "iuf":
-                return int(np.count_nonzero(~((labels == 0) | (labels == 1))))
-            return labels.size
+            return sum(not _known(label, {0, 1}) for label in labels.tolist())
         if self._code.classes is not None:
             known = {_like(label, labels) for label in self._code.classes}
             return sum(not _known(label, known) for label in labels.tolist())

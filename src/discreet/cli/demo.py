@@ -80,15 +80,15 @@ def _write(
     quiet = []
     for k, one in enumerate(local):
         fpr, tpr, _ = one.roc_curve()
-        quiet.append(Line(fpr, tpr, "" if k else "each hospital alone", quiet=True))
+        quiet.append(Line(fpr, tpr, "" if k else "each hospital alone", "quiet"))
     label = f"discreet: AUC {result.auc.value:.4f}"
     averaged = float(np.mean([one.auc.value for one in local]))
     draw(
         "roc",
         [
-            *quiet,
-            Line(mean.x, mean.y, f"averaged local curves: AUC {averaged:.4f}"),
             result.line("roc", label),
+            Line(mean.x, mean.y, f"averaged local AUCs: {averaged:.4f}", "dashed"),
+            *quiet,
         ],
         title="12 hospitals, one model: the pooled ROC without pooling",
         footnote="simulated patients; exact sums under secure aggregation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,16 @@ class Line:
     x: FloatVector
     y: FloatVector
     label: str = ""
-    quiet: bool = False
-    """Drawn thin and grey, as a background to the others."""
+    style: Literal["main", "dashed", "quiet"] = "main"
+    """A quiet line is thin and grey, a background to the others."""
 
 
-_AXES: Mapping[PlotKind, tuple[str, str]] = {
+_STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "main": {"color": "#1f5fa8", "lw": 2.0, "zorder": 3},
+    "dashed": {"color": "#d1701f", "lw": 1.6, "ls": "--", "zorder": 2},
+    "quiet": {"color": "0.75", "lw": 0.8, "zorder": 1},
+}
+_AXES: Final[Mapping[PlotKind, tuple[str, str]]] = {
     "roc": ("false positive rate", "true positive rate"),
     "pr": ("recall", "precision"),
     "det": ("false positive rate", "false negative rate"),
@@ -76,8 +81,7 @@ def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
         x, y = x[inside], y[inside]
         if kind == "det":
             x, y = _deviate(x), _deviate(y)
-    style = {"color": "0.75", "lw": 0.8} if line.quiet else {"lw": 1.8}
-    axes.plot(x, y, label=line.label or None, zorder=1 if line.quiet else 2, **style)
+    axes.plot(x, y, label=line.label or None, **_STYLES[line.style])
 
 
 def _dress(axes: Axes, kind: PlotKind) -> None:
@@ -92,7 +96,9 @@ def _dress(axes: Axes, kind: PlotKind) -> None:
         case "det-log":
             axes.set(xscale="log", yscale="log")
         case "det":
-            marks = np.array([0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99])
+            marks = np.array([0.001, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99, 0.999])
+            reach = float(_deviate(np.array([0.9995]))[0])
+            axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
             names = [f"{100 * m:g}%" for m in marks]
             axes.set_xticks(_deviate(marks), names, fontsize=8)
             axes.set_yticks(_deviate(marks), names, fontsize=8)

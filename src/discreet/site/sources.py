@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,11 @@ from discreet.scores import ScoreKind, ScoreRange
 
 Readable: TypeAlias = Any
 """A path, an Arrow table or reader, or a frame with ``__arrow_c_stream__``."""
+
+_UNREADABLE_CSV: Final = (
+    "this is not a readable CSV file: it needs UTF-8 text, a header, and as many "
+    "cells in every row"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,9 @@ def _parquet_batches(path: Path, names: _Names, title: str) -> _Batches:
     _check_names(schema.names, names, title)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        # Opened again on every pass; a row group at a time is in memory.
-        with pq.ParquetFile(path, memory_map=True) as file:
+        # Opened again on every pass. Read page by page: even a file that is one
+        # row group, however large, takes a few megabytes.
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
             try:
                 yield from file.iter_batches(BATCH_ROWS, columns=names.all())
             except (pa.ArrowInvalid, OSError):
@@ -137,9 +143,7 @@ def _csv_batches(path: Path, names: _Names, title: str) -> _Batches:
         with pa.csv.open_csv(path) as reader:
             header = list(reader.schema.names)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
-        raise InputError(
-            f"{title}: this is not a readable CSV file with a header"
-        ) from None
+        raise InputError(f"{title}: {_UNREADABLE_CSV}") from None
     _check_names(header, names, title)
     numbers = dict.fromkeys(names.scores, pa.float64())
 
@@ -167,10 +171,7 @@ def _csv_complaint(
                 for name in names.scores:
                     bad += sum(not _is_number(v) for v in batch[name].to_pylist())
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
-        return InputError(
-            f"{title}: the CSV file is damaged: rows differ in their number of "
-            "columns, or it is not UTF-8"
-        )
+        return InputError(f"{title}: {_UNREADABLE_CSV}")
     if bad == 0:
         return InputError(
             f"{title}: labels, groups or subjects change their type along the file "

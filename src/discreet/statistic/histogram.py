@@ -55,6 +55,6 @@ class ClassHistogram:
 
 def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:
     """Return label * bins + bin, the place of each example in the vector."""
-    cells = edges.bins_of(scores).astype(np.intp)
-    cells += labels * np.intp(len(edges))
+    cells = labels * np.intp(len(edges))
+    cells += edges.bins_of(scores)
     return cells

@@ -1,0 +1,137 @@
+"""Counting speed: ten million pairs in memory, a hundred million in a file.
+
+Prints ratios against ``sklearn.metrics.roc_auc_score`` on the same arrays in the
+same run; the exact equality to ``searchsorted`` is checked before the clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.progress import track
+
+import discreet
+from discreet.edges import EdgeRule, Edges, Uniform, Warped, describe
+from discreet.statistic import ClassHistogram
+
+CHUNK = 2**20
+
+
+def scored(
+    rng: np.random.Generator, n: int
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], pa.Array]:
+    labels = rng.random(n) < 0.3
+    logit = rng.normal(size=n) + 1.5 * labels - 1.0
+    return 1.0 / (1.0 + np.exp(-logit)), labels.astype(np.int64)
+
+
+def best_of(repeats: int, job: Callable[[], object]) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def check_every_edge(edges: Edges) -> int:
+    near = edges.array
+    near = np.concatenate([near, np.nextafter(near, -1), np.nextafter(near, 2)])
+    near = near[(near >= 0) & (near <= 1)]
+    by_search = np.searchsorted(edges.array, near, side="right") - 1
+    expected = np.minimum(by_search, len(edges) - 1)
+    if not np.array_equal(edges.bins_of(near), expected):
+        raise SystemExit("bins differ from searchsorted")
+    return near.size
+
+
+def in_memory(n: int, repeats: int) -> None:
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - a dev dependency
+
+    scores, labels = scored(np.random.default_rng(0), n)
+    anchor = best_of(2, lambda: roc_auc_score(labels, scores))
+    print(f"\n{n:,} (score, label) pairs in memory, validation included")
+    print(f"{'':38} {'ms':>8} {'M rows/s':>9} {'x roc_auc_score':>16}")
+    print(
+        f"{'sklearn.metrics.roc_auc_score':38} {anchor * 1e3:8.0f} {n / anchor / 1e6:9.1f} {1:16.1f}"
+    )
+    rules: tuple[EdgeRule, ...] = (Warped(1024), Uniform(8192))
+    for rule in rules:
+        edges = Edges.realise(rule, thresholds=(0.5,))
+        checked = check_every_edge(edges)
+        histogram = ClassHistogram(edges)
+
+        def count(histogram: ClassHistogram = histogram) -> object:
+            return histogram.count(discreet.Examples(scores, labels))
+
+        seconds = best_of(repeats, count)
+        print(
+            f"{describe(rule):38} {seconds * 1e3:8.0f} {n / seconds / 1e6:9.1f} "
+            f"{anchor / seconds:16.1f}   ({checked:,} floats equal to searchsorted)"
+        )
+
+
+def write_parquet(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(1)
+    schema = pa.schema([("y_score", pa.float64()), ("y_true", pa.int64())])
+    with pq.ParquetWriter(path, schema, compression="snappy") as writer:
+        for start in track(range(0, rows, CHUNK), description="writing the file"):
+            scores, labels = scored(rng, min(CHUNK, rows - start))
+            writer.write_table(pa.table({"y_score": scores, "y_true": labels}))
+
+
+def _peak_megabytes() -> float:
+    """Return this program's peak memory; getrusage would count its parent's too."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (row for row in status.splitlines() if row.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def count_file(path: Path) -> None:
+    """Count one file in this process and print its peak memory."""
+    histogram = ClassHistogram(Edges.realise(Warped(1024), thresholds=(0.5,)))
+    start = time.perf_counter()
+    total = histogram.count(discreet.read(path))
+    seconds = time.perf_counter() - start
+    peak = _peak_megabytes()
+    rows = int(total.sum())
+    print(
+        f"{rows:,} rows of Parquet: {seconds:.1f} s, {rows / seconds / 1e6:.1f} M "
+        f"rows/s, peak memory {peak:.0f} MB"
+    )
+
+
+def from_file(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scores.parquet"
+        write_parquet(path, rows)
+        print(f"\na file of {path.stat().st_size / 2**20:,.0f} MB")
+        # A process of its own, so that its peak memory is the counting's.
+        subprocess.run([sys.executable, __file__, "--count", path], check=True)  # noqa: S603
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--count", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.count is not None:
+        count_file(options.count)
+        return
+    in_memory(options.pairs, options.repeats)
+    from_file(options.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Slow, obvious implementations: the definitions, by brute force."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+
+def auc_by_pairs(scores, labels):
+    """Pairs in the right order; ties count one half."""
+    pos = [s for s, y in zip(scores, labels, strict=True) if y]
+    neg = [s for s, y in zip(scores, labels, strict=True) if not y]
+    wins = sum((p > n) + 0.5 * (p == n) for p in pos for n in neg)
+    return wins / (len(pos) * len(neg))
+
+
+def pr_points(scores, labels):
+    """Recall and precision at each distinct threshold, from (0, 1) on."""
+    recall, precision = [0.0], [1.0]
+    for t in sorted(set(scores), reverse=True):
+        chosen = [y for s, y in zip(scores, labels, strict=True) if s >= t]
+        recall.append(sum(chosen) / sum(labels))
+        precision.append(sum(chosen) / len(chosen))
+    return np.array(recall), np.array(precision)
+
+
+def average_precision(scores, labels):
+    recall, precision = pr_points(scores, labels)
+    return float(np.sum(np.diff(recall) * precision[1:]))
+
+
+def trapezoid_aupr(scores, labels):
+    recall, precision = pr_points(scores, labels)
+    return float(np.sum(np.diff(recall) * (precision[1:] + precision[:-1])) / 2)
+
+
+def arrangements(negatives, positives):
+    """Every way to order and tie the examples inside their bins, as scores.
+
+    Inside a bin each example gets one of as many levels as there are examples:
+    all weak orders appear.
+    """
+    bins = [[0] * n + [1] * p for n, p in zip(negatives, positives, strict=True)]
+    choices = [
+        list(product(range(len(members)), repeat=len(members))) or [()]
+        for members in bins
+    ]
+    labels = [y for members in bins for y in members]
+    for levels in product(*choices):
+        scores = [
+            k + (level + 1) / (len(members) + 2)
+            for k, (members, found) in enumerate(zip(bins, levels, strict=True))
+            for level in found
+        ]
+        yield scores, labels

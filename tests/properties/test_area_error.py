@@ -1,0 +1,112 @@
+"""Area Error against adaptive quadrature."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+import discreet
+from discreet.estimate.curves import Polyline, PrPath, RocPath
+
+rates = st.lists(st.integers(0, 20), min_size=1, max_size=8).map(
+    lambda steps: np.append(0, np.cumsum(steps)) / max(sum(steps), 1)
+)
+
+
+def curve(fpr, tpr, interpolation="linear"):
+    size = min(len(fpr), len(tpr))
+    f, t = fpr[:size].copy(), tpr[:size].copy()
+    f[-1] = t[-1] = 1.0
+    return RocPath(f, t, interpolation)
+
+
+def by_quadrature(first, second, points):
+    def gap(x):
+        return abs(first(x) - second(x))
+
+    inner = np.unique(points[(points > 0) & (points < 1)])
+    cuts = np.concatenate([[0.0], inner, [1.0]])
+    return sum(quad(gap, a, b, limit=200)[0] for a, b in itertools.pairwise(cuts))
+
+
+def of_polyline(line):
+    # Right limits; jumps have measure zero.
+    return lambda x: np.interp(x, line.x, line.y)
+
+
+@settings(deadline=None, max_examples=80)
+@given(a=rates, b=rates, c=rates, d=rates)
+def test_piecewise_linear_curves_are_integrated_exactly(a, b, c, d):
+    first, second = curve(a, b), curve(c, d)
+    one, two = first.polyline(1), second.polyline(1)
+    expected = by_quadrature(
+        of_polyline(one), of_polyline(two), np.concatenate([one.x, two.x])
+    )
+    assert discreet.area_error(first, second) == pytest.approx(expected, abs=1e-7)
+
+
+def test_steps_that_cross_a_line_leave_two_triangles_each():
+    recall, precision = [0.0, 0.5, 1.0], [1.0, 0.75, 0.25]
+    steps = Polyline.steps(recall, precision)
+    line = Polyline.of([0.0, 1.0], [1.0, 0.0])
+    # Steps at 3/4 and 1/4; the line crosses each at the middle of its step.
+    assert discreet.area_error(steps, line) == pytest.approx(0.125)
+
+
+def knots(rng, n):
+    f = np.append(0, np.cumsum(rng.random(n)))
+    t = np.append(0, np.cumsum(rng.random(n) * np.linspace(2, 0.2, n)))
+    return f / f[-1], t / t[-1]
+
+
+@pytest.mark.parametrize("draw", range(6))
+def test_pchip_and_hyperbolic_curves_are_refined_to_the_tolerance(draw):
+    rng = np.random.default_rng(draw)
+    smooth = RocPath(*knots(rng, 9), "pchip")
+    straight = RocPath(*knots(rng, 6), "linear")
+
+    def tpr(path):
+        fine = path.places(20_000)
+        f, t = path.at(fine)
+        return lambda x: np.interp(x, f, t)
+
+    expected = by_quadrature(
+        tpr(smooth), tpr(straight), np.append(smooth.fpr, straight.fpr)
+    )
+    assert discreet.area_error(smooth, straight) == pytest.approx(expected, abs=3e-7)
+
+    def precision(path, p, n):
+        # Invert T by bisection, then apply the definition.
+        def at(recall):
+            low, high = 0.0, 1.0
+            for _ in range(80):
+                middle = (low + high) / 2
+                _, t = path.at(np.array([middle]))
+                low, high = (middle, high) if t[0] < recall else (low, middle)
+            f, t = path.at(np.array([high]))
+            return p * t[0] / (p * t[0] + n * f[0])
+
+        return at
+
+    one, two = PrPath(smooth, 30.0, 70.0), PrPath(straight, 30.0, 70.0)
+    expected = by_quadrature(
+        precision(smooth, 30, 70),
+        precision(straight, 30, 70),
+        np.append(smooth.tpr, straight.tpr),
+    )
+    assert discreet.area_error(one, two) == pytest.approx(expected, abs=1e-6)
+
+
+def test_merged_duplicate_knots_keep_the_ends_and_pchip_works():
+    fpr = np.array([0.0, 0.2, 0.2, 0.2, 0.7, 1.0, 1.0])
+    tpr = np.array([0.0, 0.5, 0.5, 0.5, 0.9, 1.0, 1.0])
+    path = RocPath(fpr, tpr, "pchip")
+    w, f, t = path.knots
+    assert (np.diff(w) > 0).all()
+    assert (f[0], t[0], f[-1], t[-1]) == (0, 0, 1, 1)
+    line = path.polyline(8)
+    assert (np.diff(line.x) >= 0).all()
+    assert (np.diff(line.y) >= 0).all()

@@ -1,0 +1,134 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+def discreet(*arguments, cwd=None):
+    return subprocess.run(  # noqa: S603 - our own command
+        [
+            sys.executable,
+            "-c",
+            "from discreet.cli.main import main; main()",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    s = rng.random(24_000)
+    y = rng.random(24_000) < s
+    table = pa.table(
+        {"y_score": s, "y_true": y.astype(int), "sex": np.where(s < 0.5, "f", "m")}
+    )
+    pq.write_table(table.slice(0, 9000), tmp_path / "north.parquet")
+    table.slice(9000).to_pandas().to_csv(tmp_path / "south.csv", index=False)
+    return tmp_path
+
+
+def test_two_files_give_the_pooled_table_json_and_plots(files):
+    run = discreet(
+        *("evaluate", "north.parquet", "south.csv", "--threshold", "0.25"),
+        *("--json", "out.json", "--plots", "plots"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "2 of 2 sites, 24,000 examples" in run.stdout
+    assert "at 0.25:" in run.stdout
+    document = json.loads((files / "out.json").read_text())
+    assert 0.8 < document["metrics"]["auc"]["value"] < 0.87
+    names = sorted(path.name for path in (files / "plots").iterdir())
+    assert names == ["det.png", "pr.png", "roc.png"]
+
+
+def test_groups_are_reported_apart(files):
+    run = discreet(
+        *("evaluate", "north.parquet", "--group", "sex", "--bins", "64"),
+        *("--in-group", "f", "--in-group", "m"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "AUC f" in run.stdout
+    assert "AUC macro" in run.stdout
+
+
+def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
+    y = rng.integers(0, 3, 30_000)
+    s = rng.dirichlet([1, 1, 1], 30_000)
+    table = pa.table({"y_true": y, **{f"p{k}": s[:, k] for k in range(3)}})
+    pq.write_table(table, tmp_path / "a.parquet")
+    run = discreet(
+        *("evaluate", "a.parquet", "--ovo"),
+        *(word for k in range(3) for word in ("--class", f"{k}", "--score", f"p{k}")),
+        cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "AUC 2" in run.stdout
+    assert "AUC pairs, macro" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("0.9,1\n0.2,0\n", (), "looks like data"),
+        ("y_score,y_true\n1.9,1\n", (), "1 of 1 scores are NaN or outside [0, 1]"),
+        ("y_score,y_true\n0.9,7\n", (), "other than 0 and 1"),
+        ("y_score,y_true\n0.9,1\n", ("--kind", "other"), "low and high"),
+        ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "at least 1 bin"),
+        ("y_score,y_true\n0.9,1\n", ("--json", "no/where.json"), "No such file"),
+    ],
+)
+def test_bad_input_exits_2_with_one_line(tmp_path, content, options, message):
+    (tmp_path / "a.csv").write_text(content)
+    run = discreet("evaluate", "a.csv", *options, cwd=tmp_path)
+    assert run.returncode == 2
+    line = run.stderr.strip().splitlines()[-1]
+    assert line.startswith("discreet: ")
+    assert message in line
+    assert "Traceback" not in run.stderr
+
+
+def test_a_small_exact_histogram_warns_on_one_line(tmp_path):
+    (tmp_path / "a.csv").write_text("y_score,y_true\n0.9,1\n0.2,0\n")
+    run = discreet("evaluate", "a.csv", cwd=tmp_path)
+    assert run.returncode == 0
+    (line,) = run.stderr.strip().splitlines()
+    assert line.startswith("Warning: an exact histogram of 1024 bins")
+
+
+def test_help_and_version_teach():
+    run = discreet("evaluate", "--help")
+    assert run.returncode == 0
+    assert "--positive" in run.stdout
+    assert discreet("--version").stdout.startswith("discreet 0.")
+
+
+def test_the_demo_is_right_against_scikit_learn(tmp_path):
+    from sklearn.metrics import brier_score_loss, precision_score, roc_auc_score
+
+    from discreet.runtime.hospitals import simulate_hospitals
+
+    run = discreet("demo", "--out", "out", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    hospitals = simulate_hospitals()
+    s = np.concatenate([h.scores for h in hospitals])
+    y = np.concatenate([h.labels for h in hospitals])
+    local = np.mean([roc_auc_score(h.labels, h.scores) for h in hospitals])
+    document = json.loads((tmp_path / "out" / "result.json").read_text())
+    found = {name: m["value"] for name, m in document["metrics"].items()}
+    assert found["auc"] == pytest.approx(roc_auc_score(y, s), abs=1e-4)
+    assert found["brier"] == pytest.approx(brier_score_loss(y, s), abs=1e-4)
+    (at,) = document["thresholds"]
+    assert at["precision"]["value"] == precision_score(y, s >= 0.5)
+    assert f"local AUCs would say:    AUC {local:.4f}" in run.stdout
+    assert f"if it were allowed:     AUC {roc_auc_score(y, s):.4f}" in run.stdout
+    assert (tmp_path / "out" / "roc.png").stat().st_size > 10_000

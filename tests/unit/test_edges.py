@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet import InputError
+from discreet.edges import (
+    GRID,
+    Edges,
+    Listed,
+    Support,
+    Uniform,
+    Warped,
+    reference_quantiles,
+    unit_edges,
+)
+from discreet.scores import ScoreRange
+
+LOGIT = ScoreRange.declare("logit")
+POINTS = ScoreRange.declare("other", 0, 30)
+RULES = [
+    (Warped(1024), ScoreRange(), (0.5, 0.3)),
+    (Warped(13, 1.25), ScoreRange(), ()),
+    (Uniform(8192), ScoreRange(), (1 / 3,)),
+    (Uniform(10), ScoreRange(), (0.1, 0.7)),
+    (Listed((0.0, 1e-12, 0.2, 0.2 + 1e-12, 1.0)), ScoreRange(), ()),
+    (Uniform(70_000), ScoreRange(), ()),
+    (Warped(64), LOGIT, (0.0,)),
+    (Uniform(7), POINTS, (4.5,)),
+]
+
+
+def by_search(edges, scores):
+    """The definition: bins closed below, the last one also above."""
+    found = np.searchsorted(edges.array, scores, side="right") - 1
+    return np.minimum(found, len(edges) - 1)
+
+
+@pytest.mark.parametrize(("rule", "scores", "thresholds"), RULES, ids=str)
+def test_bins_equal_searchsorted_at_every_edge_and_its_neighbours(
+    rule, scores, thresholds
+):
+    edges = Edges.realise(rule, scores, thresholds=thresholds)
+    near = edges.array
+    near = np.concatenate(
+        [near, np.nextafter(near, -np.inf), np.nextafter(near, np.inf)]
+    )
+    near = near[(near >= scores.low) & (near <= scores.high)]
+    np.testing.assert_array_equal(edges.bins_of(near), by_search(edges, near))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_bins_equal_searchsorted_everywhere(scores):
+    edges = Edges.realise(Warped(1024), thresholds=(0.3,))
+    array = np.array(scores)
+    np.testing.assert_array_equal(edges.bins_of(array), by_search(edges, array))
+
+
+def test_every_grid_point_and_its_neighbours_find_their_bin():
+    edges = Edges.realise(Warped(1024), thresholds=(0.5,))
+    grid = np.arange(GRID + 1) / GRID
+    for near in (grid, np.nextafter(grid[1:], 0), np.nextafter(grid[:-1], 1)):
+        np.testing.assert_array_equal(edges.bins_of(near), by_search(edges, near))
+
+
+def test_score_one_does_not_vanish():
+    edges = Edges.realise(Uniform(4))
+    assert edges.bins_of(np.array([1.0])).tolist() == [3]
+
+
+def test_warped_edges_are_symmetric_and_multiples_of_the_grid():
+    edges = Edges.realise(Warped(1024)).array
+    np.testing.assert_array_equal(edges, (1 - edges)[::-1])
+    assert (edges * GRID == np.round(edges * GRID)).all()
+    u = np.arange(1025) / 1024
+    np.testing.assert_allclose(edges, u**1.5 / (u**1.5 + (1 - u) ** 1.5), atol=1 / GRID)
+
+
+def test_thresholds_become_edges_once():
+    edges = Edges.realise(Uniform(4), thresholds=(0.5, 0.3, 0.3, 0.0, 1.0))
+    assert edges.values == (0.0, 0.25, 0.3, 0.5, 0.75, 1.0)
+
+
+def test_logit_edges_are_the_logits_of_warped_edges():
+    edges = Edges.realise(Warped(16), LOGIT)
+    assert edges.values[0] == -np.inf
+    assert edges.values[-1] == np.inf
+    np.testing.assert_allclose(
+        unit_edges(edges), Edges.realise(Warped(16)).array, atol=1e-6
+    )
+    assert edges.bins_of(np.array([-np.inf, np.inf, 0.0])).tolist() == [0, 15, 8]
+
+
+def test_a_known_support_has_a_bin_a_value_and_refuses_others():
+    edges = Edges.realise(Support((0.0, 0.2, 0.4, 0.6, 0.8, 1.0)))
+    assert len(edges) == 6
+    assert edges.atoms
+    assert edges.bins_of(np.array([1.0, 0.0, 0.4])).tolist() == [5, 0, 2]
+    with pytest.raises(InputError, match="2 of 3 scores are not in the declared"):
+        edges.bins_of(np.array([0.0, 0.41, 0.1]))
+
+
+def test_reference_quantiles_put_equally_many_reference_scores_in_each_bin(rng):
+    reference = rng.beta(0.5, 4, 10_000)
+    edges = Edges.realise(reference_quantiles(reference, 16))
+    counts = np.bincount(edges.bins_of(reference), minlength=16)
+    assert counts.min() >= 620
+    assert counts.max() <= 630
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Edges.realise(Uniform(0)),
+        lambda: Edges.realise(Warped(10, 0.0)),
+        lambda: Edges.realise(Listed((0.0, 0.5, 0.9))),
+        lambda: Edges.realise(Listed((0.0, 0.6, 0.6, 1.0)), thresholds=()),
+        lambda: Edges.realise(Support(())),
+        lambda: Edges.realise(Support((0.5, 0.2))),
+        lambda: Edges.realise(Support((0.5, 1.2))),
+        lambda: Edges.realise(Uniform(4), LOGIT),
+        lambda: reference_quantiles([], 4),
+        lambda: reference_quantiles([0.5, 2.0], 4),
+    ],
+)
+def test_edges_that_make_no_sense_are_refused(make):
+    with pytest.raises(InputError):
+        make()

@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet import Examples, InputError
+from discreet.examples import BATCH_ROWS
+
+SECRET = 0.31415926
+
+
+def refusal(*args, **options):
+    with pytest.raises(InputError) as caught:
+        Examples(*args, **options)
+    message = str(caught.value)
+    assert "31415" not in message, "a message must not echo data"
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1e-300, np.nextafter(1, 2), np.inf])
+def test_scores_outside_the_range_are_counted_not_echoed(bad):
+    message = refusal([SECRET, bad, 0.5, bad], [0, 1, 1, 0])
+    assert message.startswith("2 of 4 scores are NaN or outside [0, 1]")
+    assert "kind='logit'" in message
+
+
+def test_a_bad_score_in_a_late_batch_is_counted_over_the_whole_source():
+    scores = np.full(3 * BATCH_ROWS, 0.5)
+    scores[[5, BATCH_ROWS + 5, -1]] = 2
+    assert "3 of 196608" in refusal(scores, np.zeros(3 * BATCH_ROWS))
+
+
+def test_scores_0_and_1_are_inside():
+    assert len(Examples([0.0, 1.0], [0, 1])) == 2
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2], [-1, 1, 1], [0.5, 0, 1], ["0", "1", "1"], [None, 1, 0]]
+)
+def test_labels_other_than_0_and_1_are_refused_with_the_remedy(labels):
+    message = refusal([SECRET, 0.2, 0.3], labels)
+    assert "labels" in message
+    assert "positive=" in message
+    assert "classes=" in message
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [
+        ([0, 1, 1], None),
+        ([0.0, 1.0, 1.0], None),
+        ([False, True, True], None),
+        (["no", "yes", "yes"], "yes"),
+        ([2, 1, 1], 1),
+        ([2, 1, 1], "1"),
+        ([-1, 1, 1], 1),
+    ],
+)
+def test_two_labels_are_coded_0_and_1(labels, positive):
+    site = Examples([0.1, 0.2, 0.3], labels, positive=positive)
+    assert site.to_arrays()[1].tolist() == [0, 1, 1]
+
+
+def test_a_third_label_beside_positive_is_refused():
+    message = refusal([0.1, 0.2, 0.3], ["a", "b", "c"], positive="a")
+    assert "more than two values" in message
+
+
+def test_a_third_label_in_a_later_batch_is_refused():
+    labels = np.array(["a"] * BATCH_ROWS + ["b", "c"])
+    assert "more than two" in refusal(np.full(len(labels), 0.5), labels, positive="c")
+
+
+def test_missing_labels_are_refused_beside_positive():
+    assert "1 of 2 labels are missing" in refusal([0.1, 0.2], ["a", None], positive="a")
+
+
+def test_classes_are_coded_in_their_order():
+    site = Examples(
+        np.full((3, 3), 0.2), ["dog", "cat", "eel"], classes=["cat", "dog", "eel"]
+    )
+    assert site.to_arrays()[1].tolist() == [1, 0, 2]
+    assert "1 of 3 labels" in refusal(
+        np.full((3, 3), 0.2), ["dog", "cat", "emu"], classes=["cat", "dog", "eel"]
+    )
+
+
+def test_classes_need_as_many_score_columns():
+    assert "3 classes" in refusal(np.full((2, 2), 0.2), [0, 1], classes=[0, 1, 2])
+
+
+def test_unequal_lengths_are_refused():
+    assert "2 scores and labels of shape (3,)" in refusal([0.1, 0.2], [0, 1, 1])
+    assert "groups" in refusal([0.1, 0.2], [0, 1], groups=["a"])
+
+
+def test_text_scores_are_refused():
+    assert "text" in refusal(["0.31415926", "x"], [0, 1])
+
+
+def test_a_masked_array_is_refused_because_its_mask_would_be_ignored():
+    masked = np.ma.masked_array([0.1, 0.2], [False, True])
+    assert "mask" in refusal(masked, [0, 1])
+
+
+def test_one_class_and_empty_sites_are_valid():
+    assert len(Examples([], [])) == 0
+    assert len(Examples([0.1, 0.2], [0, 0])) == 2
+    assert list(Examples([], []).batches()) == []
+
+
+def test_other_scores_need_their_range():
+    assert "low and high" in refusal([5.0], [1], kind="other")
+    assert len(Examples([5.0], [1], kind="other", low=0, high=10)) == 1
+    assert "limits" in refusal([0.5], [1], kind="probability", low=0, high=10)
+
+
+def test_infinite_logits_are_valid_scores():
+    assert len(Examples([-np.inf, np.inf, 0.0], [0, 1, 1], kind="logit")) == 3
+    assert "1 of 1" in refusal([np.nan], [1], kind="logit")
+
+
+def test_data_changed_behind_our_back_is_validated_again():
+    scores = np.array([0.1, 0.2])
+    site = Examples(scores, [0, 1])
+    scores[0] = 7.0
+    with pytest.raises(InputError, match="1 of 2 scores"):
+        list(site.batches())
+
+
+def test_groups_and_subjects_are_carried():
+    site = Examples([0.1, 0.2], [0, 1], groups=["f", "m"], subjects=[7, 7])
+    (batch,) = site.batches()
+    assert batch.groups.tolist() == ["f", "m"]
+    assert batch.subjects.tolist() == [7, 7]
+
+
+@given(st.integers(0, 3), st.integers(-2, 2))
+def test_batches_are_re_iterable_and_hold_every_row_once(batches, more):
+    rows = max(batches * BATCH_ROWS + more, 0)
+    site = Examples(np.linspace(0, 1, rows) if rows else [], np.zeros(rows))
+    for _ in range(2):
+        found = [batch.scores[0] for batch in site.batches()]
+        joined = np.concatenate(found) if found else np.zeros(0)
+        np.testing.assert_array_equal(joined, site.to_arrays()[0])
+        assert joined.size == rows
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_narrow_scores_are_widened_exactly(dtype):
+    scores = np.array([0, 1, 1], dtype=dtype)
+    assert Examples(scores, [0, 1, 1]).to_arrays()[0].tolist() == [0.0, 1.0, 1.0]

@@ -1,0 +1,153 @@
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet import PlanError, SecureAggregation
+from discreet.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, Round, recommend
+from discreet.planfile import dumps, loads
+from discreet.runtime.simulation import evaluate
+from discreet.scores import ScoreRange
+from discreet.statistic import ClassHistogram, Hierarchy, Paired
+
+SA = SecureAggregation()
+FACTS = PublicFacts(examples=32_000, prevalence=0.24)
+WIDE = ScoreRange.declare("other", -3, 30.5)
+TREE = Hierarchy(Edges.realise(Uniform(8)))
+HALVES = Edges.realise(Uniform(2), thresholds=(0.5,))
+PLANS = {
+    "default": recommend(PublicFacts(), SA),
+    "facts": recommend(FACTS, SA, model=ModelRef("sepsis-xgb", "sha256:ab")),
+    "thresholds": recommend(FACTS, SA, thresholds=(0.1, 1 / 3), edges=Uniform(10)),
+    "listed": recommend(FACTS, SA, edges=Listed((0.0, 0.1, 1.0))),
+    "support": recommend(FACTS, SA, edges=Support((0.0, 0.2, 1.0))),
+    "logit": recommend(PublicFacts(scores=ScoreRange.declare("logit")), SA),
+    "other": recommend(PublicFacts(scores=WIDE), SA, thresholds=(1.5,)),
+    "classes": recommend(FACTS, SA, classes=["a", "b"]),
+    "pairs": recommend(FACTS, SA, classes=["a", "b"], multiclass="ovo"),
+    "groups": recommend(FACTS, SA, groups=["f", "m"]),
+    "cohort": recommend(FACTS, SA, cohort=Cohort(8, 2, 100)),
+    "tree": Plan(SA, (Round(TREE),)),
+    "two models": Plan(SA, (Round(Paired(HALVES, HALVES, "joint")),), (0.5,)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_survives_toml(name):
+    plan = PLANS[name]
+    again = loads(dumps(plan))
+    assert again == plan
+    assert again.digest() == plan.digest()
+
+
+def test_plans_that_differ_in_anything_have_different_digests():
+    digests = {plan.digest() for plan in PLANS.values()}
+    assert len(digests) == len(PLANS)
+    base = PLANS["facts"]
+    for changed in (
+        replace(base, thresholds=(0.25,)),
+        replace(base, facts=PublicFacts(32_001, 0.24)),
+        replace(base, cohort=Cohort(2)),
+        replace(base, metrics=frozenset({"auc"})),
+    ):
+        assert changed.digest() != base.digest()
+
+
+def test_canonical_bytes_are_sorted_json_with_hex_floats_and_realised_edges():
+    plan = recommend(PublicFacts(prevalence=0.1), SA, edges=Uniform(4))
+    document = json.loads(plan.canonical())
+    assert document["facts"]["prevalence"] == (0.1).hex()
+    edges = document["rounds"][0]["statistic"]["edges"]["values"]
+    assert [float.fromhex(v) for v in edges] == [0, 0.25, 0.5, 0.75, 1]
+    text = plan.canonical().decode()
+    assert text == json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def test_the_digest_of_the_default_plan_is_the_published_one():
+    """A new digest is a change of the wire: note it in the CHANGELOG."""
+    assert PLANS["default"].digest().hex() == DEFAULT_DIGEST
+
+
+def test_an_edited_plan_is_refused():
+    text = dumps(PLANS["facts"]).replace("prevalence = 0.24", "prevalence = 0.25")
+    with pytest.raises(PlanError, match="edited after it was written"):
+        loads(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("version = 1", "version = 2"), "version 1"),
+        (("[facts]", "[fact]"), "unknown keys: fact"),
+        (('rule = "warped"', 'rule = "magic"'), "unknown rule"),
+        (('model = "secure-aggregation"', 'model = "trust me"'), "unknown privacy"),
+        (('statistic = "histogram"', 'statistic = "mean"'), "unknown statistic"),
+        (("min_survivors = 1", "min_survivors = 0"), "at least one site"),
+        (('budget = "1"', 'budget = "1/0"'), "ratio"),
+        (('scores = "probability"', "scores = 1"), "wrong kind"),
+        (("bins = 1024", 'bins = "many"'), "wrong kind"),
+        (("version = 1", "version = "), "not valid TOML"),
+        (('scores = "probability"', ""), "lacks the key 'scores'"),
+    ],
+)
+def test_a_malformed_plan_gets_one_sentence(change, message):
+    text = dumps(PLANS["default"])
+    assert change[0] in text
+    with pytest.raises(PlanError, match=message):
+        loads(text.replace(*change))
+
+
+def test_the_plan_does_not_change_with_the_data(rng):
+    results = []
+    for _ in range(2):
+        s = rng.random(20_000)
+        y = rng.random(20_000) < rng.random()
+        results.append(evaluate([discreet.Examples(s, y)], examples=20_000))
+    assert results[0].plan == results[1].plan
+    assert not np.array_equal(
+        results[0].releases[0].total, results[1].releases[0].total
+    )
+
+
+def test_public_facts_are_fields_of_the_plan():
+    plan = recommend(FACTS, SA)
+    assert plan.facts == FACTS
+    assert b"32000" in plan.canonical()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PublicFacts(examples=0),
+        lambda: PublicFacts(prevalence=1.0),
+        lambda: Cohort(min_survivors=2, colluders=2),
+        lambda: Plan(SA, ()),
+        lambda: Plan(SA, (Round(TREE, Fraction(1, 2)),)),
+        lambda: Plan(SA, (Round(TREE),), thresholds=(1.5,)),
+        lambda: Plan(SA, (Round(TREE),), metrics=frozenset({"accuracy"})),
+        lambda: Plan(SA, (Round(TREE),), facts=PublicFacts(scores=WIDE)),
+        lambda: replace(PLANS["other"], metrics=frozenset({"brier"})),
+        lambda: recommend(FACTS, SA, classes=["a", "b"], groups=["f"]),
+        lambda: PLANS["default"].resolve(1, []),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(make):
+    with pytest.raises(PlanError):
+        make()
+
+
+def test_default_edges_and_thresholds_follow_the_kind_of_scores():
+    assert PLANS["default"].statistic == ClassHistogram(
+        Edges.realise(Warped(1024), thresholds=(0.5,))
+    )
+    assert PLANS["logit"].thresholds == (0.0,)
+    other = recommend(PublicFacts(scores=WIDE), SA)
+    assert other.thresholds == ()
+    assert "brier" not in other.metrics
+
+
+DEFAULT_DIGEST = "1bd5ceb97add6393f2f7395acfc8577ebd4df5e96458b3f724421b874fc8d0b5"
