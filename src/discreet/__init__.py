@@ -1,5 +1,6 @@
 """discreet measures a classifier on data you may not see."""
 
+from discreet.defaults import recommend
 from discreet.edges import Listed, Support, Uniform, Warped, reference_quantiles
 from discreet.errors import (
     BudgetError,
@@ -13,11 +14,13 @@ from discreet.errors import (
     UndefinedMetricWarning,
 )
 from discreet.estimate.areas import area_error
+from discreet.estimate.fedcurve import FedCurve
+from discreet.estimate.range_queries import RangeQueries
 from discreet.evaluation import Evaluation
 from discreet.examples import Examples
 from discreet.multievaluation import MultiEvaluation
-from discreet.plan import Plan, PublicFacts, recommend
-from discreet.privacy.models import SecureAggregation
+from discreet.plan import Plan, PublicFacts
+from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
 from discreet.runtime.simulation import evaluate
 from discreet.site.sources import read
 
@@ -27,16 +30,20 @@ __all__ = [
     "BudgetError",
     "DisclosureWarning",
     "DiscreetError",
+    "DistributedDP",
     "Evaluation",
     "Examples",
+    "FedCurve",
     "InputError",
     "Listed",
+    "LocalDP",
     "MissingExtraError",
     "MultiEvaluation",
     "NotReleasedError",
     "Plan",
     "PlanError",
     "PublicFacts",
+    "RangeQueries",
     "ReleaseError",
     "SecureAggregation",
     "Support",

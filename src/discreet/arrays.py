@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,5 +13,5 @@ FloatArray: TypeAlias = NDArray[np.float64]
 """An array of real numbers of any shape."""
 IntVector: TypeAlias = NDArray[np.int64]
 """A vector of exact counts: what sites add, and what noise is added to."""
-CodeVector: TypeAlias = NDArray[np.integer]
+CodeVector: TypeAlias = NDArray[np.integer[Any]]
 """A vector of small non-negative codes (classes, bins) of any integer type."""

@@ -100,6 +100,7 @@ class Edges:
     ) -> Edges:
         """Compute the edges of a rule; each threshold becomes an edge too."""
         scores = scores or ScoreRange()
+        inner: FloatVector
         match rule:
             case Warped(bins, exponent):
                 inner = _from_unit(_warped(bins, exponent), scores)
@@ -126,8 +127,8 @@ class Edges:
                     raise InputError(f"the support leaves the range {scores}")
                 return cls((*values, values[-1]), rule, scores)
         added = {float(t) for t in thresholds if scores.low < t < scores.high}
-        values = sorted(added.union(inner.tolist()))
-        return cls((scores.low, *values, scores.high), rule, scores)
+        merged = sorted(added.union(inner.tolist()))
+        return cls((scores.low, *merged, scores.high), rule, scores)
 
     @property
     def atoms(self) -> bool:
@@ -194,7 +195,8 @@ class Edges:
 
     def _mixed_cells(self) -> NDArray[np.intp]:
         place = self.array[1:-1] * GRID
-        return np.unique(place[place != np.floor(place)].astype(np.intp))
+        cells: NDArray[np.intp] = place[place != np.floor(place)].astype(np.intp)
+        return np.unique(cells)
 
     @cached_property
     def _has_mixed_cells(self) -> bool:

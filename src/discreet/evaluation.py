@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.arrays import FloatVector
-from discreet.edges import describe
+from discreet.arrays import FloatVector, IntVector
+from discreet.edges import Edges, describe
 from discreet.errors import (
     DisclosureWarning,
     NotReleasedError,
@@ -21,18 +21,26 @@ from discreet.errors import (
     UndefinedMetricWarning,
 )
 from discreet.estimate.curves import Curves
-from discreet.estimate.estimate import Estimate, Interval
+from discreet.estimate.deconvolve import decode
+from discreet.estimate.estimate import Estimate, Interval, Unusable
 from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.observation import NoisyHistogram
+from discreet.estimate.on_tree import OnTree, TreeMethod
+from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
+from discreet.estimate.tree import NoisyTree
+from discreet.noise.arc import CircularArc
 from discreet.noise.choose import mechanism_for
 from discreet.noise.mechanism import NoiseLaw
+from discreet.noise.reports import UnaryReports
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
+from discreet.privacy.models import LocalDP, SecureAggregation
 from discreet.release import Release, one_release
 from discreet.report.plot import Line, PlotKind, draw
 from discreet.report.text import metric_table, rate_line
-from discreet.statistic import BinCounts, ClassHistogram
+from discreet.statistic import BinCounts, ClassHistogram, Hierarchy, Statistic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,16 +69,33 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         found = self.estimator.metrics(self.observed, self.plan.metrics)
+        if self.observed.refusal is not None:
+            refused = Estimate.undefined(self.observed.refusal)
+            found = dict.fromkeys(self.plan.metrics, refused)
         object.__setattr__(self, "_metrics", found)
-        missing = self.observed.missing_class
-        if missing is not None:
-            which = f" of {self.name}" if self.name else ""
+        which = f" of {self.name}" if self.name else ""
+        if self.refusal is not None:
             warnings.warn(
-                f"the pooled data{which} hold no {missing}: metrics that compare "
-                "the classes are undefined (NaN)",
+                f"the metrics{which} that compare the classes are undefined (NaN): "
+                f"{self.refusal}",
                 UndefinedMetricWarning,
                 stacklevel=3,
             )
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no curve, or None when there is one."""
+        if self.observed.refusal is not None:
+            return self.observed.refusal
+        for metric, found in self._metrics.items():
+            if metric != "brier" and isinstance(found.status, Unusable):
+                return found.status.reason
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about how this release was read."""
+        return self.estimator.notes(self.observed)
 
     # -- metrics -----------------------------------------------------------
 
@@ -114,7 +139,7 @@ class Evaluation:
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
-        found = at_threshold(self.observed.projected(), threshold)
+        found = self._at(threshold)
         if found.undefined():
             warnings.warn(
                 f"at this threshold {', '.join(found.undefined())} divide by zero: NaN",
@@ -122,6 +147,9 @@ class Evaluation:
                 stacklevel=2,
             )
         return found
+
+    def _at(self, threshold: float) -> AtThreshold:
+        return at_threshold(self.estimator.counts(self.observed), threshold)
 
     # -- curves ------------------------------------------------------------
 
@@ -157,10 +185,8 @@ class Evaluation:
 
     def plot(self, kind: PlotKind = "roc", path: str | Path | None = None) -> Figure:
         """Draw the ROC, PR or DET curve; save it when a path is given."""
-        if self.observed.missing_class is not None:
-            raise NotReleasedError(
-                f"no curve to draw: the data hold no {self.observed.missing_class}"
-            )
+        if self.refusal is not None:
+            raise NotReleasedError(f"no curve to draw: {self.refusal}")
         metric: Metric = "average_precision" if kind == "pr" else "auc"
         label = f"{_TITLES[metric]} {self.metric(metric).value:.4f}"
         return draw(
@@ -180,7 +206,7 @@ class Evaluation:
         rows = {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
         lines = [metric_table(rows)]
         for threshold in self.plan.thresholds:
-            found = at_threshold(self.observed.projected(), threshold)
+            found = self._at(threshold)
             rates = {
                 "precision": found.precision,
                 "recall": found.recall,
@@ -189,6 +215,9 @@ class Evaluation:
                 "F1": found.f1,
             }
             lines.append(rate_line(f"at {threshold:g}:", rates))
+        if self.refusal is not None:
+            lines.append(f"Undefined: {self.refusal}.")
+        lines += [f"Note: {note}." for note in self.notes]
         lines += [self._count_line(), str(self.claim)]
         return "\n".join(lines)
 
@@ -199,7 +228,7 @@ class Evaluation:
         return f"{last.contributors} of {last.expected} sites, {about}{total:,.0f} examples"
 
     def _count_line(self) -> str:
-        size = self.plan.statistic.size * 8 / 1024
+        size = sum(r.total.size for r in self.releases) * 8 / 1024
         rule = describe(self.observed.edges.rule)
         return f"{self._count_words()}, {rule}, {size:.1f} KB from each site"
 
@@ -220,10 +249,9 @@ class Evaluation:
                 "noisy": not self.observed.exact,
             },
             "metrics": {m: e.to_dict() for m, e in sorted(self._metrics.items())},
-            "thresholds": [
-                at_threshold(self.observed.projected(), t).to_dict()
-                for t in self.plan.thresholds
-            ],
+            "thresholds": [self._at(t).to_dict() for t in self.plan.thresholds],
+            "refusal": self.refusal,
+            "notes": list(self.notes),
             "roc": {
                 "fpr": _list(fpr),
                 "tpr": _list(tpr),
@@ -244,48 +272,103 @@ def evaluation(
     claim: Claim,
     *,
     estimator: Estimator | None = None,
+    method: TreeMethod | None = None,
 ) -> Evaluation:
     """Build the evaluation of a binary plan: the only way to make one.
 
     It reads the plan and its releases and nothing else, so a simulation and a
-    deployment that release the same sums give the same evaluation.
+    deployment that release the same sums give the same evaluation. A plan that
+    releases a tree is read by ``method``, a published one.
     """
-    statistic = plan.statistic
+    opened = open_release(plan, releases)
+    statistic = opened.statistic
+    if isinstance(statistic, Hierarchy):
+        variance = float(opened.law.covariance(opened.counts).negatives[0])
+        tree = NoisyTree.from_release(statistic, opened.counts, variance=variance)
+        on_tree = OnTree(tree, opened.law, method or FedCurve())
+        return Evaluation(plan, claim, tuple(releases), on_tree.observed(), on_tree)
     if not isinstance(statistic, ClassHistogram):
         raise PlanError(
             f"a {type(statistic).__name__} plan has several evaluations; see "
             "multi_evaluation"
         )
-    total, law = opened(plan, releases)
-    _warn_if_fine(plan, total, len(statistic.edges))
-    observed = observe(statistic, statistic.split(total), law)
-    return Evaluation(plan, claim, tuple(releases), observed, estimator or Flat())
+    _warn_if_fine(plan, opened.counts, len(statistic.edges))
+    observed = opened.histogram(statistic.edges, statistic.split(opened.counts))
+    chosen = estimator or default_estimator(plan)
+    return Evaluation(plan, claim, tuple(releases), observed, chosen)
 
 
-def opened(plan: Plan, releases: Sequence[Release]) -> tuple[FloatVector, NoiseLaw]:
-    """Check the releases against the plan; return the decoded sum and its law."""
+def default_estimator(plan: Plan) -> Estimator:
+    """Return the estimator for a plan's noise: a smooth model where counts have it.
+
+    Decoded arcs are smooth already, and exact counts need no smoothing.
+    """
+    match plan.privacy:
+        case SecureAggregation() | LocalDP(mechanism="arc"):
+            return Flat()
+        case _:
+            return Smooth()
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """The decoded sum of the last round and what is known about its noise."""
+
+    statistic: Statistic
+    counts: FloatVector
+    law: NoiseLaw
+    refusal: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def histogram(self, edges: Edges, counts: BinCounts) -> NoisyHistogram:
+        """Put edges, one histogram of the sum, and the law together."""
+        return NoisyHistogram(
+            edges,
+            counts.negatives,
+            counts.positives,
+            self.law,
+            self.refusal,
+            self.notes,
+        )
+
+
+def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
+    """Check the releases against the plan and decode the last one."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
     mechanism = mechanism_for(plan, this)
-    if last.total.size != this.statistic.size:
+    size = (
+        mechanism.size if isinstance(mechanism, UnaryReports) else this.statistic.size
+    )
+    if last.total.size != size:
         raise PlanError(
-            f"the plan's statistic has {this.statistic.size} counts, the release "
-            f"{last.total.size}"
+            f"the plan's statistic has {size} counts, the release {last.total.size}"
         )
-    return mechanism.decode(last.total, last.contributors), mechanism.law(
-        last.contributors
+    match mechanism:
+        case CircularArc():
+            return _opened_arcs(this.statistic, last.total, mechanism)
+        case UnaryReports():
+            counts, law = mechanism.opened(last.total)
+            return Opened(this.statistic, counts, law)
+        case _:
+            counts = mechanism.decode(last.total, last.contributors)
+            return Opened(this.statistic, counts, mechanism.law(last.contributors))
+
+
+def _opened_arcs(statistic: Statistic, total: IntVector, arc: CircularArc) -> Opened:
+    decoded = decode(total, arc)
+    status = decoded.status
+    return Opened(
+        statistic,
+        np.concatenate(decoded.counts),
+        decoded.law,
+        status.reason if isinstance(status, Unusable) else None,
+        () if decoded.warning is None else (decoded.warning,),
     )
 
 
-def observe(
-    statistic: ClassHistogram, counts: BinCounts, law: NoiseLaw
-) -> NoisyHistogram:
-    """Put edges, counts and law together."""
-    return NoisyHistogram(statistic.edges, counts.negatives, counts.positives, law)
-
-
 def _warn_if_fine(plan: Plan, total: FloatVector, bins: int) -> None:
-    if plan.privacy.unit is None and 0 < total.sum() < 10 * bins:
+    if plan.privacy.protects is None and 0 < total.sum() < 10 * bins:
         warnings.warn(
             f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
             "is nearly the data itself: use fewer bins or a private model",

@@ -143,7 +143,8 @@ def _known(label: object, known: set[object]) -> bool:
 def _nulls(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark None and NaN, the two ways in which a label can be missing."""
     if column.dtype.kind == "f":
-        return np.isnan(column)
+        missing: NDArray[np.bool_] = np.isnan(column)
+        return missing
     if column.dtype.kind == "O":
         return np.fromiter(
             (v is None or v != v for v in column.tolist()),  # noqa: PLR0124 - NaN

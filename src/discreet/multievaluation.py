@@ -9,13 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from discreet.edges import Edges
 from discreet.errors import NotReleasedError, PlanError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.estimator import Estimator
 from discreet.estimate.observation import NoisyHistogram
-from discreet.evaluation import Evaluation, opened
-from discreet.noise.mechanism import NoiseLaw
+from discreet.evaluation import Evaluation, default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
 from discreet.release import Release
@@ -98,9 +96,9 @@ def multi_evaluation(
     estimator: Estimator | None = None,
 ) -> MultiEvaluation:
     """Build the evaluations of a multi-class or grouped plan from its releases."""
-    chosen = estimator or Flat()
-    total, law = opened(plan, releases)
-    statistic = plan.statistic
+    chosen = estimator or default_estimator(plan)
+    opened = open_release(plan, releases)
+    total, statistic = opened.counts, opened.statistic
     pairs: dict[tuple[str, str], BinCounts] = {}
     match statistic:
         case OneVsRest():
@@ -114,7 +112,7 @@ def multi_evaluation(
             raise PlanError("this plan has one evaluation; see evaluation")
     evaluations = {
         name: Evaluation(
-            plan, claim, tuple(releases), _observed(edges, counts, law), chosen, name
+            plan, claim, tuple(releases), opened.histogram(edges, counts), chosen, name
         )
         for name, counts in parts.items()
     }
@@ -122,21 +120,18 @@ def multi_evaluation(
     names = list(parts)
     for i, a in enumerate(names if pairs else ()):
         for b in names[i + 1 :]:
-            both = [_auc(edges, pairs[key], law, chosen) for key in ((a, b), (b, a))]
+            both = [
+                _auc(opened.histogram(edges, pairs[key]), chosen)
+                for key in ((a, b), (b, a))
+            ]
             areas[a, b] = weighted_mean(both, [1.0, 1.0])
             counts = pairs[a, b]
             weights[a, b] = float(counts.negatives.sum() + counts.positives.sum())
     return MultiEvaluation(evaluations, areas, weights, claim)
 
 
-def _observed(edges: Edges, counts: BinCounts, law: NoiseLaw) -> NoisyHistogram:
-    return NoisyHistogram(edges, counts.negatives, counts.positives, law)
-
-
-def _auc(
-    edges: Edges, counts: BinCounts, law: NoiseLaw, estimator: Estimator
-) -> Estimate:
-    return estimator.metrics(_observed(edges, counts, law), ["auc"])["auc"]
+def _auc(observed: NoisyHistogram, estimator: Estimator) -> Estimate:
+    return estimator.metrics(observed, ["auc"])["auc"]
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

@@ -14,15 +14,18 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from discreet.edges import EdgeRule, Edges, Uniform, Warped
+import numpy as np
+
+from discreet.edges import Edges
 from discreet.errors import PlanError
 from discreet.privacy.claim import Claim, Setting
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
-from discreet.privacy.models import PrivacyModel
+from discreet.privacy.models import DistributedDP, LocalDP, PrivacyModel
 from discreet.release import Release
 from discreet.scores import ScoreRange
 from discreet.statistic import (
     ClassHistogram,
+    EquiDepthFrom,
     Grouped,
     Hierarchy,
     OneVsOne,
@@ -32,14 +35,11 @@ from discreet.statistic import (
 )
 
 VERSION: Final = 1
-EXACT_BINS: Final = 1024
-"""Bins under exact sums: the binning error is far below the sampling error."""
 
 Metric: TypeAlias = Literal["auc", "average_precision", "aupr", "brier"]
 METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
-Multiclass: TypeAlias = Literal["ovr", "ovo"]
 PlannedStatistic: TypeAlias = (
-    ClassHistogram | OneVsRest | OneVsOne | Grouped | Paired | Hierarchy
+    ClassHistogram | OneVsRest | OneVsOne | Grouped | Paired | Hierarchy | EquiDepthFrom
 )
 
 
@@ -104,10 +104,7 @@ class ResolvedRound:
 class Plan:
     """The public, agreed parameters of one evaluation.
 
-    >>> from discreet.privacy.models import SecureAggregation
-    >>> plan = recommend(PublicFacts(), SecureAggregation())
-    >>> len(plan.statistic.edges), plan.thresholds
-    (1024, (0.5,))
+    Made by ``discreet.recommend`` from public facts, or read from a file.
     """
 
     privacy: PrivacyModel
@@ -128,10 +125,7 @@ class Plan:
             r.budget <= 0 for r in self.rounds
         ):
             raise PlanError("the rounds' shares of the budget are positive, in all 1")
-        for r in self.rounds:
-            for edges in edges_of(r.statistic):
-                if edges.scores != self.facts.scores:
-                    raise PlanError("the edges are made for another range of scores")
+        self._check_statistics()
         low, high = self.facts.scores.low, self.facts.scores.high
         if any(not low <= t <= high for t in self.thresholds):
             raise PlanError(f"thresholds lie in the scores' range {self.facts.scores}")
@@ -139,6 +133,26 @@ class Plan:
             raise PlanError(f"metrics are {', '.join(METRICS)}")
         if "brier" in self.metrics and self.facts.scores.kind == "other":
             raise PlanError("the Brier score needs probabilities or logits")
+
+    def _check_statistics(self) -> None:
+        for i, r in enumerate(self.rounds):
+            if any(e.scores != self.facts.scores for e in edges_of(r.statistic)):
+                raise PlanError("the edges are made for another range of scores")
+            if isinstance(r.statistic, EquiDepthFrom):
+                self._check_second_round(i, r.statistic)
+        arcs = isinstance(self.privacy, LocalDP) and self.privacy.mechanism != "laplace"
+        if arcs and not isinstance(self.statistic, ClassHistogram):
+            raise PlanError(
+                "one-example local messages count two classes and no groups; use the "
+                "laplace mechanism for others"
+            )
+
+    def _check_second_round(self, i: int, adaptive: EquiDepthFrom) -> None:
+        if i == 0 or self.rounds[i - 1].statistic != adaptive.tree:
+            raise PlanError("equi-depth edges follow the round of their own tree")
+        if not isinstance(self.privacy, DistributedDP) or self.privacy.delta:
+            # An exact first sum would be as fine as the data itself.
+            raise PlanError("two rounds need pure distributed differential privacy")
 
     @property
     def statistic(self) -> PlannedStatistic:
@@ -150,9 +164,12 @@ class Plan:
         if len(earlier) != i:
             raise PlanError(f"round {i} follows {i} releases, got {len(earlier)}")
         this = self.rounds[i]
-        return ResolvedRound(
-            i, this.statistic, fraction_of(self.privacy.loss, this.budget)
-        )
+        statistic: Statistic
+        if isinstance(this.statistic, EquiDepthFrom):
+            statistic = this.statistic.resolve(earlier[-1].total.astype(np.float64))
+        else:
+            statistic = this.statistic
+        return ResolvedRound(i, statistic, fraction_of(self.privacy.loss, this.budget))
 
     def canonical(self) -> bytes:
         """Return the one byte string of this plan: sorted JSON, floats in hex.
@@ -169,76 +186,30 @@ class Plan:
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites take part."""
         cells = sum(r.statistic.size for r in self.rounds)
+        counts = "counts" if self.privacy.protects is None else "noisy counts"
         return Claim(
-            unit=self.privacy.unit,
+            unit=self.privacy.protects,
             loss=self.privacy.loss,
             trust=self.privacy.trust,
             computational=self.privacy.computational,
             setting=setting,
             discloses=(
-                f"the sum over {sites} sites of {cells:,} counts of examples",
+                f"the sum over {sites} sites of {cells:,} {counts} of examples",
                 "which sites took part",
             ),
             not_protected=self.privacy.caveats(sites),
+            assumes=self._assumptions(),
         )
 
-
-def recommend(  # noqa: PLR0913 - every public choice is a keyword
-    facts: PublicFacts,
-    privacy: PrivacyModel,
-    *,
-    thresholds: Sequence[float] | None = None,
-    edges: EdgeRule | None = None,
-    classes: Sequence[str] | None = None,
-    multiclass: Multiclass = "ovr",
-    groups: Sequence[str] | None = None,
-    cohort: Cohort | None = None,
-    model: ModelRef | None = None,
-) -> Plan:
-    """Choose a plan from public facts. It never sees examples."""
-    chosen = default_thresholds(facts.scores) if thresholds is None else thresholds
-    rule = edges or default_edges(facts)
-    realised = Edges.realise(rule, facts.scores, thresholds=chosen)
-    statistic: PlannedStatistic
-    if classes is not None and groups is not None:
-        raise PlanError("classes and groups cannot be combined in one plan")
-    if classes is not None:
-        kind = OneVsRest if multiclass == "ovr" else OneVsOne
-        statistic = kind(realised, tuple(classes))
-    elif groups is not None:
-        statistic = Grouped(ClassHistogram(realised), tuple(groups))
-    else:
-        statistic = ClassHistogram(realised)
-    metrics: frozenset[Metric] = frozenset(METRICS)
-    if facts.scores.kind == "other":
-        metrics -= {"brier"}
-    return Plan(
-        privacy=privacy,
-        rounds=(Round(statistic),),
-        thresholds=tuple(float(t) for t in chosen),
-        metrics=metrics,
-        facts=facts,
-        cohort=cohort or Cohort(),
-        model=model or ModelRef(),
-    )
-
-
-def default_edges(facts: PublicFacts) -> EdgeRule:
-    """Return the bins of an exact sum for this kind of scores."""
-    if facts.scores.kind == "other":
-        return Uniform(EXACT_BINS)
-    return Warped(EXACT_BINS)
-
-
-def default_thresholds(scores: ScoreRange) -> tuple[float, ...]:
-    """Return the usual decision threshold: one half, on the scores' own scale."""
-    match scores.kind:
-        case "probability":
-            return (0.5,)
-        case "logit":
-            return (0.0,)
-        case "other":
+    def _assumptions(self) -> tuple[str, ...]:
+        if not isinstance(self.privacy, DistributedDP):
             return ()
+        least, colluders = self.cohort.min_survivors, self.cohort.colluders
+        assumption = (
+            f"at least {least} sites are in the sum, of which at most {colluders} "
+            "tell the coordinator their share of the noise"
+        )
+        return (assumption,)
 
 
 def edges_of(statistic: PlannedStatistic) -> tuple[Edges, ...]:

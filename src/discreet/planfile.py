@@ -23,11 +23,18 @@ from discreet.plan import (
     Round,
     edges_of,
 )
-from discreet.privacy.loss import amount_from_text, decimal_text
-from discreet.privacy.models import PrivacyModel, SecureAggregation
+from discreet.privacy.loss import amount_from_text, decimal_text, exact
+from discreet.privacy.models import (
+    DistributedDP,
+    LocalDP,
+    PrivacyModel,
+    SecureAggregation,
+    epsilon_of,
+)
 from discreet.scores import ScoreRange
 from discreet.statistic import (
     ClassHistogram,
+    EquiDepthFrom,
     Grouped,
     Hierarchy,
     OneVsOne,
@@ -98,7 +105,7 @@ def _plan(document: dict[str, Any]) -> Plan:
     thresholds = tuple(float(t) for t in document["thresholds"])
     return Plan(
         privacy=_privacy(document["privacy"]),
-        rounds=tuple(_round(r, scores, thresholds) for r in document["round"]),
+        rounds=_rounds(document["round"], scores, thresholds),
         thresholds=thresholds,
         metrics=frozenset(document["metrics"]),
         facts=PublicFacts(facts.get("examples"), facts.get("prevalence"), scores),
@@ -109,13 +116,38 @@ def _plan(document: dict[str, Any]) -> Plan:
 
 
 def _privacy_table(privacy: PrivacyModel) -> dict[str, Any]:
-    return {"model": privacy.name}
+    table: dict[str, Any] = {"model": privacy.name}
+    epsilon = epsilon_of(privacy)
+    if epsilon is not None:
+        table["epsilon"] = decimal_text(epsilon)
+    match privacy:
+        case DistributedDP():
+            table["delta"] = decimal_text(exact(privacy.delta))
+            table["unit"] = privacy.unit
+            if privacy.max_examples is not None:
+                table["max_examples"] = privacy.max_examples
+        case LocalDP():
+            table["mechanism"] = privacy.mechanism
+        case SecureAggregation():
+            pass
+    return table
 
 
 def _privacy(table: dict[str, Any]) -> PrivacyModel:
-    if table["model"] == SecureAggregation.name:
-        return SecureAggregation()
-    raise PlanError("unknown privacy model in the plan")
+    match table["model"]:
+        case SecureAggregation.name:
+            return SecureAggregation()
+        case DistributedDP.name:
+            return DistributedDP(
+                amount_from_text(table["epsilon"]),
+                amount_from_text(table["delta"], name="delta"),
+                unit=table["unit"],
+                max_examples=table.get("max_examples"),
+            )
+        case LocalDP.name:
+            return LocalDP(amount_from_text(table["epsilon"]), table["mechanism"])
+        case _:
+            raise PlanError("unknown privacy model in the plan")
 
 
 def _round_table(r: Round) -> dict[str, Any]:
@@ -134,13 +166,34 @@ def _round_table(r: Round) -> dict[str, Any]:
             table |= {"statistic": "paired", "form": form}
         case Hierarchy(branching=branching):
             table |= {"statistic": "hierarchy", "branching": branching}
-    table["edges"] = [_rule_table(e) for e in edges_of(statistic)]
+        case EquiDepthFrom(bins=bins):
+            table |= {"statistic": "equi-depth", "bins": bins}
+    if not isinstance(statistic, EquiDepthFrom):  # its edges are its tree's
+        table["edges"] = [_rule_table(e) for e in edges_of(statistic)]
     return table
 
 
-def _round(
+def _rounds(
+    tables: list[dict[str, Any]], scores: ScoreRange, thresholds: tuple[float, ...]
+) -> tuple[Round, ...]:
+    rounds: list[Round] = []
+    for table in tables:
+        budget: Fraction = amount_from_text(table["budget"], name="budget")
+        statistic: PlannedStatistic
+        if table["statistic"] == "equi-depth":
+            tree = rounds[-1].statistic if rounds else None
+            if not isinstance(tree, Hierarchy):
+                raise PlanError("an equi-depth round follows the round of its tree")
+            statistic = EquiDepthFrom(tree, table["bins"], thresholds)
+        else:
+            statistic = _statistic(table, scores, thresholds)
+        rounds.append(Round(statistic, budget))
+    return tuple(rounds)
+
+
+def _statistic(
     table: dict[str, Any], scores: ScoreRange, thresholds: tuple[float, ...]
-) -> Round:
+) -> PlannedStatistic:
     kind = table["statistic"]
     # A tree has a power of its branching as leaves: no threshold is squeezed in.
     inserted = () if kind == "hierarchy" else thresholds
@@ -148,24 +201,21 @@ def _round(
         Edges.realise(_rule(rule), scores, thresholds=inserted)
         for rule in table["edges"]
     ]
-    statistic: PlannedStatistic
     match kind:
         case "histogram":
-            statistic = ClassHistogram(edges[0])
+            return ClassHistogram(edges[0])
         case "one-vs-rest":
-            statistic = OneVsRest(edges[0], tuple(table["classes"]))
+            return OneVsRest(edges[0], tuple(table["classes"]))
         case "one-vs-one":
-            statistic = OneVsOne(edges[0], tuple(table["classes"]))
+            return OneVsOne(edges[0], tuple(table["classes"]))
         case "grouped":
-            statistic = Grouped(ClassHistogram(edges[0]), tuple(table["groups"]))
+            return Grouped(ClassHistogram(edges[0]), tuple(table["groups"]))
         case "paired":
-            statistic = Paired(edges[0], edges[1], table["form"])
+            return Paired(edges[0], edges[1], table["form"])
         case "hierarchy":
-            statistic = Hierarchy(edges[0], table["branching"])
+            return Hierarchy(edges[0], table["branching"])
         case _:
             raise PlanError("unknown statistic in the plan")
-    budget: Fraction = amount_from_text(table["budget"], name="budget")
-    return Round(statistic, budget)
 
 
 def _rule_table(edges: Edges) -> dict[str, Any]:

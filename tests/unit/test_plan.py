@@ -7,8 +7,9 @@ import pytest
 
 import discreet
 from discreet import PlanError, SecureAggregation
+from discreet.defaults import recommend
 from discreet.edges import Edges, Listed, Support, Uniform, Warped
-from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, Round, recommend
+from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, Round
 from discreet.planfile import dumps, loads
 from discreet.runtime.simulation import evaluate
 from discreet.scores import ScoreRange

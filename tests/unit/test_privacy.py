@@ -3,7 +3,8 @@ from fractions import Fraction
 import pytest
 
 from discreet import BudgetError, PlanError, SecureAggregation
-from discreet.plan import PublicFacts, recommend
+from discreet.defaults import recommend
+from discreet.plan import PublicFacts
 from discreet.privacy.accounting import Cap, MemoryAccount, Permit, Spent, Use, compose
 from discreet.privacy.loss import (
     ZCDP,

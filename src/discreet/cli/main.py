@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +15,14 @@ from rich.progress import Progress
 
 import discreet
 from discreet.cli.demo import run_demo
+from discreet.defaults import recommend
 from discreet.edges import Warped
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InputError
 from discreet.evaluation import Evaluation
 from discreet.multievaluation import MultiEvaluation
-from discreet.scores import ScoreKind
+from discreet.plan import PublicFacts
+from discreet.privacy.models import PrivacyModel
+from discreet.runtime.simulation import cohort_of, run
 
 app = typer.Typer(
     add_completion=False,
@@ -31,6 +35,24 @@ class Privacy(StrEnum):
     """Privacy models of the command line."""
 
     secure_aggregation = "secure-aggregation"
+    distributed = "distributed"
+    local = "local"
+
+
+class Unit(StrEnum):
+    """Whom distributed differential privacy protects."""
+
+    example = "example"
+    subject = "subject"
+    client = "client"
+
+
+class Mechanism(StrEnum):
+    """How a local message is randomised."""
+
+    arc = "arc"
+    unary = "unary"
+    laplace = "laplace"
 
 
 class Kind(StrEnum):
@@ -66,8 +88,51 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
     ],
     privacy: Annotated[
-        Privacy, typer.Option(help="Who may learn what.")
+        Privacy,
+        typer.Option(
+            help="Who may learn what: exact sums only, sums with distributed noise, "
+            "or private messages."
+        ),
     ] = Privacy.secure_aggregation,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy loss, for distributed and local.")
+    ] = None,
+    delta: Annotated[
+        str, typer.Option(help="0 for pure differential privacy, or a small number.")
+    ] = "0",
+    unit: Annotated[
+        Unit, typer.Option(help="Who is protected, for distributed.")
+    ] = Unit.example,
+    max_examples: Annotated[
+        int | None,
+        typer.Option(help="Most examples of one subject or client that count."),
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Column that says whom a row belongs to.")
+    ] = None,
+    min_survivors: Annotated[
+        int | None, typer.Option(help="Sites that must be in the sum; default all.")
+    ] = None,
+    colluders: Annotated[
+        int, typer.Option(help="Sites that may tell the coordinator their noise.")
+    ] = 0,
+    mechanism: Annotated[
+        Mechanism, typer.Option(help="How local messages are randomised.")
+    ] = Mechanism.arc,
+    secagg: Annotated[
+        bool,
+        typer.Option(
+            "--secagg", help="Add up by the real secure aggregation protocol."
+        ),
+    ] = False,
+    examples: Annotated[
+        int | None,
+        typer.Option(help="Public: roughly how many examples there are in all."),
+    ] = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(help="Public: roughly which share of them is positive."),
+    ] = None,
     score: Annotated[
         list[str],
         typer.Option(
@@ -114,7 +179,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = None,
     bins: Annotated[
         int | None,
-        typer.Option(help="Number of warped bins; 1,024 by default."),
+        typer.Option(help="Number of warped bins; by default from the public facts."),
     ] = None,
     json: Annotated[
         Path | None,
@@ -126,52 +191,70 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
-    score_kind: ScoreKind = kind.value
+    model = _model(
+        privacy,
+        epsilon,
+        lambda e: discreet.DistributedDP(
+            e, delta, unit.value, max_examples, min_survivors, colluders
+        ),
+        lambda e: discreet.LocalDP(e, mechanism.value),
+    )
     sites = [
         discreet.read(
             path,
             label=label,
             score=score[0] if len(score) == 1 else score,
             group=group,
+            subject=subject,
             positive=positive,
             classes=classes,
-            kind=score_kind,
+            kind=kind.value,
             low=low,
             high=high,
         )
         for path in files
     ]
-    edges = None if bins is None else Warped(bins)
+    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    plan = recommend(
+        facts,
+        model,
+        thresholds=threshold,
+        edges=None if bins is None else Warped(bins),
+        classes=classes,
+        multiclass="ovo" if ovo else "ovr",
+        groups=groups,
+        cohort=cohort_of(model, len(sites)),
+    )
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
-
-        def tick(done: int) -> None:
-            progress.update(task, completed=done)
-
-        result: Evaluation | MultiEvaluation
-        if classes:
-            result = discreet.evaluate(
-                sites,
-                thresholds=threshold,
-                edges=edges,
-                classes=classes,
-                multiclass="ovo" if ovo else "ovr",
-                progress=tick,
-            )
-        elif groups:
-            result = discreet.evaluate(
-                sites, thresholds=threshold, edges=edges, groups=groups, progress=tick
-            )
-        else:
-            result = discreet.evaluate(
-                sites, thresholds=threshold, edges=edges, progress=tick
-            )
-    del privacy  # the only model so far is the default
+        result = run(
+            plan,
+            sites,
+            aggregation="secagg" if secagg else "plain",
+            progress=lambda done: progress.update(task, completed=done),
+        )
     typer.echo(str(result))
     if json is not None:
         json.write_text(result.to_json(indent=1), encoding="utf-8")
     if plots is not None:
         _write_plots(result, plots)
+
+
+def _model(
+    privacy: Privacy,
+    epsilon: str | None,
+    distributed: Callable[[str], PrivacyModel],
+    local: Callable[[str], PrivacyModel],
+) -> PrivacyModel:
+    if privacy is Privacy.secure_aggregation:
+        if epsilon is not None:
+            raise InputError(
+                "exact sums have no epsilon; choose --privacy distributed or local"
+            )
+        return discreet.SecureAggregation()
+    if epsilon is None:
+        raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
+    return (distributed if privacy is Privacy.distributed else local)(epsilon)
 
 
 def _write_plots(result: Evaluation | MultiEvaluation, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, roots_legendre
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
@@ -14,7 +14,7 @@ from discreet.estimate.curves import Curve, Polyline, RocPath, precision_of
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_NODES, _WEIGHTS = roots_legendre(8)
 _PIECES: Final = 4
 _MOST_PIECES: Final = 2**14
 

@@ -187,6 +187,8 @@ class Curves:
     interpolation: Interpolation
     path: RocPath | None = None
     """A finer curve than the one through the counts, from an estimator's model."""
+    pr_path: Curve | None = None
+    """A PR curve that does not follow from the ROC curve and the totals."""
 
     @classmethod
     def from_histogram(
@@ -224,6 +226,8 @@ class Curves:
     @property
     def pr(self) -> Curve:
         """The PR curve: steps for ties, smooth otherwise."""
+        if self.pr_path is not None:
+            return self.pr_path
         if self.interpolation == "linear" and self.path is None:
             return Polyline.steps(self.tpr, self.precision)
         return PrPath(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+import numpy as np
+
+from discreet.arrays import FloatVector
 from discreet.estimate.areas import (
     auc_limits,
     aupr_limits,
@@ -22,7 +25,8 @@ from discreet.estimate.curves import (
     RocPath,
     choose_interpolation,
 )
-from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
+from discreet.estimate.estimate import Binning, Estimate, NotYet, ScalarLaw, Zero
+from discreet.estimate.noise_error import covariance_of, propagated
 from discreet.estimate.observation import NoisyHistogram
 from discreet.plan import Metric
 
@@ -33,6 +37,14 @@ class Estimator(Protocol):
     @property
     def name(self) -> str:
         """How the result names it."""
+        ...
+
+    def counts(self, observed: NoisyHistogram) -> NoisyHistogram:
+        """Return the counts per bin that thresholded metrics are read from."""
+        ...
+
+    def notes(self, observed: NoisyHistogram) -> tuple[str, ...]:
+        """Return what a reader should know about this release."""
         ...
 
     def curves(self, observed: NoisyHistogram) -> Curves:
@@ -62,6 +74,14 @@ class Flat:
         """The interpolation, or that it is chosen from the release."""
         return f"flat, {self.interpolation or 'interpolation chosen from the release'}"
 
+    def counts(self, observed: NoisyHistogram) -> NoisyHistogram:
+        """Return the projected counts."""
+        return observed.projected()
+
+    def notes(self, observed: NoisyHistogram) -> tuple[str, ...]:
+        """Pass on what came with the release."""
+        return observed.notes
+
     def curves(self, observed: NoisyHistogram) -> Curves:
         """Return the curves through the projected counts."""
         chosen = self.interpolation or choose_interpolation(observed)
@@ -83,7 +103,29 @@ class Flat:
                 )
             else:
                 found[metric] = _AREAS[metric](counts, curves)
-        return found
+        if observed.exact:
+            return found
+        return {m: replace(e, noise=_noise(m, observed)) for m, e in found.items()}
+
+
+def _noise(metric: Metric, observed: NoisyHistogram) -> ScalarLaw:
+    """Return what the noise does to a metric of the counts joined linearly."""
+    at = np.concatenate([observed.negatives, observed.positives])
+
+    def value(vector: FloatVector) -> float:
+        moved = replace(
+            observed,
+            negatives=vector[: len(observed.edges)],
+            positives=vector[len(observed.edges) :],
+        )
+        if metric == "brier":
+            return brier_score(moved).value
+        if metric == "auc":
+            return _linear_auc(moved)
+        path = Curves.from_histogram(moved, "linear").roc
+        return pr_area(path, moved.total_positives, moved.total_negatives)
+
+    return propagated(value, at, covariance_of(observed, np.eye(at.size)))
 
 
 def _auc(counts: NoisyHistogram, curves: Curves) -> Estimate:

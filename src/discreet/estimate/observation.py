@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,10 @@ class NoisyHistogram:
     negatives: FloatVector
     positives: FloatVector
     law: NoiseLaw
+    refusal: str | None = None
+    """Why this release must not be used, if so."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know about it."""
 
     def __post_init__(self) -> None:
         shape = (len(self.edges),)
@@ -61,11 +65,10 @@ class NoisyHistogram:
         """
         if self.exact:
             return self
-        return NoisyHistogram(
-            self.edges,
-            _isotonic_steps(self.negatives),
-            _isotonic_steps(self.positives),
-            self.law,
+        return replace(
+            self,
+            negatives=_isotonic_steps(self.negatives),
+            positives=_isotonic_steps(self.positives),
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatArray, FloatVector
 from discreet.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import (
@@ -17,8 +18,8 @@ from discreet.estimate.estimate import (
     Estimate,
     Interval,
     NotYet,
-    Zero,
 )
+from discreet.estimate.noise_error import covariance_of, propagated
 from discreet.estimate.observation import NoisyHistogram
 
 
@@ -50,19 +51,6 @@ class AtThreshold:
         return tuple(name for name, found in named if math.isnan(found.value))
 
 
-_Three: TypeAlias = tuple[float, float, float]
-"""A value, its lower and its upper limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Above:
-    """How many of a class score at or above a threshold: value and limits."""
-
-    value: float
-    low: float
-    high: float
-
-
 def at_threshold(observed: NoisyHistogram, threshold: float) -> AtThreshold:
     """Estimate every thresholded metric.
 
@@ -72,75 +60,110 @@ def at_threshold(observed: NoisyHistogram, threshold: float) -> AtThreshold:
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
-    tp = _above(observed.edges, observed.positives, threshold)
-    fp = _above(observed.edges, observed.negatives, threshold)
-    p, n = observed.total_positives, observed.total_negatives
+    value, least, most = _shares_above(observed.edges, threshold)
+    best = _confusion(observed, most, least)
+    worst = _confusion(observed, least, most)
+    counts = _confusion(observed, value, value)
+    noise = covariance_of(observed, _confusion_weights(value))
 
-    def ratio(top: _Three, under: _Three) -> Estimate:
-        """Divide value, lower and upper limit."""
-        value, low, high = (
-            a / b if b > 0 else math.nan for a, b in zip(top, under, strict=True)
-        )
-        if math.isnan(value):
-            return Estimate.undefined("nothing to divide by at this threshold")
+    def estimate(metric: _Metric, low: FloatVector, high: FloatVector) -> Estimate:
+        found = metric(counts)
+        support = UNIT if metric in _RATES else Interval(0.0, math.inf)
+        if math.isnan(found):
+            return Estimate.undefined("nothing to divide by at this threshold", support)
         # A limit that is undefined (nothing predicted positive) bounds nothing.
-        low = 0.0 if math.isnan(low) else low
-        high = 1.0 if math.isnan(high) else high
-        return _estimate(value, low, high, UNIT)
-
-    def count(found: _Above, of: float, *, below: bool = False) -> Estimate:
-        support = Interval(0.0, math.inf)
-        if below:
-            return _estimate(of - found.value, of - found.high, of - found.low, support)
-        return _estimate(found.value, found.low, found.high, support)
+        lower, upper = metric(low), metric(high)
+        lower = 0.0 if math.isnan(lower) else lower
+        upper = 1.0 if math.isnan(upper) else upper
+        # Spread evenly over the bin, the error is usually a quarter of its reach.
+        binning = Binning(lower, upper, (upper - lower) / 4)
+        law = propagated(metric, counts, noise)
+        return Estimate(found, NotYet(), law, binning, support=support)
 
     return AtThreshold(
         threshold=threshold,
-        precision=ratio(
-            (tp.value, tp.low, tp.high),
-            (tp.value + fp.value, tp.low + fp.high, tp.high + fp.low),
-        ),
-        recall=ratio((tp.value, tp.low, tp.high), (p, p, p)),
-        specificity=ratio((n - fp.value, n - fp.high, n - fp.low), (n, n, n)),
-        accuracy=ratio(
-            (tp.value + n - fp.value, tp.low + n - fp.high, tp.high + n - fp.low),
-            (p + n, p + n, p + n),
-        ),
-        # F1 = 2 TP/(TP + FP + P) rises with TP and falls with FP.
-        f1=ratio(
-            (2 * tp.value, 2 * tp.low, 2 * tp.high),
-            (tp.value + fp.value + p, tp.low + fp.high + p, tp.high + fp.low + p),
-        ),
-        true_positives=count(tp, p),
-        false_positives=count(fp, n),
-        false_negatives=count(tp, p, below=True),
-        true_negatives=count(fp, n, below=True),
+        precision=estimate(_precision, worst, best),
+        recall=estimate(_recall, worst, best),
+        specificity=estimate(_specificity, worst, best),
+        accuracy=estimate(_accuracy, worst, best),
+        f1=estimate(_f1, worst, best),
+        true_positives=estimate(lambda c: float(c[0]), worst, best),
+        false_positives=estimate(lambda c: float(c[2]), best, worst),
+        false_negatives=estimate(lambda c: float(c[1]), best, worst),
+        true_negatives=estimate(lambda c: float(c[3]), worst, best),
     )
 
 
-def _estimate(value: float, low: float, high: float, support: Interval) -> Estimate:
-    # Spread evenly over the bin, the error is usually a quarter of its reach.
-    typical = (high - low) / 4
-    return Estimate(
-        value, NotYet(), Zero(), Binning(low, high, typical), support=support
+_Metric: TypeAlias = Callable[[FloatVector], float]
+"""A function of the confusion counts TP, FN, FP, TN."""
+
+
+def _ratio(top: float, under: float) -> float:
+    return top / under if under > 0 else math.nan
+
+
+def _precision(c: FloatVector) -> float:
+    return _ratio(c[0], c[0] + c[2])
+
+
+def _recall(c: FloatVector) -> float:
+    return _ratio(c[0], c[0] + c[1])
+
+
+def _specificity(c: FloatVector) -> float:
+    return _ratio(c[3], c[2] + c[3])
+
+
+def _accuracy(c: FloatVector) -> float:
+    return _ratio(c[0] + c[3], float(c.sum()))
+
+
+def _f1(c: FloatVector) -> float:
+    return _ratio(2 * c[0], 2 * c[0] + c[1] + c[2])
+
+
+_RATES: Final = (_precision, _recall, _specificity, _accuracy, _f1)
+"""All rise with TP and fall with FP: their limits are at the same two corners."""
+
+
+def _confusion(
+    observed: NoisyHistogram, positives: FloatVector, negatives: FloatVector
+) -> FloatVector:
+    """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
+    tp, fp = positives @ observed.positives, negatives @ observed.negatives
+    p, n = observed.total_positives, observed.total_negatives
+    return np.array([tp, p - tp, fp, n - fp])
+
+
+def _confusion_weights(above: FloatVector) -> FloatArray:
+    """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
+    none = np.zeros_like(above)
+    return np.stack(
+        [
+            np.append(none, above),
+            np.append(none, 1 - above),
+            np.append(above, none),
+            np.append(1 - above, none),
+        ]
     )
 
 
-def _above(edges: Edges, counts: FloatVector, t: float) -> _Above:
+def _shares_above(
+    edges: Edges, t: float
+) -> tuple[FloatVector, FloatVector, FloatVector]:
+    """Return the share of each bin at or above t: as a guess, at least, at most."""
     values = edges.array
     if edges.atoms:
-        exact = float(counts[values[:-1] >= t].sum())
-        return _Above(exact, exact, exact)
-    if t <= values[0]:
-        whole = float(counts.sum())
-        return _Above(whole, whole, whole)
+        exact = (values[:-1] >= t).astype(np.float64)
+        return exact, exact, exact
+    most = (np.append(values[1:-1], np.inf) > t).astype(np.float64)
     if t > values[-1]:
-        return _Above(0.0, 0.0, 0.0)
-    k = min(int(np.searchsorted(values, t, side="right")) - 1, len(edges) - 1)
-    high = float(counts[k:].sum())
-    if t == values[k]:
-        return _Above(high, high, high)
-    low = high - float(counts[k])
-    width = values[k + 1] - values[k]
-    share = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
-    return _Above(low + share * float(counts[k]), low, high)
+        most[:] = 0.0
+    least = (values[:-1] >= t).astype(np.float64)
+    cut = np.flatnonzero(most != least)
+    guess = least.copy()
+    if cut.size:
+        (k,) = cut
+        width = values[k + 1] - values[k]
+        guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
+    return guess, least, most

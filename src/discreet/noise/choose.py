@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+from discreet.errors import PlanError
+from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.none import ExactSum
+from discreet.noise.polya import PolyaShares
+from discreet.noise.reports import UnaryReports
+from discreet.noise.skellam import SkellamShares
 from discreet.plan import Plan, ResolvedRound
-from discreet.privacy.models import SecureAggregation
+from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
+from discreet.statistic import ClassHistogram
+
+AnyMechanism: TypeAlias = Mechanism | CircularArc | UnaryReports
+"""What one-example clients send is decoded by its own estimator."""
 
 
-def mechanism_for(plan: Plan, this: ResolvedRound) -> Mechanism:
+def mechanism_for(plan: Plan, this: ResolvedRound) -> AnyMechanism:
     """Return the mechanism of one round, the same at every site and reader."""
-    match plan.privacy:
+    privacy = plan.privacy
+    match privacy:
         case SecureAggregation():
-            del this
             return ExactSum()
+        case DistributedDP():
+            sensitivity = this.statistic.sensitivity(privacy.protects)
+            honest = plan.cohort.min_survivors - plan.cohort.colluders
+            match this.loss:
+                case PureDP():
+                    return PolyaShares(this.loss, sensitivity, honest)
+                case ApproxDP():
+                    return SkellamShares(this.loss, sensitivity, honest)
+                case _:
+                    raise PlanError("distributed noise keeps pure or approximate DP")
+        case LocalDP():
+            return _local(privacy, this)
+
+
+def _local(privacy: LocalDP, this: ResolvedRound) -> AnyMechanism:
+    if not isinstance(this.loss, PureDP):
+        raise PlanError("local mechanisms keep pure DP")
+    if privacy.mechanism == "laplace":
+        # One honest site: each site's own share is the whole noise.
+        sensitivity = this.statistic.sensitivity(privacy.protects)
+        return PolyaShares(this.loss, sensitivity, honest=1)
+    if not isinstance(this.statistic, ClassHistogram):
+        raise PlanError("one-example local messages count two classes and no groups")
+    if privacy.mechanism == "unary":
+        return UnaryReports(this.loss, this.statistic.edges)
+    return CircularArc(this.loss.epsilon, this.statistic.edges)

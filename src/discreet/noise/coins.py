@@ -20,19 +20,18 @@ MAX_BOUND: Final = 2**62
 def uniform_below(bound: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.uint64]:
     """Draw one integer uniformly from ``range(b)`` for each b, by rejection.
 
-    A 64-bit word w is accepted when it lies below the largest multiple of b,
-    and then w mod b is uniform: at most one word in four is refused.
+    A 64-bit word w is accepted when the multiple of b at or below it has another
+    one above it, and then w mod b is uniform: at most one word in four is refused.
     """
-    result = np.zeros(bound.shape, dtype=np.uint64)
-    todo = np.arange(bound.size)
-    top = np.uint64(2**64 - 1)
+    w = words(entropy, bound.size)
+    result = w % bound
+    todo = np.flatnonzero(w - result > np.uint64(0) - bound)  # past the last multiple
     while todo.size:
         b = bound[todo]
         w = words(entropy, todo.size)
-        rest = (top % b + np.uint64(1)) % b  # 2^64 mod b
-        accepted = w <= top - rest
-        result[todo[accepted]] = w[accepted] % b[accepted]
-        todo = todo[~accepted]
+        rest = w % b
+        result[todo] = rest
+        todo = todo[w - rest > np.uint64(0) - b]
     return result
 
 

@@ -14,6 +14,7 @@ from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.coins import bernoulli_exp, fair, uniform_below
 from discreet.noise.mechanism import BinCovariance
+from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
 
@@ -119,7 +120,7 @@ class DiscreteLaplace:
 
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return the counts with noise."""
-        return exact + discrete_laplace(self.scale, exact.size, entropy)
+        return exact + discrete_laplace(self.scale, exact.size, stretched(entropy))
 
     def loss(self) -> Loss:
         """The whole budget, once."""

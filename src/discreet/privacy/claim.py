@@ -16,9 +16,9 @@ class Trust(Enum):
     """Whom a site has to trust, and with what."""
 
     SUM_ONLY = "The coordinator sees only the sum over the sites (secure aggregation)."
-    NOBODY = "Nobody: each message is private on its own."
-    CURATOR = "A curator who holds the data."
-    COMPUTE_PARTIES = "Three compute parties, of whom no two collude."
+    NOBODY = "Nobody has to be trusted: each message is private on its own."
+    CURATOR = "The curator, who holds the data, is trusted."
+    COMPUTE_PARTIES = "Three compute parties see shares only; no two of them may collude."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Claim:
     setting: Setting
     discloses: tuple[str, ...]
     not_protected: tuple[str, ...]
+    assumes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if isinstance(self.loss, Unbounded) or self.unit is None:
@@ -49,6 +50,8 @@ class Claim:
                 lines.append("Seeded randomness: for tests only, this protects nobody.")
             case "deployed":
                 pass
+        if self.assumes:
+            lines.append("Assumes: " + "; ".join(self.assumes) + ".")
         lines.append("Discloses: " + "; ".join(self.discloses) + ".")
         lines.append("Not protected: " + "; ".join(self.not_protected) + ".")
         return "\n".join(lines)
@@ -61,6 +64,7 @@ class Claim:
             "trust": self.trust.value,
             "computational": self.computational,
             "setting": self.setting,
+            "assumes": list(self.assumes),
             "discloses": list(self.discloses),
             "not_protected": list(self.not_protected),
         }

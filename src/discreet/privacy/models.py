@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from fractions import Fraction
+from typing import ClassVar, Literal, TypeAlias
 
+from discreet.errors import PlanError
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import Loss, Unbounded
-from discreet.privacy.unit import Unit
+from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, Unbounded, exact
+from discreet.privacy.unit import EXAMPLE, Unit
+
+UnitName: TypeAlias = Literal["example", "subject", "client"]
+LocalMechanism: TypeAlias = Literal["arc", "unary", "laplace"]
+
+_TWO_SITES = "the same person at two sites counts as two"
+_LIES = "lying sites"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class SecureAggregation:
     computational: ClassVar[bool] = True
 
     @property
-    def unit(self) -> Unit | None:
+    def protects(self) -> Unit | None:
         """No unit is protected by an exact sum."""
         return None
 
@@ -43,9 +51,114 @@ class SecureAggregation:
             *few,
             "an example alone in its bin is visible in the exact sum",
             "two exact sums that differ by a few examples or sites give these away",
-            "lying sites",
+            _LIES,
         )
 
 
-PrivacyModel: TypeAlias = SecureAggregation
+@dataclass(frozen=True, slots=True)
+class DistributedDP:
+    """Differential privacy of the opened sum; every site adds a share of the noise.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        delta: 0 for discrete Laplace noise (pure DP), above 0 for Gaussian-like.
+        unit: who is protected: one ``example``, one ``subject`` (all rows of one
+            person at a site) or one ``client`` (all that one site holds).
+        max_examples: the most examples that one subject or client may contribute;
+            further ones are left out.
+        min_survivors: how many sites must be in the sum; all of them by default.
+        colluders: how many of these may tell the coordinator their share.
+
+    The noise is sized by min_survivors - colluders, never by a reported count.
+    """
+
+    epsilon: Amount
+    delta: Amount = 0
+    unit: UnitName = "example"
+    max_examples: int | None = None
+    min_survivors: int | None = None
+    colluders: int = 0
+
+    name: ClassVar[str] = "distributed"
+    trust: ClassVar[Trust] = Trust.SUM_ONLY
+    computational: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        object.__setattr__(self, "delta", exact(self.delta, name="delta"))
+        _ = self.protects, self.loss  # both validate
+
+    @property
+    def protects(self) -> Unit:
+        """The unit, added or removed."""
+        return Unit(self.unit, "add_remove", self.max_examples)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the whole plan."""
+        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
+        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        return (_LIES, _TWO_SITES)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDP:
+    """Every message is private on its own: nobody has to be trusted.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        mechanism: ``arc`` (the default: each example is sent as one random symbol
+            near its bin) and ``unary`` (each example as a vector of random bits)
+            protect a replaced example, for clients with one example each;
+            ``laplace`` adds noise to a site's own histogram and protects an added or
+            removed example, for sites with many.
+    """
+
+    epsilon: Amount
+    mechanism: LocalMechanism = "arc"
+
+    name: ClassVar[str] = "local"
+    trust: ClassVar[Trust] = Trust.NOBODY
+    computational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        if self.mechanism not in ("arc", "unary", "laplace"):
+            raise PlanError("a local mechanism is arc, unary or laplace")
+        _ = self.loss
+
+    @property
+    def protects(self) -> Unit:
+        """One example: replaced, or added or removed at a site that adds noise."""
+        if self.mechanism == "laplace":
+            return EXAMPLE
+        return Unit("example", "replace")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of each message."""
+        return PureDP(exact(self.epsilon))
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        if self.mechanism == "laplace":
+            return (_LIES, _TWO_SITES)
+        return (_LIES, _TWO_SITES, "how many examples a site holds")
+
+
+PrivacyModel: TypeAlias = SecureAggregation | DistributedDP | LocalDP
 """Every model that a plan can hold."""
+
+
+def epsilon_of(privacy: PrivacyModel) -> Fraction | None:
+    """Return the epsilon of a model, None when its sums are exact."""
+    match privacy:
+        case SecureAggregation():
+            return None
+        case _:
+            return exact(privacy.epsilon)

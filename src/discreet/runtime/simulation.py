@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import overload
+from dataclasses import replace
+from typing import Literal, TypeAlias, overload
 
 from discreet.aggregation.plain import add
+from discreet.aggregation.secagg.in_process import secure_sum
+from discreet.arrays import IntVector
+from discreet.defaults import Multiclass, recommend
 from discreet.edges import EdgeRule
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.fedcurve import FedCurve
+from discreet.estimate.on_tree import TreeMethod
 from discreet.evaluation import Evaluation, evaluation
 from discreet.examples import Examples
 from discreet.multievaluation import MultiEvaluation, multi_evaluation
-from discreet.plan import Cohort, Multiclass, Plan, PublicFacts, recommend
+from discreet.plan import Cohort, Plan, PublicFacts, Round
 from discreet.privacy.accounting import MemoryAccount
-from discreet.privacy.models import PrivacyModel, SecureAggregation
+from discreet.privacy.models import DistributedDP, PrivacyModel, SecureAggregation
 from discreet.release import Release
 from discreet.site.respond import respond
-from discreet.statistic import ClassHistogram
+from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
+
+Aggregation: TypeAlias = Literal["plain", "secagg"]
 
 
 @overload
@@ -33,8 +41,10 @@ def evaluate(
     thresholds: Sequence[float] | None = ...,
     edges: EdgeRule | None = ...,
     interpolation: Interpolation | None = ...,
+    method: TreeMethod | None = ...,
     classes: None = ...,
     groups: None = ...,
+    aggregation: Aggregation = ...,
     progress: Callable[[int], None] | None = ...,
 ) -> Evaluation: ...
 
@@ -51,6 +61,7 @@ def evaluate(
     interpolation: Interpolation | None = ...,
     classes: Sequence[str],
     multiclass: Multiclass = ...,
+    aggregation: Aggregation = ...,
     progress: Callable[[int], None] | None = ...,
 ) -> MultiEvaluation: ...
 
@@ -66,6 +77,7 @@ def evaluate(
     edges: EdgeRule | None = ...,
     interpolation: Interpolation | None = ...,
     groups: Sequence[str],
+    aggregation: Aggregation = ...,
     progress: Callable[[int], None] | None = ...,
 ) -> MultiEvaluation: ...
 
@@ -79,9 +91,11 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     thresholds: Sequence[float] | None = None,
     edges: EdgeRule | None = None,
     interpolation: Interpolation | None = None,
+    method: TreeMethod | None = None,
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
+    aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation | MultiEvaluation:
     """Evaluate the pooled data of several sites in one process.
@@ -98,9 +112,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         edges: how scores are binned; by default chosen from the public facts.
         interpolation: ``linear`` (scikit-learn on the binned scores) or
             ``pchip``; by default chosen from the release.
+        method: a published method to compare with, ``FedCurve(...)`` or
+            ``RangeQueries(...)``: the plan then releases the tree that it reads.
         classes: names of the classes of a multi-class problem: one result each.
         multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
         groups: names of disjoint groups: one result each.
+        aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
+            every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
 
     >>> import numpy as np
@@ -126,9 +144,32 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         classes=classes,
         multiclass=multiclass,
         groups=groups,
-        cohort=Cohort(min_survivors=len(sites)),
+        cohort=cohort_of(privacy, len(sites)),
     )
-    return run(plan, sites, estimator=Flat(interpolation), progress=progress)
+    if method is not None:
+        plan = replace(plan, rounds=(Round(_tree(method)),))
+    estimator = None if interpolation is None else Flat(interpolation)
+    return run(
+        plan,
+        sites,
+        estimator=estimator,
+        method=method,
+        aggregation=aggregation,
+        progress=progress,
+    )
+
+
+def _tree(method: TreeMethod) -> Hierarchy:
+    """Return the tree that a published method reads."""
+    chosen = method if isinstance(method, FedCurve) else FedCurve()
+    return chosen.hierarchy()
+
+
+def cohort_of(privacy: PrivacyModel | None, sites: int) -> Cohort:
+    """Ask all sites to survive unless the model asks for fewer."""
+    if isinstance(privacy, DistributedDP):
+        return Cohort(privacy.min_survivors or sites, privacy.colluders)
+    return Cohort(min_survivors=sites)
 
 
 def run(
@@ -137,14 +178,18 @@ def run(
     *,
     entropy: Entropy = SYSTEM,
     estimator: Estimator | None = None,
+    method: TreeMethod | None = None,
+    aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation | MultiEvaluation:
     """Carry out a plan over sites in this process, round by round."""
     seeded = isinstance(entropy, Seeded)
     claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
-    releases = simulate(plan, sites, entropy=entropy, progress=progress)
-    if isinstance(plan.statistic, ClassHistogram):
-        return evaluation(plan, releases, claim, estimator=estimator)
+    releases = simulate(
+        plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
+    )
+    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
+        return evaluation(plan, releases, claim, estimator=estimator, method=method)
     return multi_evaluation(plan, releases, claim, estimator=estimator)
 
 
@@ -153,6 +198,7 @@ def simulate(
     sites: Sequence[Examples],
     *,
     entropy: Entropy = SYSTEM,
+    aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> list[Release]:
     """Let every site answer every round; return what was opened."""
@@ -176,10 +222,30 @@ def simulate(
             )
             if progress is not None:
                 progress(k + 1)
-        total = add(answers, this.statistic.size)
+        total, contributors = _sum(answers, plan, aggregation, entropy)
         releases.append(
             Release(
-                plan.digest(), session, i, total, len(answers), len(sites), this.loss
+                plan.digest(), session, i, total, contributors, len(sites), this.loss
             )
         )
     return releases
+
+
+def _sum(
+    answers: Sequence[IntVector], plan: Plan, aggregation: Aggregation, entropy: Entropy
+) -> tuple[IntVector, int]:
+    """Return the sum of the sites' vectors and how many are in it."""
+    match aggregation:
+        case "plain":
+            return add(answers, answers[0].size), len(answers)
+        case "secagg":
+            opened = secure_sum(
+                answers,
+                plan_digest=plan.digest(),
+                min_survivors=max(plan.cohort.min_survivors, 2),
+                colluders=plan.cohort.colluders,
+                entropy=entropy,
+            )
+            return opened.total, len(opened.contributors)
+        case _:
+            raise InputError("aggregation is 'plain' or 'secagg'")

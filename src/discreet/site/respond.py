@@ -13,6 +13,7 @@ from discreet.examples import Examples
 from discreet.noise.choose import mechanism_for
 from discreet.plan import Plan, ResolvedRound
 from discreet.privacy.accounting import Account, Use
+from discreet.site.bounding import bounded
 
 
 def respond(
@@ -32,7 +33,7 @@ def respond(
     because fresh noise on the same counts would average out.
     """
     stored = account.replay(session, this.index)
-    exact = this.statistic.count(examples)
+    exact = this.statistic.count(bounded(examples, plan.privacy.protects))
     floor = plan.cohort.min_examples_per_site
     if floor and len(examples) < floor:
         raise InputError(

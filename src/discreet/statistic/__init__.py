@@ -1,5 +1,6 @@
 """Statistics: what a site counts. They merge by addition and know their sensitivity."""
 
+from discreet.statistic.adaptive import EquiDepthFrom
 from discreet.statistic.grouped import Grouped
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
@@ -10,6 +11,7 @@ from discreet.statistic.protocol import BinCounts, Statistic
 __all__ = [
     "BinCounts",
     "ClassHistogram",
+    "EquiDepthFrom",
     "Grouped",
     "Hierarchy",
     "OneVsOne",

@@ -52,7 +52,8 @@ class Hierarchy:
     @property
     def size(self) -> int:
         """Two classes, every node below the root."""
-        return 2 * sum(self.branching**level for level in range(1, self.height + 1))
+        widths = [int(self.branching**level) for level in range(1, self.height + 1)]
+        return 2 * sum(widths)
 
     def count(self, examples: Examples) -> IntVector:
         """Count the leaves, then merge upwards."""

@@ -55,6 +55,7 @@ class ClassHistogram:
 
 def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:
     """Return label * bins + bin, the place of each example in the vector."""
-    cells = labels * np.intp(len(edges))
+    cells = labels.astype(np.intp)  # a product of small integers would wrap
+    cells *= len(edges)
     cells += edges.bins_of(scores)
     return cells

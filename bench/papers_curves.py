@@ -1,0 +1,191 @@
+"""Run the papers' method (Xu 2025) and compare its errors with the anchors.
+
+Five score sets at three eps: mean area errors of ROC and PR curves and mean
+absolute errors of AUC and average precision, each at the best of Q = 32, 128 and
+1024 quantiles, and their ratios to the anchors' column of the papers' own code
+(with its noise made independent). Ratios near 1 say that the method that other
+tables divide by is the papers'.
+
+    python bench/papers_curves.py [--seeds 100] [--data NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+from sklearn.metrics import (
+    average_precision_score,
+    precision_recall_curve,
+    roc_auc_score,
+    roc_curve,
+)
+
+from discreet.arrays import FloatVector
+from discreet.estimate.areas import area_error
+from discreet.estimate.curves import Polyline
+from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
+from discreet.estimate.tree import NoisyTree
+from discreet.examples import Examples
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.statistic.hierarchy import Hierarchy
+
+SHARED: Final = Path(__file__).resolve().parents[1] / ".." / "shared"
+METRICS: Final = ("roc_area_error", "pr_area_error", "auc_abs_error", "ap_abs_error")
+
+
+class Cell(NamedTuple):
+    """One score set at one eps, and what the papers' own code reached."""
+
+    number: int
+    data: str
+    epsilon: float
+    anchors: FloatVector
+
+
+class Truth(NamedTuple):
+    """The exact curves and areas of the pooled data."""
+
+    roc: Polyline
+    pr: Polyline
+    auc: float
+    average_precision: float
+
+
+class Setting(NamedTuple):
+    """The papers' method at one Q, its tree, and the exact counts."""
+
+    method: FedCurve
+    statistic: Hierarchy
+    counts: FloatVector
+
+
+class Subject(NamedTuple):
+    """One score set, ready to be measured at any eps."""
+
+    truth: Truth
+    settings: tuple[Setting, ...]
+
+
+def cells(names: Iterable[str]) -> list[Cell]:
+    chosen = set(names)
+    with (SHARED / "anchors" / "area_error.csv").open(newline="") as lines:
+        rows = [r for r in csv.DictReader(lines) if r["method"].startswith("fedcurve")]
+    return [
+        Cell(
+            number,
+            row["data"],
+            float(row["epsilon"]),
+            np.array([float(row[metric]) for metric in METRICS]),
+        )
+        for number, row in enumerate(rows)
+        if not chosen or row["data"] in chosen
+    ]
+
+
+def load(name: str) -> Subject:
+    columns = pq.read_table(SHARED / "data" / f"{name}.parquet")
+    scores, labels = columns["score"].to_numpy(), columns["label"].to_numpy()
+    fpr, tpr, _ = roc_curve(labels, scores)
+    precision, recall, _ = precision_recall_curve(labels, scores)
+    truth = Truth(
+        Polyline.of(fpr, tpr),
+        Polyline.steps(recall, precision),
+        float(roc_auc_score(labels, scores)),
+        float(average_precision_score(labels, scores)),
+    )
+    examples = Examples(scores, labels)
+    settings = []
+    for quantiles in PAPER_QUANTILES:
+        method = FedCurve(quantiles=quantiles)
+        statistic = method.hierarchy()
+        counts = statistic.count(examples).astype(np.float64)
+        settings.append(Setting(method, statistic, counts))
+    return Subject(truth, tuple(settings))
+
+
+def errors(setting: Setting, cell: Cell, truth: Truth, seeds: int) -> FloatVector:
+    """Return the errors of each seed, in the order of METRICS."""
+    method, statistic, exact = setting
+    law = LaplaceLaw(method.height / cell.epsilon)
+    found = np.empty((seeds, len(METRICS)))
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, method.quantiles, cell.number])
+        noise = simulate_discrete_laplace(law.scale, exact.shape, rng)
+        tree = NoisyTree.from_release(statistic, exact + noise, variance=law.variance)
+        curves = method.curves(tree)
+        found[seed] = (
+            area_error(truth.roc, curves.roc, tolerance=1e-6),
+            area_error(truth.pr, curves.pr, tolerance=1e-5),
+            abs(curves.auc - truth.auc),
+            abs(curves.average_precision - truth.average_precision),
+        )
+    return found
+
+
+class Ratio(NamedTuple):
+    """An error at its best Q over the anchor, with the run's standard error."""
+
+    value: float
+    standard_error: float
+    quantiles: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} +-{self.standard_error:.2f} ({self.quantiles:4d})"
+
+
+def ratios(cell: Cell, subject: Subject, seeds: int) -> list[Ratio]:
+    found = np.array([errors(s, cell, subject.truth, seeds) for s in subject.settings])
+    means = found.mean(axis=1) / cell.anchors
+    spread = found.std(axis=1, ddof=1) / np.sqrt(seeds) / cell.anchors
+    best = means.argmin(axis=0)
+    return [
+        Ratio(float(means[k, m]), float(spread[k, m]), PAPER_QUANTILES[k])
+        for m, k in enumerate(best)
+    ]
+
+
+def table(seeds: int, names: Iterable[str]) -> None:
+    print(f"{seeds} seeds; ratio to the anchors, its standard error, (best Q)")
+    print(f"{'':23s}" + "".join(f"{m:20s}" for m in ("ROC", "PR", "AUC", "AP")))
+    every = []
+    for data, group in groupby(cells(names), key=lambda cell: cell.data):
+        subject = load(data)
+        for cell in group:
+            start = time.perf_counter()
+            found = ratios(cell, subject, seeds)
+            every.append([ratio.value for ratio in found])
+            shown = "  ".join(str(ratio) for ratio in found)
+            seconds = time.perf_counter() - start
+            print(
+                f"{data:14s} eps {cell.epsilon:<4g} {shown}  {seconds:.0f} s",
+                flush=True,
+            )
+    if every:
+        all_cells = np.array(every)
+        means = np.exp(np.log(all_cells).mean(axis=0))
+        within = (np.abs(all_cells - 1) <= 0.1).sum(axis=0)
+        print(f"{'geometric mean':23s}" + "".join(f"{m:<20.3f}" for m in means))
+        print(f"{'within 10%':23s}" + "".join(f"{w}/{len(every):<18d}" for w in within))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--data", nargs="*", default=[])
+    chosen = parser.parse_args()
+    if not SHARED.is_dir():
+        sys.exit("the shared data and anchors are not beside the repository")
+    table(chosen.seeds, chosen.data)
+
+
+if __name__ == "__main__":
+    main()

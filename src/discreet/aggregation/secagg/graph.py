@@ -1,0 +1,259 @@
+r"""Who masks with whom: everybody, or a random graph that the sites draw.
+
+Each site hands shares of its secrets to ``degree`` other sites of its own choice,
+its holders, and shares a mask with its holders and with those who chose it. A
+coordinator that drew the graph could surround a victim with corrupt sites.
+
+Up to ``COMPLETE_UP_TO`` sites everybody holds for everybody, and the guarantees
+are certain. Above, a site's holders are a uniform sample of k of the n - 1 others,
+so the number of corrupt or surviving ones among them is hypergeometric, and k and
+the threshold t are the smallest degree and the largest threshold with
+
+- privacy, curious coordinator: P(some site has t or more corrupt holders)
+  :math:`\le 2^{-40}`;
+- privacy, malicious coordinator: P(some site has x corrupt holders with
+  :math:`2t \le k + x`) :math:`\le 2^{-40}`. Otherwise it could ask one half of a
+  victim's holders for one kind of share and the rest for the other kind;
+- privacy: P(honest survivors fall apart into groups whose sums are told apart)
+  :math:`\le 2^{-40}`;
+- recovery: P(some site is left with fewer than t surviving holders)
+  :math:`\le 2^{-20}`.
+
+The approach is that of Bell et al. (2020, section 3 and appendix), with sums of
+exact tails in place of their closed forms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from scipy.special import gammaln
+
+from discreet.arrays import FloatVector
+from discreet.entropy import Entropy
+from discreet.errors import InputError
+from discreet.noise.coins import uniform_below
+
+Coordinator: TypeAlias = Literal["curious", "malicious"]
+"""What the coordinator may do: read along, or deviate as it likes."""
+
+COMPLETE_UP_TO: Final = 100
+PRIVACY_BITS: Final = 40
+FAILURE_BITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How many holders each site chooses, and how many of them restore a secret."""
+
+    degree: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threshold <= self.degree:
+            raise InputError(
+                f"a threshold of {self.threshold} does not fit {self.degree} holders"
+            )
+
+
+@lru_cache(maxsize=128)
+def parameters(
+    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+) -> Parameters:
+    """Compute degree and threshold for at most ``corrupt`` sites and dropouts.
+
+    Up to ``sites - survivors`` sites may go silent, at any step.
+
+    >>> parameters(1000, corrupt=100, survivors=700, coordinator="curious")
+    Parameters(degree=88, threshold=36)
+    """
+    if sites > COMPLETE_UP_TO:
+        found = sparse(
+            sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
+        )
+        if found is not None:
+            return found
+    return complete(
+        sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
+    )
+
+
+def complete(
+    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+) -> Parameters:
+    """Everybody holds for everybody, and no chance is involved.
+
+    The threshold is as high as ``survivors`` sites can meet: with fewer the sites
+    refuse to unmask anyway, so nothing is lost, and more corrupt sites than
+    stated are withstood.
+    """
+    check_counts(sites, corrupt, survivors)
+    threshold = survivors - 1
+    if coordinator == "malicious" and 2 * threshold <= sites - 1 + corrupt:
+        needed = (sites + 1 + corrupt) // 2 + 1
+        raise InputError(
+            f"against a malicious coordinator at least {needed} of {sites} sites "
+            f"must survive when {corrupt} may collude; min_survivors is {survivors}"
+        )
+    return Parameters(sites - 1, threshold)
+
+
+def sparse(
+    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+) -> Parameters | None:
+    """Find the smallest degree below complete that meets every bound, if any."""
+    check_counts(sites, corrupt, survivors)
+    union = math.log2(sites)
+    others = sites - 1
+    for degree in range(2, others):
+        few = _fewest_negligible(others, corrupt, degree, -PRIVACY_BITS - union)
+        if coordinator == "curious":
+            lowest = max(2, few)  # one holder alone never knows a secret
+        else:
+            lowest = (degree + few - 1) // 2 + 1
+        highest = _most_certain(others, survivors - 1, degree, -FAILURE_BITS - union)
+        if lowest > highest:
+            continue
+        found = Parameters(degree, highest)
+        if coordinator == "curious":
+            split = log2_split_curious(sites, corrupt, survivors, found)
+        else:
+            split = log2_split_malicious(sites, corrupt, found)
+        if split <= -PRIVACY_BITS:
+            return found
+    return None
+
+
+def check_counts(sites: int, corrupt: int, survivors: int) -> None:
+    """Refuse numbers that no graph can serve."""
+    if not 2 <= survivors <= sites:
+        raise InputError(
+            f"min_survivors must be between 2 and the {sites} sites, got {survivors}"
+        )
+    if not 0 <= corrupt <= survivors - 2:
+        raise InputError(
+            f"with {corrupt} colluding sites at least {corrupt + 2} must survive, so "
+            f"that two honest ones are summed; min_survivors is {survivors}"
+        )
+
+
+def log2_split_curious(
+    sites: int, corrupt: int, survivors: int, chosen: Parameters
+) -> float:
+    r"""Bound log2 P(the honest survivors' masks do not connect them).
+
+    Silence does not depend on the graph. A group of a among h honest survivors is
+    cut off when its members chose nobody in the rest and nobody there chose them;
+    the bound sums over groups, at the fewest and at the most survivors.
+    """
+    bounds = []
+    for honest in (survivors - corrupt, sites - corrupt):
+        group = np.arange(1, honest // 2 + 1, dtype=np.float64)
+        rest = honest - group
+        inward = group * _log2_avoid(sites - 1, rest, chosen.degree)
+        outward = rest * _log2_avoid(sites - 1, group, chosen.degree)
+        terms = _log2_choose(honest, group) + inward + outward
+        bounds.append(float(np.logaddexp2.reduce(terms)))
+    return max(bounds)
+
+
+def log2_split_malicious(sites: int, corrupt: int, chosen: Parameters) -> float:
+    r"""Bound log2 P(some group of honest sites can be opened on its own).
+
+    Here the coordinator sees the graph and decides who counts as silent. A
+    survivor's self-mask opens only with t of its holders, each of whom is corrupt
+    or an honest survivor that shares a mask with it. A group of a that is opened
+    on its own therefore has members with t holders each inside the group or
+    among the corrupt, and the smaller of two such groups has at most half of the
+    honest sites.
+    """
+    honest = sites - corrupt
+    group = np.arange(1, honest // 2 + 1, dtype=np.float64)
+    tail = _log2_tail_bound(
+        sites - 1, group - 1 + corrupt, chosen.degree, chosen.threshold
+    )
+    terms = _log2_choose(honest, group) + group * tail
+    return float(np.logaddexp2.reduce(terms))
+
+
+def choose_holders(
+    others: tuple[int, ...], degree: int, entropy: Entropy
+) -> tuple[int, ...]:
+    """Draw ``degree`` of the other sites, uniformly, without replacement."""
+    if degree >= len(others):
+        return others
+    bound = np.full(degree, len(others), dtype=np.uint64)
+    drawn: dict[int, None] = {}
+    while len(drawn) < degree:
+        drawn.update(dict.fromkeys(uniform_below(bound, entropy).tolist()))
+    # The first distinct draws of a uniform sequence are a uniform sample.
+    return tuple(sorted(others[i] for i in list(drawn)[:degree]))
+
+
+def _log2_choose(n: int | FloatVector, k: FloatVector | int) -> FloatVector:
+    n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    logs: FloatVector = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return logs / math.log(2)
+
+
+def _log2_pmf(population: int, marked: int, drawn: int) -> tuple[int, FloatVector]:
+    """Return the hypergeometric law: its lowest value and log2 probabilities."""
+    low = max(0, drawn - (population - marked))
+    x = np.arange(low, min(marked, drawn) + 1, dtype=np.float64)
+    ways = _log2_choose(marked, x) + _log2_choose(population - marked, drawn - x)
+    return low, ways - _log2_choose(population, drawn)
+
+
+def _fewest_negligible(population: int, marked: int, drawn: int, bits: float) -> int:
+    """Return the least x with log2 P(X >= x) <= bits."""
+    low, pmf = _log2_pmf(population, marked, drawn)
+    tails = np.logaddexp2.accumulate(pmf[::-1])[::-1]
+    return low + int(np.count_nonzero(tails > bits))
+
+
+def _most_certain(population: int, marked: int, drawn: int, bits: float) -> int:
+    """Return the largest x with log2 P(X < x) <= bits."""
+    low, pmf = _log2_pmf(population, marked, drawn)
+    below = np.logaddexp2.accumulate(pmf)
+    return low + int(np.count_nonzero(below <= bits))
+
+
+def _log2_avoid(population: int, avoided: FloatVector, drawn: int) -> FloatVector:
+    """Return log2 P(a sample misses a set of ``avoided`` others)."""
+    left = population - np.asarray(avoided)
+    possible = np.maximum(left, drawn)
+    logs = _log2_choose(possible, drawn) - _log2_choose(population, drawn)
+    return np.where(left >= drawn, logs, -np.inf)
+
+
+def _log2_tail_bound(
+    population: int, marked: FloatVector, drawn: int, at_least: int
+) -> FloatVector:
+    """Bound log2 P(X >= x) for several numbers of marked others.
+
+    The ratio r of successive hypergeometric probabilities falls, so the tail is
+    at most P(X = x)/(1 - r) with r taken at x, wherever that is below 1.
+    """
+    marked = np.asarray(marked, dtype=np.float64)
+    unmarked = population - marked
+    spare = unmarked - drawn + at_least
+    reachable = (marked >= at_least) & (spare >= 0)
+    inside = np.where(reachable, marked, float(at_least))
+    outside = np.where(reachable, unmarked, float(drawn))
+    pmf = (
+        _log2_choose(inside, at_least)
+        + _log2_choose(outside, drawn - at_least)
+        - _log2_choose(population, drawn)
+    )
+    ratio = (marked - at_least) * (drawn - at_least) / ((at_least + 1) * (spare + 1))
+    ratio = np.where(reachable, ratio, 0.0)
+    usable = ratio < 1
+    slack = np.log2(1 - np.where(usable, ratio, 0.0))
+    bound = np.where(usable, np.minimum(pmf - slack, 0.0), 0.0)
+    # Too few marked: impossible. Too few unmarked: the event is certain.
+    bound = np.where(marked < at_least, -np.inf, bound)
+    return np.where((marked >= at_least) & (spare < 0), 0.0, bound)

@@ -1,0 +1,1 @@
+"""Attacks: what a release gives away, shown and measured."""

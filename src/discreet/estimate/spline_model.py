@@ -1,0 +1,278 @@
+r"""A joint smooth model of both classes' counts, and its fit.
+
+The model. Let u be the place of a score on the edges' own scale (0 to 1, evenly
+spaced edges) and :math:`z = \log\frac{u}{1-u}`. The intensity of examples and the
+log-odds of the label are natural cubic splines of z,
+
+.. math::
+    \log t(z) = s_\alpha(z), \qquad \log\frac{r(z)}{1 - r(z)} = s_\beta(z),
+
+so a bin expects :math:`\mu^+ = \int t r\,du` positives and
+:math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). On
+warped edges z is the logit of the score up to a factor: log-odds that are linear
+in it, Platt's scaling of the scores, cost no penalty.
+
+The likelihood. A released count is :math:`\mu + N(0, \varphi\mu) + \text{noise}`
+(see :mod:`discreet.estimate.laplace_normal`): :math:`\varphi = 1` for a Poisson
+sample around a smooth curve, more when the real counts are rougher.
+
+The prior. :math:`\exp\{-\frac{\lambda_\alpha}{2}\int s_\alpha''^2 dz
+- \frac{\lambda_\beta}{2}\int s_\beta''^2 dz\}`, flat on straight lines. The fit
+maximises the penalised likelihood by Fisher scoring; its evidence (the
+likelihood with the splines integrated out) is Laplace's approximation
+:math:`\ell + \frac12\log|\Lambda|_+ - \frac12\log|H|` (Green and Silverman 1994;
+Wood 2011).
+
+The counts. Given the fit, a bin's count is expected to be
+:math:`\mu + \varphi\mu\cdot\text{pull}` (Tweedie's formula): near the released
+count where the noise is small beside the sample's own roughness, near the curve
+where it is not. Smoothing thus removes noise, not the data's real shape.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.errors import InputError
+from discreet.estimate.laplace_normal import information, log_density_and_pull
+
+SUB_CELLS: Final = 8
+_FEW_SUB_CELLS: Final = 4
+_FINE_BINS: Final = 60
+"""From this many bins on, a bin is narrow enough for four sub-cells."""
+_MOST_KNOTS: Final = 30
+FEWEST_BINS: Final = 4
+"""A natural spline of fewer points has no curvature to speak of."""
+_FLOOR: Final = 0.05
+"""Least variance of a count around the model, so that empty bins have one."""
+_RIDGE: Final = 1e-6
+_STEPS: Final = 40
+_SETTLED: Final = 1e-3
+"""A step that promises less log-likelihood than this is not taken."""
+_LONGEST_STEP: Final = 3.0
+_SHORTEST_SHARE: Final = 2e-3
+_EXPONENT_LIMIT: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothness:
+    """The prior's parameters: two roughness penalties and the data's roughness."""
+
+    intensity: float
+    log_odds: float
+    dispersion: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One fit: the splines, its evidence, and counts per class, bin and sub-cell."""
+
+    theta: FloatVector
+    log_evidence: float
+    cells: FloatArray
+    """Negatives then positives: shape (2, bins, sub-cells); sub-cells of a bin
+    add up to its posterior mean count."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Prediction:
+    """The model's expectations at one theta, and how well they fit."""
+
+    objective: float
+    cells: FloatArray
+    means: FloatArray
+    rate: FloatArray
+    pull: FloatArray
+
+
+class _Step(NamedTuple):
+    """Where to go next, the gain it promises, and log|H| from where it starts."""
+
+    direction: FloatVector
+    promise: float
+    log_det: float
+
+
+class SplineModel:
+    """The model of one release: its counts, noise and bins.
+
+    ``counts`` and ``noise_scale`` have shape (2, bins), negatives first;
+    ``places`` are the edges on the scale of u, from 0 to 1.
+    """
+
+    def __init__(
+        self, counts: FloatArray, *, noise_scale: FloatArray, places: FloatVector
+    ) -> None:
+        bins = places.size - 1
+        if bins < FEWEST_BINS:
+            raise InputError(f"the model needs {FEWEST_BINS} bins, got {bins}")
+        if counts.shape != (2, bins) or noise_scale.shape != (2, bins):
+            raise InputError(f"the model of {bins} bins needs two rows of {bins}")
+        if not (noise_scale > 0).all():
+            raise InputError("the model is for noisy counts; exact ones need none")
+        self._counts, self._noise = counts, noise_scale
+        self._places = places
+        parts = _FEW_SUB_CELLS if bins >= _FINE_BINS else SUB_CELLS
+        widths = np.diff(places)
+        inside = (np.arange(parts) + 0.5) / parts
+        centres = places[:-1, None] + widths[:, None] * inside
+        knots = min(bins, _MOST_KNOTS)
+        self._knots = _logit((np.arange(knots) + 0.5) / knots)
+        self._basis = _natural_basis(self._knots, _logit(centres))
+        self._log_width = np.log(widths / parts)[:, None]
+        self._roughness = _roughness(self._knots)
+        self._log_rough = float(np.log(np.linalg.eigvalsh(self._roughness)[2:]).sum())
+
+    def start(self) -> FloatVector:
+        """Return rough splines: halfway between the counts' own and a line."""
+        widths = np.diff(self._places)
+        middle = _logit((self._places[1:] + self._places[:-1]) / 2)
+        floored = np.maximum(self._counts, self._noise / 2) / widths
+        low, high = (np.interp(self._knots, middle, np.log(row)) for row in floored)
+        line = np.column_stack([np.ones_like(self._knots), self._knots])
+        hat = line @ np.linalg.pinv(line)
+        return np.concatenate(
+            [(s + hat @ s) / 2 for s in (np.logaddexp(low, high), high - low)]
+        )
+
+    def fit(self, smoothness: Smoothness, start: FloatVector) -> Fit:
+        """Maximise the penalised likelihood from ``start``.
+
+        Raises numpy's LinAlgError when the information matrix cannot be
+        factored, which only counts far from any smooth curve bring about.
+        """
+        penalty = self._penalty(smoothness)
+        dispersion = smoothness.dispersion
+        theta = start
+        now = self._predict(theta, penalty, dispersion)
+        step = self._scoring_step(theta, now, penalty, dispersion)
+        for _ in range(_STEPS):
+            if step.promise < _SETTLED:
+                break
+            after = self._line_search(theta, step, now, penalty, dispersion)
+            if after is None:
+                break
+            theta, now = after
+            step = self._scoring_step(theta, now, penalty, dispersion)
+        free = self._knots.size - 2
+        prior = free * math.log(smoothness.intensity * smoothness.log_odds)
+        evidence = now.objective + prior / 2 + self._log_rough - step.log_det / 2
+        expected = np.maximum(now.means * (1 + dispersion * now.pull), 0.0)
+        share = now.cells / now.means[:, :, None]
+        return Fit(theta, evidence, share * expected[:, :, None])
+
+    def _scoring_step(
+        self,
+        theta: FloatVector,
+        now: _Prediction,
+        penalty: FloatArray,
+        dispersion: float,
+    ) -> _Step:
+        """Return the step of Fisher scoring, cut to a length that can be trusted."""
+        from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
+
+        jacobian = self._jacobian(now)
+        weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
+        factor = cho_factor(
+            penalty + (jacobian.T * weights) @ jacobian, check_finite=False
+        )
+        gradient = jacobian.T @ now.pull.ravel() - penalty @ theta
+        full: FloatVector = cho_solve(factor, gradient, check_finite=False)
+        share = min(1.0, _LONGEST_STEP / max(float(np.abs(full).max()), 1e-300))
+        return _Step(
+            share * full,
+            float(gradient @ full) / 2,
+            2 * float(np.log(np.diag(factor[0])).sum()),
+        )
+
+    def _penalty(self, smoothness: Smoothness) -> FloatArray:
+        size = self._knots.size
+        penalty = _RIDGE * np.eye(2 * size)
+        penalty[:size, :size] += smoothness.intensity * self._roughness
+        penalty[size:, size:] += smoothness.log_odds * self._roughness
+        return penalty
+
+    def _predict(
+        self, theta: FloatVector, penalty: FloatArray, dispersion: float
+    ) -> _Prediction:
+        from scipy.special import expit  # noqa: PLC0415
+
+        alpha, beta = np.split(theta, 2)
+        log_total = self._basis @ alpha + self._log_width
+        total = np.exp(np.clip(log_total, -_EXPONENT_LIMIT, _EXPONENT_LIMIT))
+        rate = expit(np.clip(self._basis @ beta, -_EXPONENT_LIMIT, _EXPONENT_LIMIT))
+        cells = np.stack([total * (1 - rate), total * rate])
+        means = cells.sum(axis=2)
+        density, pull = log_density_and_pull(
+            self._counts - means, dispersion * means + _FLOOR, self._noise
+        )
+        objective = float(density.sum()) - float(theta @ penalty @ theta) / 2
+        return _Prediction(objective, cells, means, rate, pull)
+
+    def _jacobian(self, now: _Prediction) -> FloatArray:
+        """Return d means / d theta, shape (2 bins, 2 knots)."""
+        low, high = now.cells
+        weights = np.stack([low, -low * now.rate, high, high * (1 - now.rate)], axis=1)
+        parts = weights @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
+        return np.concatenate(
+            [parts[:, :2].reshape(len(parts), -1), parts[:, 2:].reshape(len(parts), -1)]
+        )
+
+    def _line_search(
+        self,
+        theta: FloatVector,
+        step: _Step,
+        now: _Prediction,
+        penalty: FloatArray,
+        dispersion: float,
+    ) -> tuple[FloatVector, _Prediction] | None:
+        """Shorten the step until it gains; None when no step does."""
+        share = 1.0
+        while share > _SHORTEST_SHARE:
+            moved = theta + share * step.direction
+            after = self._predict(moved, penalty, dispersion)
+            if after.objective > now.objective:
+                return moved, after
+            share /= 3
+        return None
+
+
+def _logit(u: FloatArray) -> FloatArray:
+    found: FloatArray = np.log(u / (1 - u))
+    return found
+
+
+def _natural_basis(knots: FloatVector, z: FloatArray) -> FloatArray:
+    """Return the natural spline's values at z, one column for each knot's value.
+
+    Beyond the outer knots a natural spline is a straight line.
+    """
+    from scipy.interpolate import CubicSpline  # noqa: PLC0415
+
+    spline = CubicSpline(knots, np.eye(knots.size), bc_type="natural")
+    inside = np.clip(z, knots[0], knots[-1])
+    beyond = (z - inside)[..., None]
+    found: FloatArray = spline(inside) + beyond * spline(inside, 1)
+    return found
+
+
+def _roughness(knots: FloatVector) -> FloatArray:
+    r"""Return the matrix of :math:`\int s''^2` in the knots' values.
+
+    :math:`Q R^{-1} Q^\top` of Green and Silverman (1994), section 2.1.
+    """
+    h = np.diff(knots)
+    inner = np.arange(knots.size - 2)
+    q = np.zeros((knots.size, inner.size))
+    q[inner, inner] = 1 / h[:-1]
+    q[inner + 1, inner] = -1 / h[:-1] - 1 / h[1:]
+    q[inner + 2, inner] = 1 / h[1:]
+    r = np.diag((h[:-1] + h[1:]) / 3)
+    r += np.diag(h[1:-1] / 6, 1) + np.diag(h[1:-1] / 6, -1)
+    found = q @ np.linalg.solve(r, q.T)
+    return (found + found.T) / 2

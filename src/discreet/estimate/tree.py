@@ -1,0 +1,108 @@
+r"""A released tree of counts over both classes, raw and made consistent.
+
+See :mod:`discreet.statistic.consistency` for how the levels are combined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from discreet.arrays import FloatVector
+from discreet.edges import Edges
+from discreet.errors import PlanError, ReleaseError
+from discreet.statistic.consistency import check_levels, consistent_levels
+from discreet.statistic.hierarchy import Hierarchy
+
+
+def merged_levels(
+    leaves: FloatVector, branching: int, height: int
+) -> list[FloatVector]:
+    """Return the levels of an exact tree over these leaves, the leaves last."""
+    if branching < 2 or height < 1 or leaves.size != branching**height:
+        raise PlanError(
+            f"a tree of branching {branching} and height {height} has "
+            f"{branching**height} leaves, got {leaves.size}"
+        )
+    levels = [leaves]
+    for _ in range(height - 1):
+        levels.insert(0, levels[0].reshape(-1, branching).sum(axis=1))
+    return levels
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTree:
+    """A released tree over both classes: the counts of every level, with noise.
+
+    ``variances`` holds the variance of one count at each level; zeros are an
+    exact tree, from secure aggregation without noise.
+    """
+
+    edges: Edges
+    negatives: tuple[FloatVector, ...]
+    positives: tuple[FloatVector, ...]
+    variances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for levels in (self.negatives, self.positives):
+            check_levels(levels, self.variances)
+            if levels[-1].size != len(self.edges):
+                raise ReleaseError(
+                    f"the tree has {levels[-1].size} leaves, the edges make "
+                    f"{len(self.edges)} bins"
+                )
+
+    @classmethod
+    def from_release(
+        cls, hierarchy: Hierarchy, vector: FloatVector, *, variance: float
+    ) -> NoisyTree:
+        """Cut a released vector whose cells all have noise of one variance.
+
+        With budget eps and L1 sensitivity h (the height), every cell has
+        discrete Laplace noise of scale h/eps: eps/h a level.
+        """
+        if vector.shape != (hierarchy.size,):
+            raise ReleaseError(
+                f"a release of this tree has {hierarchy.size} counts, got {vector.size}"
+            )
+        levels = hierarchy.levels(vector)
+        return cls(
+            hierarchy.edges,
+            tuple(level.negatives for level in levels),
+            tuple(level.positives for level in levels),
+            (variance,) * hierarchy.height,
+        )
+
+    @cached_property
+    def consistent(self) -> NoisyTree:
+        """The tree with every node the sum of its children.
+
+        Its variances are those of the raw counts; the noise of consistent
+        counts is smaller and correlated.
+        """
+        return NoisyTree(
+            self.edges,
+            tuple(consistent_levels(self.negatives, self.variances)),
+            tuple(consistent_levels(self.positives, self.variances)),
+            self.variances,
+        )
+
+    @property
+    def merged(self) -> tuple[FloatVector, ...]:
+        """The levels of all examples, both classes together.
+
+        A sum of what is released already: it costs no further budget.
+        """
+        return tuple(n + p for n, p in zip(self.negatives, self.positives, strict=True))
+
+    @property
+    def totals(self) -> tuple[float, float]:
+        """Released numbers of negatives and positives, which must be positive."""
+        found = float(self.negatives[0].sum()), float(self.positives[0].sum())
+        for name, total in zip(("negatives", "positives"), found, strict=True):
+            if total <= 0:
+                raise ReleaseError(
+                    f"the released number of {name} is not positive: too few "
+                    "examples for this epsilon; use a larger one or more sites"
+                )
+        return found

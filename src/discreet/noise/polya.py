@@ -1,0 +1,245 @@
+r"""Polya shares: sites' noises that add up to discrete Laplace noise, exactly.
+
+Discrete Laplace noise is infinitely divisible: with :math:`a = e^{-\gamma}`,
+:math:`\gamma = \varepsilon/\Delta`, it is the difference of two geometric
+variables, and a geometric variable is the sum of n negative binomials (Polya
+variables) of shape 1/n. Each site draws one share; only the sum is opened.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.entropy import Entropy
+from discreet.errors import PlanError
+from discreet.noise.bernoulli import bernoulli_exp_ratio, bernoulli_two_over_e
+from discreet.noise.coins import fair, uniform_below
+from discreet.noise.laplace import discrete_laplace
+from discreet.noise.mechanism import BinCovariance
+from discreet.noise.poisson import geometric_half, poisson
+from discreet.noise.shares import check_contributors, check_honest
+from discreet.noise.stream import stretched
+from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.unit import Sensitivity
+
+_MAX_TERM: Final = 2**40
+"""Numerator and denominator of gamma stay below this: all integers fit 64 bits."""
+_CHUNK: Final = 1 << 16
+"""Proposals held at once: memory stays bounded for any number of cells."""
+
+
+def polya_difference(
+    gamma: Fraction, honest: int, size: int, entropy: Entropy
+) -> IntVector:
+    r"""Draw shares: differences of two negative binomials NB(1/honest, a), exactly.
+
+    Such a difference is a sum of signed jumps: in each cell, jumps of size k come
+    as a Poisson process of rate :math:`a^k/(k\,h)` for each sign (h = honest,
+    :math:`a = e^{-\gamma}`), because :math:`\log E z^X = \frac1h
+    \log\frac{1-a}{1-az} = \frac1h \sum_k \frac{a^k}{k}(z^k - 1)`. The process is
+    drawn by thinning one of *rational* rate that dominates it. Let
+    :math:`w = 2^J` be the least power of two with :math:`w\gamma \ge 1`.
+
+    - Level j < J proposes each k in :math:`[2^j, 2^{j+1})` at rate
+      :math:`2^{-j}/h`, kept with probability :math:`\frac{2^j}{k}\, e^{-\gamma k}`.
+    - The tail proposes each k in :math:`[iw, (i+1)w)`, i = 1, 2, ..., at rate
+      :math:`2^{-i}/(wh)`, kept with probability :math:`\frac{w}{k}\,
+      (2/e)^i\, e^{-(\gamma k - i)}`, where :math:`\gamma k \ge i`.
+
+    Both products are :math:`a^k/(k\,h)`. All rates are rational and each coin is
+    flipped with integers, so nothing is rounded: the shares of h sites add up to
+    discrete Laplace noise of scale :math:`1/\gamma` exactly, and what further
+    sites add is independent of it and can only help. The work is
+    :math:`2(J+1)/h` proposals a cell: little for many sites, and for few sites it
+    grows with :math:`\log(1/\gamma)` only. The timing of a draw is not hidden.
+    """
+    check_honest(honest)
+    if gamma <= 0:
+        raise PlanError("epsilon over the sensitivity must be positive")
+    if max(gamma.numerator, gamma.denominator) >= _MAX_TERM:
+        raise PlanError("epsilon over the sensitivity needs fewer digits: round it")
+    if honest == 1:
+        return discrete_laplace(1 / gamma, size, entropy)  # the same law, faster
+    levels = _levels(gamma)
+    shares = np.zeros(size, dtype=np.int64)
+    rate = Fraction(2 * (levels + 1) * size, honest)
+    proposals = int(poisson(rate, 1, entropy)[0])
+    for start in range(0, proposals, _CHUNK):
+        count = min(_CHUNK, proposals - start)
+        jumps = _jumps(gamma, levels, count, entropy)
+        cells = uniform_below(np.full(jumps.size, size, dtype=np.uint64), entropy)
+        np.add.at(shares, cells.astype(np.intp), jumps)
+    return shares
+
+
+def _levels(gamma: Fraction) -> int:
+    """Return the least J with 2^J gamma at or above 1."""
+    return (math.ceil(1 / gamma) - 1).bit_length()
+
+
+def _jumps(gamma: Fraction, levels: int, count: int, entropy: Entropy) -> IntVector:
+    """Propose signed jumps and return those that are kept."""
+    level = uniform_below(np.full(count, levels + 1, dtype=np.uint64), entropy)
+    block = np.zeros(count, dtype=np.int64)  # i of the tail, 0 below it
+    tail = level == levels
+    block[tail] = 1 + geometric_half(int(np.count_nonzero(tail)), entropy)
+    width = np.left_shift(np.uint64(1), level)
+    within = np.bitwise_and(_bits(count, levels, entropy), width - np.uint64(1))
+    k = (width * np.maximum(block, 1).astype(np.uint64) + within).astype(np.int64)
+
+    kept = np.flatnonzero(uniform_below(k.astype(np.uint64), entropy) < width)
+    k, block = k[kept], block[kept]
+    exponent = k * gamma.numerator - block * gamma.denominator
+    survived = bernoulli_exp_ratio(exponent, gamma.denominator, entropy)
+    survived &= bernoulli_two_over_e(block, entropy)
+    k = k[survived]
+    return np.where(fair(k.size, entropy), -k, k)
+
+
+def _bits(count: int, bits: int, entropy: Entropy) -> NDArray[np.uint64]:
+    """Draw integers of at least that many uniform low bits."""
+    width = next(w for w in (1, 2, 4, 8) if bits <= 8 * w)
+    drawn = np.frombuffer(entropy(width * count), dtype=f"<u{width}")
+    return drawn.astype(np.uint64)
+
+
+def simulate_polya_difference(
+    gamma: float, shape: float, size: tuple[int, ...], rng: np.random.Generator
+) -> FloatArray:
+    """Draw differences of two NB(shape, e^-gamma) fast and *not secretly*."""
+    success = -math.expm1(-gamma)
+    draws = rng.negative_binomial(shape, success, size)
+    draws -= rng.negative_binomial(shape, success, size)
+    return draws.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class PolyaLaw:
+    r"""The sum of some shares: the difference of two NB(shape, e^-gamma).
+
+    ``shape`` is contributors over honest sites: 1 is discrete Laplace noise.
+    """
+
+    gamma: float
+    shape: float
+
+    @property
+    def scale(self) -> float:
+        """The scale of the discrete Laplace noise that is guaranteed."""
+        return 1.0 / self.gamma
+
+    @property
+    def variance(self) -> float:
+        r"""The variance :math:`2 r a/(1-a)^2`."""
+        a = math.exp(-self.gamma)
+        return 2.0 * self.shape * a / math.expm1(-self.gamma) ** 2
+
+    def log_pmf(self, noise: IntVector) -> FloatVector:
+        """Return the log probability of each noise value."""
+        distance = np.abs(noise)
+        logs: FloatVector = self._log_table(int(distance.max(initial=0)))[distance]
+        return logs
+
+    def pmf(self, noise: IntVector) -> FloatVector:
+        """Return the probability of each noise value."""
+        probability: FloatVector = np.exp(self.log_pmf(noise))
+        return probability
+
+    def _log_table(self, largest: int) -> FloatVector:
+        if largest < self._reach:
+            return self._table
+        return _log_pmf_table(self.gamma, self.shape, largest + 1)
+
+    @cached_property
+    def _reach(self) -> int:
+        return math.ceil(12.0 * math.sqrt(self.variance) + 45.0 / self.gamma) + 1
+
+    @cached_property
+    def _table(self) -> FloatVector:
+        return _log_pmf_table(self.gamma, self.shape, self._reach)
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """The same variance everywhere, nothing across the classes."""
+        each = np.full(at.size // 2, self.variance)
+        return BinCovariance(each, each, np.zeros(at.size // 2))
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw simulated noise."""
+        return simulate_polya_difference(self.gamma, self.shape, (size, at.size), rng)
+
+
+def _log_pmf_table(gamma: float, shape: float, reach: int) -> FloatVector:
+    r"""Return the log probabilities of 0 .. reach - 1.
+
+    The generating function G satisfies :math:`(1+a^2-az-a/z)\,zG' = ra(z-1/z)G`,
+    so :math:`(1+a^2)k\,p_k = a(k+1-r)\,p_{k+1} + a(k-1+r)\,p_{k-1}`. The ratios
+    :math:`\rho_k = p_k/p_{k-1}` follow downwards from far out, where they tend to
+    a; in this direction an error shrinks by :math:`a^2` each step.
+    """
+    a = math.exp(-gamma)
+    far = reach + math.ceil(25.0 / gamma)
+    log_ratios = np.zeros(reach)
+    ratio = a
+    for k in range(far, 0, -1):
+        ratio = a * (k - 1 + shape) / ((1 + a * a) * k - a * (k + 1 - shape) * ratio)
+        if k < reach:
+            log_ratios[k] = math.log(ratio)
+    logs: FloatVector = np.cumsum(log_ratios)
+    peak = float(logs.max())
+    both_sides = 2.0 * np.exp(logs - peak).sum() - math.exp(-peak)
+    return logs - peak - math.log(both_sides)
+
+
+@dataclass(frozen=True, slots=True)
+class PolyaShares:
+    """Each site adds a share of discrete Laplace noise to each of its counts.
+
+    ``honest`` is the number of shares that are sure to be in the opened sum and
+    unknown to the adversary: min_survivors minus colluders, never a count that a
+    coordinator reports. Their sum alone is discrete Laplace noise of scale
+    (L1 sensitivity) / epsilon: pure epsilon-DP for the unit that the sensitivity
+    names, whatever the other sites add.
+    """
+
+    budget: PureDP
+    sensitivity: Sensitivity
+    honest: int
+
+    def __post_init__(self) -> None:
+        check_honest(self.honest)
+
+    @property
+    def gamma(self) -> Fraction:
+        """Epsilon over the L1 sensitivity, exactly: the inverse of the scale."""
+        return self.budget.epsilon / self.sensitivity.l1
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return the counts with this site's share of the noise."""
+        share = polya_difference(
+            self.gamma, self.honest, exact.size, stretched(entropy)
+        )
+        return exact + share
+
+    def loss(self) -> Loss:
+        """The whole budget, once, for the opened sum."""
+        return self.budget
+
+    def decode(self, total: IntVector, contributors: int) -> FloatVector:
+        """The noise has mean zero: nothing to undo."""
+        check_contributors(contributors, self.honest)
+        return total.astype(np.float64)
+
+    def law(self, contributors: int) -> PolyaLaw:
+        """Return the law of the noise in a sum of that many shares."""
+        check_contributors(contributors, self.honest)
+        return PolyaLaw(float(self.gamma), contributors / self.honest)

@@ -1,0 +1,99 @@
+"""Bounded contributions: at most c examples a subject or client.
+
+Which rows a subject keeps is decided by that subject's own rows alone: the i-th of
+them enters a reservoir of c with probability c/i, with coins hashed from the
+subject's name and i. So adding or removing a subject changes nobody else's rows,
+and a second round or a retry keeps the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.examples import Columns, Examples
+from discreet.labels import LabelCode
+from discreet.privacy.unit import Unit
+
+
+def bounded(examples: Examples, unit: Unit | None) -> Examples:
+    """Return the examples with at most ``unit.max_examples`` of each unit."""
+    if unit is None or unit.kind not in ("subject", "client"):
+        return examples
+    most = unit.examples
+    kept = _chosen(examples, unit, most)
+    return Examples.from_source(
+        lambda: _filtered(examples, unit, kept),
+        labels=LabelCode(classes=examples.label_code.classes),
+        scores=examples.scores,
+        columns=examples.columns,
+        name=examples.name,
+    )
+
+
+def _chosen(examples: Examples, unit: Unit, most: int) -> dict[object, frozenset[int]]:
+    """Read everything once; return the ordinals that each subject keeps."""
+    reservoirs: dict[object, list[int]] = {}
+    seen: Counter[object] = Counter()
+    for subjects in _subjects(examples, unit):
+        for subject in subjects:
+            i = seen[subject]
+            seen[subject] += 1
+            kept = reservoirs.setdefault(subject, [])
+            if i < most:
+                kept.append(i)
+                continue
+            place = _hashed(subject, i) % (i + 1)
+            if place < most:
+                kept[place] = i
+    return {subject: frozenset(kept) for subject, kept in reservoirs.items()}
+
+
+def _filtered(
+    examples: Examples, unit: Unit, kept: dict[object, frozenset[int]]
+) -> Iterator[Columns]:
+    classes = examples.label_code.classes
+    named = None if classes is None else np.array(classes, dtype=object)
+    seen: Counter[object] = Counter()
+    for batch, subjects in zip(
+        examples.batches(), _subjects(examples, unit), strict=True
+    ):
+        mask = np.zeros(len(batch), dtype=np.bool_)
+        for row, subject in enumerate(subjects):
+            mask[row] = seen[subject] in kept[subject]
+            seen[subject] += 1
+        yield Columns(
+            tuple(column[mask] for column in batch.scores),
+            batch.labels[mask] if named is None else named[batch.labels[mask]],
+            None if batch.groups is None else batch.groups[mask],
+            None if batch.subjects is None else batch.subjects[mask],
+        )
+
+
+def _subjects(examples: Examples, unit: Unit) -> Iterator[list[object]]:
+    for batch in examples.batches():
+        if unit.kind == "client":
+            yield [None] * len(batch)
+            continue
+        if batch.subjects is None:
+            raise InputError(
+                "the plan protects subjects, but the examples carry no subject "
+                "column; name it with subject="
+            )
+        subjects: list[object] = batch.subjects.tolist()
+        missing = sum(s is None or s != s for s in subjects)  # noqa: PLR0124 - NaN
+        if missing:
+            raise InputError(
+                f"{missing} of {len(batch)} rows name no subject; a row without one "
+                "cannot be bounded"
+            )
+        yield subjects
+
+
+def _hashed(subject: object, i: int) -> int:
+    text = f"{type(subject).__name__}:{subject}:{i}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big")

@@ -1,0 +1,120 @@
+"""The two passes are generalised least squares, by brute force."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.edges import Edges, Uniform
+from discreet.estimate.quantiles import tree_quantiles
+from discreet.estimate.tree import merged_levels
+from discreet.statistic.consistency import consistent_levels
+
+branchings = st.lists(st.integers(1, 4), min_size=1, max_size=4)
+counts = st.floats(-1e3, 1e3, allow_nan=False)
+
+
+def least_squares(levels, variances):
+    """Leaves that minimise the weighted squares, from the normal equations."""
+    leaves = levels[-1].size
+    rows, values, weights = [], [], []
+    for level, variance in zip(levels, variances, strict=True):
+        width = leaves // level.size
+        for k, value in enumerate(level):
+            row = np.zeros(leaves)
+            row[k * width : (k + 1) * width] = 1.0
+            rows.append(row)
+            values.append(value)
+            weights.append(1.0 / variance)
+    a, w = np.array(rows), np.array(weights)
+    return np.linalg.solve(a.T * w @ a, a.T * w @ np.array(values))
+
+
+@st.composite
+def noisy_trees(draw):
+    levels, size = [], 1
+    for branching in draw(branchings):
+        size *= branching
+        values = draw(st.lists(counts, min_size=size, max_size=size))
+        levels.append(np.array(values))
+    variances = [draw(st.floats(0.01, 100.0)) for _ in levels]
+    return levels, variances
+
+
+@settings(deadline=None, max_examples=100)
+@given(noisy_trees())
+def test_the_two_passes_solve_generalised_least_squares(tree):
+    levels, variances = tree
+    found = consistent_levels(levels, variances)
+    expected = least_squares(levels, variances)
+    np.testing.assert_allclose(found[-1], expected, rtol=1e-6, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=100)
+@given(noisy_trees())
+def test_every_node_is_the_sum_of_its_children(tree):
+    found = consistent_levels(*tree)
+    for parents, children in pairwise(found):
+        sums = children.reshape(parents.size, -1).sum(axis=1)
+        np.testing.assert_allclose(parents, sums, rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(noisy_trees())
+def test_a_consistent_tree_is_left_alone(tree):
+    levels, variances = tree
+    once = consistent_levels(levels, variances)
+    for before, after in zip(once, consistent_levels(once, variances), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=50)
+@given(noisy_trees(), st.floats(0.1, 10.0))
+def test_only_the_ratios_of_the_variances_matter(tree, factor):
+    levels, variances = tree
+    scaled = consistent_levels(levels, [factor * v for v in variances])
+    for one, other in zip(consistent_levels(levels, variances), scaled, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-8)
+
+
+@st.composite
+def noisy_binary_levels(draw):
+    height = draw(st.integers(1, 5))
+    size = 2**height
+    leaves = draw(st.lists(st.integers(-20, 40), min_size=size, max_size=size))
+    return merged_levels(np.array(leaves, dtype=float), 2, height)
+
+
+@settings(deadline=None, max_examples=100)
+@given(noisy_binary_levels(), st.integers(2, 40))
+def test_a_larger_fraction_never_has_a_smaller_quantile(levels, quantiles):
+    if levels[0].sum() <= 0:
+        return
+    edges = Edges.realise(Uniform(levels[-1].size))
+    found = tree_quantiles(levels, edges, np.linspace(0, 1, quantiles))
+    assert (np.diff(found) >= 0).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 3),
+    st.integers(2, 4),
+    st.lists(st.integers(0, 30), min_size=64, max_size=64),
+    st.integers(2, 30),
+)
+def test_quantiles_of_exact_counts_are_within_half_a_leaf_of_mass(h, b, counted, q):
+    leaves = np.array(counted[: b**h], dtype=float)
+    if leaves.sum() == 0:
+        return
+    edges = Edges.realise(Uniform(leaves.size))
+    fractions = np.linspace(0, 1, q)
+    found = tree_quantiles(merged_levels(leaves, b, h), edges, fractions)
+    place = np.searchsorted(edges.array, found)
+    cumulative = np.append(0.0, np.cumsum(leaves)) / leaves.sum()
+    slack = 0.5 / leaves.size + 1e-9
+    # The mass left of the quantile does not exceed the target, and with the
+    # quantile's own leaf it reaches it, up to where the search may stop.
+    assert (cumulative[place] <= fractions + 1e-9).all()
+    reached = cumulative[np.minimum(place + 1, leaves.size)]
+    assert (reached >= fractions - slack).all()

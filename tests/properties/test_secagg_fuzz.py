@@ -1,0 +1,147 @@
+"""Random and mutated bytes raise the protocol's errors and nothing else."""
+
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.aggregation.secagg.conversation import (
+    CoordinatorConversation,
+    SiteConversation,
+)
+from discreet.aggregation.secagg.coordinator import Opened
+from discreet.aggregation.secagg.coordinator_state import restore_coordinator
+from discreet.aggregation.secagg.errors import ProtocolError, SavedStateError
+from discreet.aggregation.secagg.site_state import restore_site
+from discreet.aggregation.secagg.terms import Terms
+from discreet.entropy import Seeded
+
+SITES = range(1, 6)
+KEYS = {s: Ed25519PrivateKey.from_private_bytes(bytes([s]) * 32) for s in SITES}
+VECTOR = np.array([1, 2, 3])
+
+
+def the_terms(*, signed):
+    identities = {s: k.public_key().public_bytes_raw() for s, k in KEYS.items()}
+    return Terms(
+        bytes(32),
+        length=3,
+        min_survivors=4,
+        identities=identities if signed else None,
+    )
+
+
+def the_site(site, *, signed, step=b""):
+    return SiteConversation(
+        site,
+        the_terms(signed=signed),
+        lambda: VECTOR,
+        Seeded(b"fuzz" + bytes([site]) + step),
+        KEYS[site] if signed else None,
+    )
+
+
+@cache
+def recorded(signed):
+    """One honest run: before each step the state, and the message, at both ends."""
+    coordinator = CoordinatorConversation(the_terms(signed=signed), Seeded(b"c"))
+    held, messages = coordinator.open(SITES)
+    states = {}
+    at_site, at_coordinator = [], []
+    while True:
+        before = states.get(1)
+        for site, message in messages.items():
+            end = the_site(site, signed=signed, step=states.get(site, b"")[:2])
+            if site == 1:
+                at_site.append((before, message))
+            if site in states:
+                states[site], answer = end.receive(states[site], message)
+            else:
+                states[site], answer = end.join(message)
+            if site == 1:
+                at_coordinator.append((held, answer))
+            held = coordinator.receive(held, site, answer)
+        result = coordinator.advance(held)
+        if isinstance(result, Opened):
+            return at_site, at_coordinator
+        held, messages = result
+
+
+@st.composite
+def damaged(draw, good):
+    """Bytes that are random, or a good message cut, extended or changed."""
+    kind = draw(st.sampled_from(["random", "tail", "flip", "cut", "grow", "splice"]))
+    if kind == "random":
+        return draw(st.binary(max_size=200))
+    if kind == "tail":
+        return good[:2] + draw(st.binary(max_size=200))
+    at = draw(st.integers(0, len(good) - 1))
+    if kind == "cut":
+        return good[:at]
+    if kind == "grow":
+        return good + draw(st.binary(min_size=1, max_size=40))
+    if kind == "flip":
+        change = draw(st.integers(1, 255))
+        return good[:at] + bytes([good[at] ^ change]) + good[at + 1 :]
+    size = draw(st.integers(0, 40))
+    return good[:at] + draw(st.binary(max_size=40)) + good[at + size :]
+
+
+MODES = pytest.mark.parametrize("signed", [False, True], ids=["curious", "malicious"])
+
+
+@MODES
+@settings(deadline=None, max_examples=400)
+@given(data=st.data())
+def test_a_site_survives_any_bytes(signed, data):
+    state, good = data.draw(st.sampled_from(recorded(signed)[0]))
+    message = data.draw(damaged(good))
+    end = the_site(1, signed=signed)
+    with suppress(ProtocolError):
+        end.join(message) if state is None else end.receive(state, message)
+
+
+@MODES
+@settings(deadline=None, max_examples=400)
+@given(data=st.data())
+def test_the_coordinator_survives_any_bytes(signed, data):
+    state, good = data.draw(st.sampled_from(recorded(signed)[1]))
+    message = data.draw(damaged(good))
+    site = data.draw(st.sampled_from([1, 2, 9]))
+    end = CoordinatorConversation(the_terms(signed=signed), Seeded(b"c"))
+    with suppress(ProtocolError):
+        end.receive(state, site, message)
+
+
+@MODES
+@settings(deadline=None, max_examples=400)
+@given(data=st.data())
+def test_saved_states_survive_any_bytes(signed, data):
+    ends = recorded(signed)
+    side = data.draw(st.sampled_from([0, 1]))
+    good = data.draw(st.sampled_from([s for s, _ in ends[side] if s is not None]))
+    restore = (restore_site, restore_coordinator)[side]
+    raw = data.draw(damaged(good))
+    with suppress(SavedStateError):
+        restore(raw, the_terms(signed=signed))
+
+
+@MODES
+def test_a_message_of_one_step_is_refused_in_every_other(signed):
+    at_site, at_coordinator = recorded(signed)
+    end = the_site(1, signed=signed)
+    for i, (state, _) in enumerate(at_site):
+        for j, (_, message) in enumerate(at_site):
+            if i != j:
+                with pytest.raises(ProtocolError):
+                    end.join(message) if state is None else end.receive(state, message)
+    other = CoordinatorConversation(the_terms(signed=signed), Seeded(b"c"))
+    for i, (state, _) in enumerate(at_coordinator):
+        for j, (_, message) in enumerate(at_coordinator):
+            if i != j:
+                with pytest.raises(ProtocolError):
+                    other.receive(state, 1, message)

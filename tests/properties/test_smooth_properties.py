@@ -1,0 +1,92 @@
+"""What every reading of every noisy release must satisfy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.edges import Edges, Warped
+from discreet.estimate.observation import NoisyHistogram
+from discreet.estimate.smooth import Smooth
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+
+AREAS = ("auc", "average_precision", "aupr")
+
+
+@st.composite
+def releases(draw):
+    bins = draw(st.integers(1, 40))
+    scale = draw(st.sampled_from([0.2, 1.0, 3.0, 10.0]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    size = 10.0 ** draw(st.floats(0, 5))
+    spread = draw(st.sampled_from([0.05, 1.0, 10.0]))
+    cells = size * rng.dirichlet(np.full(2 * bins, spread)).reshape(2, bins)
+    noise = simulate_discrete_laplace(scale, (2, bins), rng)
+    counts = rng.poisson(cells) + noise
+    return NoisyHistogram(
+        Edges.realise(Warped(bins)), counts[0], counts[1], LaplaceLaw(scale)
+    )
+
+
+def like(observed, negatives, positives):
+    return NoisyHistogram(
+        observed.edges, negatives.copy(), positives.copy(), observed.law
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(releases())
+def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
+    reading = Smooth().read(observed)
+    if reading.way == "unusable":
+        assert reading.notes
+        assert np.isnan(reading.curves.fpr).all()
+        return
+    drawn = reading.curves.roc.polyline(4)
+    for rates in (drawn.x, drawn.y):
+        assert rates[0] == pytest.approx(0, abs=1e-12)
+        assert rates[-1] == pytest.approx(1, abs=1e-12)
+        assert (np.diff(rates) >= 0).all()
+    assert (reading.counts.negatives >= 0).all()
+    assert (reading.counts.positives >= 0).all()
+    precision = reading.curves.pr.polyline(4).y
+    assert ((precision >= 0) & (precision <= 1)).all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(releases())
+def test_areas_lie_in_their_limits_or_are_refused(observed):
+    for estimate in Smooth().metrics(observed, AREAS).values():
+        if np.isnan(estimate.value):
+            assert Smooth().read(observed).way == "unusable"
+            continue
+        assert 0 <= estimate.binning.low <= estimate.value
+        assert estimate.value <= estimate.binning.high <= 1 + 1e-12
+        assert estimate.noise.sd > 0
+
+
+def assert_same_auc(found, expected):
+    """Equal up to where the fits stop, which is far below the noise."""
+    assert np.isnan(found.value) == np.isnan(expected.value)
+    if not np.isnan(found.value):
+        tolerance = 1e-4 + 0.02 * expected.noise.sd
+        assert found.value == pytest.approx(expected.value, abs=tolerance)
+
+
+@settings(max_examples=40, deadline=None)
+@given(releases())
+def test_swapping_the_classes_mirrors_the_auc(observed):
+    first = Smooth().metrics(observed, ["auc"])["auc"]
+    swapped = like(observed, observed.positives, observed.negatives)
+    second = Smooth().metrics(swapped, ["auc"])["auc"]
+    assert_same_auc(replace(second, value=1 - second.value), first)
+
+
+@settings(max_examples=40, deadline=None)
+@given(releases())
+def test_turning_the_scores_and_the_classes_around_changes_nothing(observed):
+    first = Smooth().metrics(observed, ["auc"])["auc"]
+    turned = like(observed, observed.positives[::-1], observed.negatives[::-1])
+    assert_same_auc(Smooth().metrics(turned, ["auc"])["auc"], first)

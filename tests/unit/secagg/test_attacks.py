@@ -1,0 +1,206 @@
+"""What a malicious coordinator tries, against signed and unsigned sessions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet.aggregation.secagg import prg, shamir
+from discreet.aggregation.secagg.errors import FaultyCoordinatorError
+from discreet.aggregation.secagg.keys import Agreement
+from discreet.aggregation.secagg.messages import (
+    Confirmation,
+    Delivery,
+    Masked,
+    Request,
+    Revealed,
+    Roster,
+    Survivors,
+)
+from discreet.aggregation.secagg.prg import Purpose
+from discreet.aggregation.secagg.ring import from_ring
+from discreet.aggregation.secagg.terms import Terms
+from discreet.errors import InputError
+
+SIGNED = {"n": 6, "min_survivors": 5, "colluders": 1, "signed": True}
+
+
+def open_alone(f, victim, vector, seed, secret):
+    """Unmask one vector with both secrets of its site: what must never happen."""
+    words = vector.words.copy()
+    session = vector.session
+    own = prg.derive_key(seed, Purpose.SELF_MASK, session, victim)
+    words -= prg.expand(own, words.size)
+    agreement = Agreement(secret)
+    roster = f.roster
+    for peer in f.sites:
+        if peer == victim:
+            continue
+        shared = agreement.with_peer(roster.advert(peer).mask_key)
+        pair = prg.expand(prg.pair_mask_key(shared, session, victim, peer), words.size)
+        words = words - pair if victim < peer else words + pair
+    return from_ring(words)
+
+
+def test_without_identities_a_lying_coordinator_opens_a_single_vector(federation):
+    """Why the claim says curious: two stories about one victim, and no signatures."""
+    f = federation(n=7, min_survivors=4).until("share")
+    f.roster = Roster(f.messages[1])
+    f.play("share").answer("mask")
+    vector = Masked.decode(f.answers[1])
+    for site, answer in f.answers.items():
+        f.coordinator.receive(site, answer)
+    f.advance()
+    alive = Request(vector.session, (1, 2, 3, 4)).encode()
+    silent = Request(vector.session, (2, 5, 6, 7)).encode()
+    seeds = {
+        s: Revealed.decode(f.act("reveal", s, alive)[1]).seed_shares[1]
+        for s in (2, 3, 4)
+    }
+    keys = {
+        s: Revealed.decode(f.act("reveal", s, silent)[1]).key_shares[1]
+        for s in (5, 6, 7)
+    }
+    seed, secret = shamir.restore(seeds), shamir.restore(keys)
+    stolen = open_alone(f, 1, vector, seed, secret)
+    np.testing.assert_array_equal(stolen, f.vectors[1])
+
+
+def test_terms_under_which_that_attack_works_cannot_be_signed(federation):
+    with pytest.raises(InputError, match="min_survivors must be at least 5"):
+        federation(n=8, min_survivors=4, signed=True)
+    with pytest.raises(InputError, match="min_survivors is 4"):
+        federation(n=7, min_survivors=4, signed=True)
+
+
+def test_two_survivor_sets_do_not_both_find_enough_signatures(federation):
+    f = federation(**SIGNED).until("confirm")
+    session = Survivors.decode(f.messages[1]).session
+    stories = {s: (1, 2, 3, 4, 5) if s <= 3 else (2, 3, 4, 5, 6) for s in f.sites}
+    signatures = {}
+    for site, story in stories.items():
+        raw = Survivors(session, story).encode()
+        f.states[site], answer = f.act("confirm", site, raw)
+        signatures[site] = Confirmation.decode(answer).signature
+    for site, story in stories.items():
+        shown = {s: x for s, x in signatures.items() if s in story}
+        request = Request(session, story, shown).encode()
+        with pytest.raises(FaultyCoordinatorError, match="did not sign"):
+            f.act("reveal", site, request)
+
+
+def test_a_site_signs_one_set_and_opens_no_other(federation):
+    f = federation(**SIGNED).until("reveal")
+    request = Request.decode(f.messages[1])
+    other = Request(request.session, (1, 2, 3, 4, 5), request.signatures)
+    with pytest.raises(FaultyCoordinatorError, match="differ from those"):
+        f.act("reveal", 1, other.encode())
+
+
+def test_sites_that_were_told_of_different_sharers_do_not_unmask(federation):
+    """Different sharers mean different masks: parts of the sum could be opened."""
+    f = federation(**SIGNED).until("mask")
+    told = Delivery.decode(f.messages[1])
+    boxes = {s: box for s, box in told.boxes.items() if s != 6}
+    f.messages[1] = replace(told, sharers=(1, 2, 3, 4, 5), boxes=boxes).encode()
+    f.play("mask")
+    everybody = Survivors.decode(f.messages[2])
+    # Site 1 does not believe in survivors that never shared with it ...
+    with pytest.raises(FaultyCoordinatorError, match="never shared"):
+        f.act("confirm", 1)
+    # ... and a list that it does believe in fails at everybody's signature check.
+    story = replace(everybody, survivors=(1, 2, 3, 4, 5)).encode()
+    f = federation(**SIGNED).until("mask")
+    f.messages[1] = replace(told, sharers=(1, 2, 3, 4, 5), boxes=boxes).encode()
+    f.play("mask")
+    signatures = {}
+    for site in (1, 2, 3, 4, 5):
+        f.states[site], answer = f.act("confirm", site, story)
+        signatures[site] = Confirmation.decode(answer).signature
+    request = Request(everybody.session, (1, 2, 3, 4, 5), signatures).encode()
+    for site in (1, 2, 3, 4, 5):
+        with pytest.raises(FaultyCoordinatorError, match="did not sign these sharers"):
+            f.act("reveal", site, request)
+
+
+def test_signatures_of_an_earlier_session_count_for_nothing(federation):
+    earlier = federation(**SIGNED, seed=b"earlier").until("reveal")
+    old = Request.decode(earlier.messages[1]).signatures
+    f = federation(**SIGNED).until("reveal")
+    request = Request.decode(f.messages[1])
+    with pytest.raises(FaultyCoordinatorError, match="did not sign"):
+        f.act("reveal", 1, replace(request, signatures=old).encode())
+
+
+def test_two_runs_of_one_plan_share_no_key_and_no_session(federation):
+    one = federation(seed=b"one").until("share")
+    two = federation(seed=b"two").until("share")
+    assert one.terms.digest == two.terms.digest
+    keys = [set(Roster(f.messages[1]).keys()) for f in (one, two)]
+    assert not keys[0] & keys[1]
+    sessions = {f.play("share").states[1].session for f in (one, two)}
+    assert len(sessions) == 2
+
+
+def test_a_masked_vector_alone_is_not_the_vector(federation):
+    f = federation().until("mask").answer("mask")
+    for site in f.sites:
+        words = from_ring(Masked.decode(f.answers[site]).words)
+        assert not set(words.tolist()) & set(f.vectors[site].tolist())
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"plan_digest": b"short"}, "32 bytes"),
+        ({"length": 0}, "between 1 and"),
+        ({"length": 2**40}, "between 1 and"),
+        ({"min_survivors": 1}, "one site has no cover"),
+        ({"colluders": 3}, "two honest ones"),
+        ({"colluders": -1}, "two honest ones"),
+        ({"identities": {1: bytes(32)}}, "names 1 sites"),
+        ({"identities": dict.fromkeys(range(5), bytes(32))}, "site numbers"),
+        ({"identities": dict.fromkeys(range(1, 6), bytes(31))}, "key of 32 bytes"),
+        ({"identities": dict.fromkeys(range(1, 6), bytes(32))}, "same identity"),
+    ],
+)
+def test_terms_that_protect_nobody_are_refused(changes, match):
+    good = {"plan_digest": bytes(32), "length": 3, "min_survivors": 4}
+    with pytest.raises(InputError, match=match):
+        Terms(**{**good, **changes})
+
+
+def test_every_term_changes_the_digest():
+    identities = {s: bytes([s]) * 32 for s in range(1, 6)}
+    good = {"plan_digest": bytes(32), "length": 3, "min_survivors": 4, "colluders": 0}
+    variants = [
+        {},
+        {"plan_digest": b"p" * 32},
+        {"length": 4},
+        {"min_survivors": 5},
+        {"colluders": 1},
+        {"identities": identities},
+        {"identities": {**identities, 5: b"x" * 32}},
+    ]
+    digests = {Terms(**{**good, **v}).digest for v in variants}
+    assert len(digests) == len(variants)
+
+
+def test_the_terms_say_which_coordinator_they_withstand(federation):
+    assert federation().terms.coordinator == "curious"
+    assert federation(**SIGNED).terms.coordinator == "malicious"
+
+
+def test_keys_of_those_who_chose_a_site_are_verified_when_their_shares_come(federation):
+    """In a sparse graph a site learns only then whom it deals with."""
+    f = federation(n=101, min_survivors=98, length=1, signed=True).until("mask")
+    state = f.states[1]
+    assert len(state.agreed) < 100
+    dealers = set(Delivery.decode(f.messages[1]).boxes) - set(state.agreed)
+    dealer = min(dealers)
+    adverts = {s: state.roster.advert(s) for s in state.roster.sites}
+    adverts[dealer] = replace(adverts[dealer], signature=bytes(64))
+    # The session does not cover signatures: this roster passes for the true one.
+    f.states[1] = replace(state, roster=Roster.of(adverts, signed=True))
+    with pytest.raises(FaultyCoordinatorError, match=f"site {dealer} did not sign"):
+        f.act("mask", 1)

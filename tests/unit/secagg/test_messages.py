@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+from discreet.aggregation.secagg.errors import MalformedMessageError
+from discreet.aggregation.secagg.messages import (
+    BOX_SIZE,
+    Advert,
+    Confirmation,
+    Delivery,
+    Invitation,
+    Masked,
+    Request,
+    Revealed,
+    Roster,
+    Shares,
+    Survivors,
+    listed,
+)
+from discreet.aggregation.secagg.wire import MAX_SITES, Writer
+
+A, B = b"a" * 32, b"b" * 32
+BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)
+MESSAGES = [
+    Invitation(A, B),
+    Advert(A, B),
+    Advert(A, B, SIG),
+    Shares(A, B, {2: BOX, 9: BOX}),
+    Delivery(A, (1, 2, 9), {2: BOX}),
+    Survivors(A, (1, 2, 9)),
+    Survivors(A, ()),
+    Confirmation(A, SIG),
+    Request(A, (1, 2)),
+    Request(A, (1, 2), {2: SIG}),
+    Revealed(A, {2: SHARE}, {7: SHARE, 8: SHARE}),
+]
+IDS = [f"{type(m).__name__}-{i}" for i, m in enumerate(MESSAGES)]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=IDS)
+def test_a_message_comes_back_from_its_bytes(message):
+    assert type(message).decode(message.encode()) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=IDS)
+def test_bytes_missing_or_left_over_are_refused(message):
+    raw = message.encode()
+    for end in range(len(raw)):
+        if isinstance(message, Advert) and end == 66:
+            continue  # a signed advert cut here is an unsigned one
+        with pytest.raises(MalformedMessageError):
+            type(message).decode(raw[:end])
+    with pytest.raises(MalformedMessageError):
+        type(message).decode(raw + b"\0")
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=IDS)
+def test_another_version_or_kind_is_refused(message):
+    raw = message.encode()
+    with pytest.raises(MalformedMessageError, match="version 2, this end speaks 1"):
+        type(message).decode(b"\2" + raw[1:])
+    with pytest.raises(MalformedMessageError, match="tag 99"):
+        type(message).decode(raw[:1] + b"\x63" + raw[2:])
+
+
+def test_masked_vectors_come_back_from_their_bytes():
+    words = np.array([0, 1, 2**64 - 1], dtype=np.uint64)
+    back = Masked.decode(Masked(A, words).encode())
+    assert back.session == A
+    np.testing.assert_array_equal(back.words, words)
+    with pytest.raises(MalformedMessageError, match="number of words"):
+        Masked.decode(Masked(A, words).encode() + b"\0")
+
+
+@pytest.mark.parametrize("sites", [(2, 1), (1, 1), (0, 1)])
+def test_sites_that_repeat_or_do_not_increase_are_refused(sites):
+    body = A + len(sites).to_bytes(4, "big")
+    body += b"".join(s.to_bytes(4, "big") for s in sites)
+    with pytest.raises(MalformedMessageError, match="do not increase"):
+        Survivors.decode(b"\1\7" + body)
+
+
+def test_a_huge_count_is_refused_before_anything_is_read():
+    for count in (MAX_SITES + 1, 2**32 - 1):
+        with pytest.raises(MalformedMessageError, match="entries"):
+            Survivors.decode(b"\1\7" + A + count.to_bytes(4, "big"))
+    with pytest.raises(MalformedMessageError, match="too early"):
+        Survivors.decode(b"\1\7" + A + MAX_SITES.to_bytes(4, "big"))
+
+
+class TestRoster:
+    @pytest.mark.parametrize("signed", [False, True])
+    def test_lookups_agree_with_what_was_put_in(self, signed):
+        adverts = {
+            s: Advert(bytes([s]) * 32, bytes([s + 100]) * 32, SIG if signed else b"")
+            for s in (3, 7, 90)
+        }
+        roster = Roster(Roster.of(adverts, signed=signed).raw)
+        assert roster.sites == (3, 7, 90)
+        assert len(roster) == 3
+        assert {s: roster.advert(s) for s in roster.sites} == adverts
+        assert [s for s in range(100) if s in roster] == [3, 7, 90]
+        assert 2**31 not in roster
+        for stranger in (1, 8, 91):
+            with pytest.raises(KeyError, match="not in the roster"):
+                roster.advert(stranger)
+        keys = [k for a in adverts.values() for k in (a.channel_key, a.mask_key)]
+        assert list(roster.keys()) == keys
+
+    def test_signatures_do_not_enter_what_the_session_binds(self):
+        plain = Roster.of({1: Advert(A, B), 2: Advert(B, A)}, signed=False)
+        signed = Roster.of({1: Advert(A, B, SIG), 2: Advert(B, A, SIG)}, signed=True)
+        assert plain.identified() == signed.identified()
+
+    def test_malformed_rosters_are_refused(self):
+        raw = Roster.of({1: Advert(A, B), 2: Advert(B, A)}, signed=False).raw
+        for bad in (raw[:-1], raw + b"\0", raw[:2] + b"\2" + raw[3:], raw[:5], b""):
+            with pytest.raises(MalformedMessageError):
+                Roster(bad)
+        swapped = raw[:7] + raw[75:] + raw[7:75]
+        with pytest.raises(MalformedMessageError, match="do not increase"):
+            Roster(swapped)
+
+
+def test_a_field_of_the_wrong_size_cannot_be_written():
+    with pytest.raises(ValueError, match="a field of 32 bytes got 31"):
+        Writer(1).fixed(bytes(31), 32)
+
+
+def test_reprs_show_sites_and_no_payload():
+    for message in (MESSAGES[3], MESSAGES[4], MESSAGES[-1]):
+        assert "xxx" not in repr(message)
+        assert "x00" not in repr(message)
+
+
+def test_a_set_that_no_message_could_hold_is_not_hashed():
+    with pytest.raises(ValueError, match="at most"):
+        listed(range(MAX_SITES + 1))

@@ -1,0 +1,166 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.edges import Edges, Support, Warped
+from discreet.errors import PlanError, ReleaseError
+from discreet.estimate.areas import roc_area
+from discreet.estimate.deconvolve import MOST_TIED, decode
+from discreet.estimate.estimate import Unusable, Usable
+from discreet.estimate.estimator import Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.mechanism import NoiseLaw
+from discreet.scores import ScoreRange
+
+EDGES = Edges.realise(Warped(32))
+
+
+def logits(positives, negatives, seed=0):
+    """Scores of a binormal classifier, the labels, as logits."""
+    rng = np.random.default_rng(seed)
+    shift = np.repeat([-2.0, 1.0], [negatives, positives])
+    return shift + 1.5 * rng.standard_normal(shift.size), np.repeat(
+        [0, 1], [negatives, positives]
+    )
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def cells_of(scores, labels, edges=EDGES):
+    cells = edges.bins_of(scores).astype(np.int64) + len(edges) * labels
+    return np.bincount(cells, minlength=2 * len(edges))
+
+
+def decoded(scores, labels, epsilon, edges=EDGES, seed=1):
+    arc = CircularArc(Fraction(epsilon), edges)
+    exact = cells_of(scores, labels, edges)
+    return decode(simulate_arc_counts(arc, exact, np.random.default_rng(seed)), arc)
+
+
+def test_many_clients_give_the_histogram_back():
+    z, labels = logits(400_000, 600_000)
+    found = decoded(sigmoid(z), labels, 5)
+    exact = cells_of(sigmoid(z), labels)
+    wrong = np.abs(np.concatenate(found.counts) - exact).sum() / exact.sum()
+    assert wrong < 0.02
+
+
+def test_a_decoder_that_reads_the_symbols_backwards_would_be_far_off():
+    """The twin of the test above: it notices a mirrored circle."""
+    z, labels = logits(400_000, 600_000)
+    arc, exact = CircularArc(Fraction(5), EDGES), cells_of(sigmoid(z), labels)
+    total = simulate_arc_counts(arc, exact, np.random.default_rng(1))
+    found = np.concatenate(decode(total[::-1], arc).counts)
+    assert np.abs(found - exact).sum() / exact.sum() > 0.1
+
+
+def test_the_curve_through_the_decoded_counts_has_the_pooled_auc():
+    z, labels = logits(8_000, 24_000)
+    found = decoded(sigmoid(z), labels, 2)
+    observed = NoisyHistogram(EDGES, *found.counts, found.law)
+    curves = Flat("pchip").curves(observed)
+    below = np.searchsorted(np.sort(z[labels == 0]), z[labels == 1])
+    assert roc_area(curves.roc) == pytest.approx(below.mean() / 24_000, abs=0.02)
+
+
+def test_500_positives_among_25_000_at_epsilon_1_are_refused_with_the_reason():
+    z, labels = logits(500, 24_500)
+    for seed in range(10):
+        status = decoded(sigmoid(z), labels, 1, seed=seed).status
+        assert isinstance(status, Unusable)
+        assert "too little data for this epsilon" in status.reason
+
+
+def test_8_000_positives_among_32_000_at_epsilon_1_are_enough():
+    z, labels = logits(8_000, 24_000)
+    for seed in range(10):
+        assert decoded(sigmoid(z), labels, 1, seed=seed).status == Usable()
+
+
+def test_the_smaller_class_may_be_the_negatives():
+    z, labels = logits(24_500, 500)
+    assert isinstance(decoded(sigmoid(z), labels, 1).status, Unusable)
+
+
+def test_scores_squeezed_into_few_bins_earn_a_warning():
+    z, labels = logits(8_000, 24_000)
+    clean = decoded(sigmoid(z), labels, 2)
+    squeezed = decoded(0.45 + 0.1 * sigmoid(z), labels, 2)
+    assert clean.warning is None
+    assert squeezed.inside_pairs > MOST_TIED
+    assert squeezed.warning is not None
+    assert "few bins" in squeezed.warning
+
+
+def test_decoding_is_deterministic_and_does_not_touch_the_total():
+    z, labels = logits(800, 2_400)
+    arc, exact = CircularArc(Fraction(2), EDGES), cells_of(sigmoid(z), labels)
+    total = simulate_arc_counts(arc, exact, np.random.default_rng(1))
+    before = total.copy()
+    one, other = decode(total, arc), decode(total, arc)
+    assert (total == before).all()
+    assert np.concatenate(one.counts).tobytes() == (
+        np.concatenate(other.counts).tobytes()
+    )
+    assert one.covariance.tobytes() == other.covariance.tobytes()
+
+
+def test_logits_and_probabilities_decode_alike():
+    z, labels = logits(8_000, 24_000)
+    edges = Edges.realise(Warped(32), ScoreRange.declare("logit"))
+    one = decoded(sigmoid(z), labels, 5)
+    other = decoded(z, labels, 5, edges)
+    moved = np.abs(np.concatenate(one.counts) - np.concatenate(other.counts))
+    assert moved.sum() < 10  # an example or two next to a snapped edge
+
+
+def test_thresholds_as_further_edges_do_not_spoil_the_fit():
+    """Narrow bins hold few examples; the model must not take that for roughness."""
+    z, labels = logits(8_000, 24_000)
+    edges = Edges.realise(Warped(32), thresholds=(0.3, 0.301, 0.7))
+    found = decoded(sigmoid(z), labels, 2, edges)
+    exact = cells_of(sigmoid(z), labels, edges)
+    wrong = np.abs(np.concatenate(found.counts) - exact).sum() / exact.sum()
+    plain = decoded(sigmoid(z), labels, 2)
+    before = np.abs(np.concatenate(plain.counts) - cells_of(sigmoid(z), labels)).sum()
+    assert wrong < 1.5 * before / 32_000
+
+
+def test_known_score_values_are_placed_by_number():
+    rng = np.random.default_rng(2)
+    edges = Edges.realise(Support((0.0, 0.2, 0.4, 0.6, 0.8, 1.0)))
+    labels = (rng.random(200_000) < 0.4).astype(int)
+    scores = edges.array[rng.binomial(5, 0.3 + 0.4 * labels)]
+    found = decoded(scores, labels, 5, edges)
+    exact = cells_of(scores, labels, edges)
+    assert np.concatenate(found.counts) == pytest.approx(exact, rel=0.1, abs=600)
+
+
+def test_the_law_gives_the_covariance_of_each_bin_and_draws_from_it():
+    z, labels = logits(8_000, 24_000)
+    found = decoded(sigmoid(z), labels, 2)
+    law: NoiseLaw = found.law
+    at = np.concatenate(found.counts)
+    draws = law.sample(at, 4_000, np.random.default_rng(1))
+    each = law.covariance(at)
+    assert draws[:, :32].var(axis=0) == pytest.approx(each.negatives, rel=0.15)
+    assert draws[:, 32:].var(axis=0) == pytest.approx(each.positives, rel=0.15)
+    cross = (draws[:, :32] * draws[:, 32:]).mean(axis=0)
+    assert cross == pytest.approx(each.cross, abs=0.1 * law.scale**2)
+    assert draws[:, 32:].sum(axis=1).std() == pytest.approx(found.class_sd, rel=0.1)
+
+
+@pytest.mark.parametrize("total", [[1] * 63, [-1] + [1] * 63, [0] * 64])
+def test_what_is_no_tally_is_refused(total):
+    with pytest.raises(ReleaseError):
+        decode(np.array(total), CircularArc(Fraction(1), EDGES))
+
+
+def test_too_few_bins_for_third_differences_are_refused():
+    arc = CircularArc(Fraction(1), Edges.realise(Warped(3)))
+    with pytest.raises(PlanError, match="4 bins or more"):
+        decode(np.ones(6, dtype=np.int64), arc)

@@ -1,0 +1,113 @@
+"""A consistent tree, against least squares and against the printed recipe."""
+
+import numpy as np
+import pytest
+
+from discreet.edges import Edges, Uniform
+from discreet.errors import PlanError, ReleaseError
+from discreet.estimate.tree import NoisyTree, merged_levels
+from discreet.examples import Examples
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.statistic.consistency import consistent_levels
+from discreet.statistic.hierarchy import Hierarchy
+
+
+def printed_recipe(levels, b):
+    """Hay 2010 as printed: one branching, one variance."""
+    h, found = len(levels), [level.copy() for level in levels]
+    for k in range(h - 2, -1, -1):
+        i = h - k
+        w = (b**i - b ** (i - 1)) / (b**i - 1)
+        children = found[k + 1].reshape(-1, b).sum(axis=1)
+        found[k] = w * found[k] + (1 - w) * children
+    for k in range(1, h):
+        missing = (found[k - 1] - found[k].reshape(-1, b).sum(axis=1)) / b
+        found[k] = found[k] + np.repeat(missing, b)
+    return found
+
+
+@pytest.mark.parametrize(("b", "h"), [(2, 1), (2, 6), (3, 4), (16, 2)])
+def test_with_one_variance_the_weights_are_those_of_the_paper(rng, b, h):
+    levels = [rng.normal(10, 5, b**k) for k in range(1, h + 1)]
+    found = consistent_levels(levels, [3.7] * h)
+    for mine, theirs in zip(found, printed_recipe(levels, b), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+
+
+def test_exact_counts_stay_as_they_are(rng):
+    leaves = rng.integers(0, 50, 27).astype(float)
+    levels = merged_levels(leaves, 3, 3)
+    for variances in ([0.0] * 3, [1.0, 2.0, 3.0]):
+        for before, after in zip(
+            levels, consistent_levels(levels, variances), strict=True
+        ):
+            np.testing.assert_allclose(after, before, rtol=1e-12)
+
+
+def test_a_level_that_is_known_exactly_is_not_moved(rng):
+    top, leaves = np.array([30.0, 12.0]), rng.normal(8, 3, 6)
+    found = consistent_levels([top, leaves], [0.0, 5.0])
+    np.testing.assert_allclose(found[0], top)
+    np.testing.assert_allclose(found[1].reshape(2, 3).sum(axis=1), top)
+
+
+def test_consistency_cuts_the_variance_of_range_queries(rng):
+    b, h = 2, 7
+    variance = LaplaceLaw(1.0).variance
+    raw, after = [], []
+    for _ in range(400):
+        levels = [simulate_discrete_laplace(1.0, (b**k,), rng) for k in range(1, h + 1)]
+        raw.append(levels[-1][: 2**6 + 1].sum())
+        after.append(consistent_levels(levels, [variance] * h)[-1][: 2**6 + 1].sum())
+    # Flat leaves: 65 noises. The tree: at most 7, and less after averaging.
+    assert np.var(raw) > 40 * variance
+    assert np.var(after) < 5 * variance
+
+
+def test_a_released_vector_is_cut_into_the_levels_of_both_classes(rng):
+    tree = Hierarchy.over_unit_interval(2, 4)
+    scores, labels = rng.random(500), rng.integers(0, 2, 500)
+    counts = tree.count(Examples(scores, labels)).astype(float)
+    observed = NoisyTree.from_release(tree, counts, variance=0.0)
+    for k, (n, p) in enumerate(
+        zip(observed.negatives, observed.positives, strict=True), start=1
+    ):
+        bins = np.linspace(0, 1, 2**k + 1)
+        assert n.tolist() == np.histogram(scores[labels == 0], bins)[0].tolist()
+        assert p.tolist() == np.histogram(scores[labels == 1], bins)[0].tolist()
+    assert observed.totals == ((labels == 0).sum(), labels.sum())
+    assert observed.merged[-1].sum() == 500
+
+
+def test_a_class_total_that_is_not_positive_is_refused():
+    edges = Edges.realise(Uniform(2))
+    tree = NoisyTree(edges, (np.array([4.0, 3.0]),), (np.array([1.0, -3.0]),), (2.0,))
+    with pytest.raises(ReleaseError, match="number of positives is not positive"):
+        _ = tree.totals
+
+
+@pytest.mark.parametrize(
+    ("levels", "variances"),
+    [
+        ([], []),
+        ([np.zeros(2)], [1.0, 1.0]),
+        ([np.zeros(2), np.zeros(3)], [1.0, 1.0]),
+        ([np.zeros(4), np.zeros(2)], [1.0, 1.0]),
+        ([np.zeros(2)], [-1.0]),
+        ([np.zeros(2)], [np.nan]),
+        ([np.zeros(2)], [np.inf]),
+    ],
+)
+def test_what_is_no_tree_is_refused(levels, variances):
+    with pytest.raises(ReleaseError):
+        consistent_levels(levels, variances)
+
+
+def test_a_vector_or_leaves_of_the_wrong_size_are_refused():
+    tree = Hierarchy.over_unit_interval(2, 3)
+    with pytest.raises(ReleaseError, match="28 counts"):
+        NoisyTree.from_release(tree, np.zeros(27), variance=1.0)
+    with pytest.raises(PlanError, match="8 leaves"):
+        merged_levels(np.zeros(9), 2, 3)
+    with pytest.raises(ReleaseError, match="the edges make 8 bins"):
+        NoisyTree(tree.edges, (np.zeros(4),), (np.zeros(4),), (1.0,))

@@ -1,0 +1,333 @@
+# ruff: noqa: INP001 - a script beside its data, not a package
+"""Write the test vectors of secure aggregation into ``vectors/secagg``.
+
+    python vectors/generate_secagg.py
+
+All randomness is seeded, so that the files come out the same each time. A change
+in them is a change of the protocol on the wire and needs a new version byte.
+
+    shamir.json, masks.json     the primitives
+    session_*.json              whole sessions: every message and every saved state
+    bad_*.json                  a state, a message, and the error that must come
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.aggregation.secagg import prg, shamir
+from discreet.aggregation.secagg.conversation import (
+    CoordinatorConversation,
+    SiteConversation,
+)
+from discreet.aggregation.secagg.coordinator import Opened
+from discreet.aggregation.secagg.messages import (
+    Advert,
+    Delivery,
+    Masked,
+    Request,
+    Revealed,
+    Roster,
+    Shares,
+)
+from discreet.aggregation.secagg.prg import Purpose
+from discreet.aggregation.secagg.terms import Terms
+from discreet.entropy import Seeded
+
+HERE = Path(__file__).resolve().parent / "secagg"
+SITES = range(1, 6)
+STEPS = ("advertise", "share", "mask", "confirm", "reveal")
+PLAN = bytes(range(32))
+Document = dict[str, Any]
+
+
+def identity(site: int) -> Ed25519PrivateKey:
+    """Return the signing key of a site; a test key, known to everybody."""
+    return Ed25519PrivateKey.from_private_bytes(bytes([site]) * 32)
+
+
+def terms_of(document: Document) -> Terms:
+    """Read terms as the files hold them."""
+    identities = document["identities"]
+    if identities is not None:
+        identities = {int(s): bytes.fromhex(k) for s, k in identities.items()}
+    return Terms(
+        bytes.fromhex(document["plan_digest"]),
+        length=document["length"],
+        min_survivors=document["min_survivors"],
+        colluders=document["colluders"],
+        identities=identities,
+    )
+
+
+def described(*, signed: bool) -> Document:
+    """Return the terms of the sessions as the files hold them."""
+    identities = None
+    if signed:
+        identities = {
+            str(s): identity(s).public_key().public_bytes_raw().hex() for s in SITES
+        }
+    return {
+        "plan_digest": PLAN.hex(),
+        "length": 3,
+        "min_survivors": 4,
+        "colluders": 1,
+        "identities": identities,
+    }
+
+
+def vector_of(site: int) -> list[int]:
+    """Return the vector of a site: small, negative and large entries."""
+    return [site, -(10**site), site * 2**50]
+
+
+def end_of(site: int, terms: Terms, step: str) -> SiteConversation:
+    """Return a site whose randomness depends on the step alone."""
+    return SiteConversation(
+        site,
+        terms,
+        lambda: np.array(vector_of(site), dtype=np.int64),
+        Seeded(b"vector/%d/" % site + step.encode()),
+        None if terms.identities is None else identity(site),
+    )
+
+
+def session(*, signed: bool) -> Document:
+    """Play a session in which site 3 goes silent after it has shared."""
+    document = described(signed=signed)
+    terms = terms_of(document)
+    coordinator = CoordinatorConversation(terms, Seeded(b"vector/coordinator"))
+    held, messages = coordinator.open(SITES)
+    states: dict[int, bytes] = {}
+    rounds = []
+    steps = iter(s for s in STEPS if signed or s != "confirm")
+    while True:
+        step = next(steps)
+        record: Document = {"step": step, "sites": {}}
+        record["coordinator_state"] = held.hex()
+        for site, message in messages.items():
+            if site == 3 and step not in ("advertise", "share"):
+                continue
+            entry = {"received": message.hex()}
+            end = end_of(site, terms, step)
+            if step == "advertise":
+                states[site], answer = end.join(message)
+            else:
+                entry["state"] = states[site].hex()
+                states[site], answer = end.receive(states[site], message)
+            entry["sent"] = answer.hex()
+            record["sites"][str(site)] = entry
+            held = coordinator.receive(held, site, answer)
+        rounds.append(record)
+        result = coordinator.advance(held)
+        if isinstance(result, Opened):
+            return {
+                "terms": document,
+                "vectors": {str(s): vector_of(s) for s in SITES},
+                "rounds": rounds,
+                "session": result.session.hex(),
+                "contributors": list(result.contributors),
+                "total": result.total.tolist(),
+            }
+        held, messages = result
+
+
+def primitives() -> dict[str, Document]:
+    """Return vectors of the sharing, of key derivation and of masks."""
+    secret, run = bytes(range(100, 132)), bytes(range(200, 232))
+    points = [1, 2, 7, 100]
+    shares = shamir.deal(secret, to=points, threshold=3, entropy=Seeded(b"shamir"))
+    keys = {
+        "pair_mask_3_8": prg.pair_mask_key(secret, run, 8, 3),
+        "self_mask_3": prg.derive_key(secret, Purpose.SELF_MASK, run, 3),
+        "share_box_3_to_8": prg.derive_key(secret, Purpose.SHARE_BOX, run, 3, 8),
+    }
+    return {
+        "shamir": {
+            "prime": hex(shamir.PRIME),
+            "secret": secret.hex(),
+            "threshold": 3,
+            "entropy": b"shamir".hex(),
+            "shares": {str(x): share.hex() for x, share in shares.items()},
+        },
+        "masks": {
+            "secret": secret.hex(),
+            "session": run.hex(),
+            "keys": {name: key.hex() for name, key in keys.items()},
+            "masks": {
+                name: [int(w) for w in prg.expand(key, 5)] for name, key in keys.items()
+            },
+            "seed_commitment_3": prg.seed_commitment(secret, run, 3).hex(),
+        },
+    }
+
+
+def bad_cases(curious: Document, malicious: Document) -> dict[str, Document]:
+    """Damage recorded messages; each must raise the error that is named."""
+    cases: dict[str, Document] = {}
+
+    def at_site(
+        name: str, run: Document, step: str, error: str, forge: Callable[[bytes], bytes]
+    ) -> None:
+        entry = _round(run, step)["sites"]["1"]
+        cases[f"bad_site_{name}"] = {
+            "terms": run["terms"],
+            "receiver": "site",
+            "step": step,
+            "state": entry.get("state"),
+            "message": forge(bytes.fromhex(entry["received"])).hex(),
+            "error": error,
+        }
+
+    def at_coordinator(
+        name: str, run: Document, step: str, error: str, forge: Callable[[bytes], bytes]
+    ) -> None:
+        record = _round(run, step)
+        cases[f"bad_coordinator_{name}"] = {
+            "terms": run["terms"],
+            "receiver": "coordinator",
+            "step": step,
+            "state": record["coordinator_state"],
+            "sender": 1,
+            "message": forge(bytes.fromhex(record["sites"]["1"]["sent"])).hex(),
+            "error": error,
+        }
+
+    by = "FaultyCoordinatorError"
+    at_site("version", curious, "share", by, lambda raw: b"\2" + raw[1:])
+    at_site("truncated", curious, "mask", by, lambda raw: raw[:-1])
+    at_site("oversized", curious, "reveal", by, lambda raw: raw + b"\0")
+    at_site("small_roster", curious, "share", by, _small_roster)
+    at_site("duplicated_key", curious, "share", by, _duplicated_key)
+    at_site("changed_own_key", curious, "share", by, _changed_own_key)
+    at_site("unsigned_key", malicious, "share", by, _changed_peer_key)
+    at_site("other_session", curious, "mask", by, _other_session)
+    at_site("withheld_share", curious, "mask", by, _withheld_share)
+    at_site(
+        "tampered_share", curious, "mask", "FaultySiteOrCoordinatorError", _flip_last
+    )
+    at_site("few_survivors", curious, "reveal", by, _few_survivors)
+    at_site("few_signatures", malicious, "reveal", by, _few_signatures)
+    at_site("false_signature", malicious, "reveal", by, _flip_last)
+    by = "FaultySiteError"
+    at_coordinator("low_order_key", curious, "advertise", by, _low_order_key)
+    at_coordinator("unsigned_advert", malicious, "advertise", by, _flip_last)
+    at_coordinator("few_holders", curious, "share", by, _few_holders)
+    at_coordinator("short_vector", curious, "mask", by, _short_vector)
+    at_coordinator("other_session", curious, "mask", by, _other_session)
+    at_coordinator("false_confirmation", malicious, "confirm", by, _flip_last)
+    at_coordinator("both_shares", curious, "reveal", by, _both_shares)
+    at_coordinator("no_share", curious, "reveal", by, _no_share)
+    return cases
+
+
+def _round(run: Document, step: str) -> Document:
+    return next(r for r in run["rounds"] if r["step"] == step)
+
+
+def _adverts(raw: bytes) -> dict[int, Advert]:
+    roster = Roster(raw)
+    return {site: roster.advert(site) for site in roster.sites}
+
+
+def _small_roster(raw: bytes) -> bytes:
+    adverts = _adverts(raw)
+    return Roster.of({s: adverts[s] for s in (1, 2, 3)}, signed=False).raw
+
+
+def _duplicated_key(raw: bytes) -> bytes:
+    adverts = _adverts(raw)
+    adverts[3] = replace(adverts[3], mask_key=adverts[2].mask_key)
+    return Roster.of(adverts, signed=False).raw
+
+
+def _changed_own_key(raw: bytes) -> bytes:
+    adverts = _adverts(raw)
+    adverts[1] = replace(adverts[1], mask_key=bytes([9]) * 32)
+    return Roster.of(adverts, signed=False).raw
+
+
+def _changed_peer_key(raw: bytes) -> bytes:
+    adverts = _adverts(raw)
+    adverts[4] = replace(adverts[4], mask_key=bytes([9]) * 32)
+    return Roster.of(adverts, signed=True).raw
+
+
+def _other_session(raw: bytes) -> bytes:
+    return raw[:2] + bytes(32) + raw[34:]
+
+
+def _withheld_share(raw: bytes) -> bytes:
+    delivery = Delivery.decode(raw)
+    boxes = {s: box for s, box in delivery.boxes.items() if s != 4}
+    return replace(delivery, boxes=boxes).encode()
+
+
+def _flip_last(raw: bytes) -> bytes:
+    return raw[:-1] + bytes([raw[-1] ^ 1])
+
+
+def _few_survivors(raw: bytes) -> bytes:
+    return replace(Request.decode(raw), survivors=(1, 2, 4)).encode()
+
+
+def _few_signatures(raw: bytes) -> bytes:
+    request = Request.decode(raw)
+    kept = dict(list(request.signatures.items())[1:])
+    return replace(request, signatures=kept).encode()
+
+
+def _low_order_key(raw: bytes) -> bytes:
+    return replace(Advert.decode(raw), mask_key=bytes(32)).encode()
+
+
+def _few_holders(raw: bytes) -> bytes:
+    shares = Shares.decode(raw)
+    return replace(shares, boxes={2: shares.boxes[2]}).encode()
+
+
+def _short_vector(raw: bytes) -> bytes:
+    masked = Masked.decode(raw)
+    return replace(masked, words=masked.words[:-1]).encode()
+
+
+def _both_shares(raw: bytes) -> bytes:
+    revealed = Revealed.decode(raw)
+    both = {**revealed.key_shares, 2: revealed.seed_shares[2]}
+    return replace(revealed, key_shares=both).encode()
+
+
+def _no_share(raw: bytes) -> bytes:
+    revealed = Revealed.decode(raw)
+    beyond = shamir.PRIME.to_bytes(shamir.SHARE_SIZE, "big")
+    return replace(revealed, seed_shares={**revealed.seed_shares, 2: beyond}).encode()
+
+
+def build() -> dict[str, Document]:
+    """Return every file by its name."""
+    curious, malicious = session(signed=False), session(signed=True)
+    return {
+        **primitives(),
+        "session_curious": curious,
+        "session_malicious": malicious,
+        **bad_cases(curious, malicious),
+    }
+
+
+def main() -> None:
+    """Write the files."""
+    HERE.mkdir(exist_ok=True)
+    for name, document in build().items():
+        text = json.dumps(document, indent=1, sort_keys=True) + "\n"
+        (HERE / f"{name}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
