@@ -30,9 +30,10 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg
+
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
-	$(BIN)/python bench/throughput.py
-	$(BIN)/python bench/curves.py
+	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
 clean:           ## Remove both environments
 	rm -rf .venv .venv-numpy2

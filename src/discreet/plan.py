@@ -205,9 +205,10 @@ class Plan:
         if not isinstance(self.privacy, DistributedDP):
             return ()
         least, colluders = self.cohort.min_survivors, self.cohort.colluders
+        who = f"at most {colluders} of them tell" if colluders else "none of them tells"
         assumption = (
-            f"at least {least} sites are in the sum, of which at most {colluders} "
-            "tell the coordinator their share of the noise"
+            f"at least {least} sites are in the sum, and {who} the coordinator a "
+            "share of the noise"
         )
         return (assumption,)
 

@@ -50,6 +50,17 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
     assert names == ["det.png", "pr.png", "roc.png"]
 
 
+def test_private_models_and_the_real_protocol_from_the_command_line(files):
+    run = discreet(
+        *("evaluate", "north.parquet", "south.csv", "--privacy", "distributed"),
+        *("--epsilon", "0.5", "--examples", "24000", "--prevalence", "0.5", "--secagg"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Claim: 0.5-DP for one example added or removed" in run.stdout
+    assert "about 2" in run.stdout
+
+
 def test_groups_are_reported_apart(files):
     run = discreet(
         *("evaluate", "north.parquet", "--group", "sex", "--bins", "64"),
@@ -84,6 +95,13 @@ def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
         ("y_score,y_true\n0.9,7\n", (), "other than 0 and 1"),
         ("y_score,y_true\n0.9,1\n", ("--kind", "other"), "low and high"),
         ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "at least 1 bin"),
+        ("y_score,y_true\n0.9,1\n", ("--privacy", "local"), "needs --epsilon"),
+        ("y_score,y_true\n0.9,1\n", ("--epsilon", "1"), "exact sums have no epsilon"),
+        (
+            "y_score,y_true\n0.9,1\n",
+            ("--privacy", "distributed", "--epsilon", "much"),
+            "epsilon must be a decimal number",
+        ),
         ("y_score,y_true\n0.9,1\n", ("--json", "no/where.json"), "No such file"),
     ],
 )
@@ -129,6 +147,14 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
     assert found["brier"] == pytest.approx(brier_score_loss(y, s), abs=1e-4)
     (at,) = document["thresholds"]
     assert at["precision"]["value"] == precision_score(y, s >= 0.5)
-    assert f"local AUCs would say:    AUC {local:.4f}" in run.stdout
-    assert f"if it were allowed:     AUC {roc_auc_score(y, s):.4f}" in run.stdout
+    rows = {line[:40].strip(): line[40:].split() for line in run.stdout.splitlines()}
+    pooled = f"{roc_auc_score(y, s):.4f}"
+    assert rows["Pooling the data, if it were allowed"][0] == pooled
+    assert rows["discreet, exact sums"][0] == pooled
+    assert rows["Averaging the 12 local AUCs or curves"][0] == f"{local:.4f}"
+    private = json.loads((tmp_path / "out" / "private.json").read_text())
+    found = private["metrics"]["auc"]
+    assert found["value"] == pytest.approx(
+        roc_auc_score(y, s), abs=6 * found["noise_sd"] + 2e-4
+    )
     assert (tmp_path / "out" / "roc.png").stat().st_size > 10_000

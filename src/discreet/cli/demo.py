@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,15 @@ from discreet.arrays import FloatVector
 from discreet.edges import Warped
 from discreet.errors import DisclosureWarning
 from discreet.estimate.areas import area_error
-from discreet.estimate.curves import Polyline
+from discreet.estimate.curves import Curve, Polyline
 from discreet.evaluation import Evaluation
+from discreet.privacy.models import DistributedDP
 from discreet.report.plot import Line, draw
 from discreet.runtime.hospitals import Hospital, simulate_hospitals
 from discreet.runtime.simulation import evaluate
 
 _GRID = np.linspace(0.0, 1.0, 201)
+_PRIVACY = DistributedDP(epsilon=1)
 
 
 def run_demo(out: Path) -> None:
@@ -34,21 +37,32 @@ def run_demo(out: Path) -> None:
         result = evaluate(
             sites, progress=lambda done: progress.update(task, completed=done)
         )
+        private = evaluate(sites, privacy=_PRIVACY, examples=30_000, prevalence=0.25)
         pooled = _alone(hospitals)
         local = [_alone([hospital]) for hospital in hospitals]
-    typer.echo(f"\n{result}\n")
+    typer.echo(f"\nExact sums\n----------\n{result}\n")
+    typer.echo(f"With differential privacy\n-------------------------\n{private}\n")
     averaged = float(np.mean([one.auc.value for one in local]))
     line = _mean_curve(local)
     truth = pooled.curves.roc
-    typer.echo(
-        f"Pooling the data, if it were allowed:     AUC {pooled.auc.value:.4f}\n"
-        f"Averaging the 12 local AUCs would say:    AUC {averaged:.4f}   (wrong by "
-        f"{averaged - pooled.auc.value:+.4f})\n"
-        f"Area between the ROC curves and the pooled one: discreet "
-        f"{area_error(truth, result.curves.roc):.5f}, averaged local curves "
-        f"{area_error(truth, Polyline.of(line.x, line.y)):.5f}"
-    )
-    _write(out, result, local, line)
+    wrong = f"   (wrong by {averaged - pooled.auc.value:+.4f})"
+    rows: dict[str, tuple[str, Curve]] = {
+        "Pooling the data, if it were allowed": (f"{pooled.auc.value:.4f}", truth),
+        "discreet, exact sums": (f"{result.auc.value:.4f}", result.curves.roc),
+        f"discreet, {private.claim.loss} for one example": (
+            f"{private.auc.value:.4f}",
+            private.curves.roc,
+        ),
+        "Averaging the 12 local AUCs or curves": (
+            f"{averaged:.4f}",
+            Polyline.of(line.x, line.y),
+        ),
+    }
+    typer.echo(f"{'':40}{'AUC':>8}{'area to the pooled ROC':>26}")
+    for name, (auc, curve) in rows.items():
+        note = wrong if name.startswith("Averaging") else ""
+        typer.echo(f"{name:40}{auc:>8}{area_error(truth, curve):26.5f}{note}")
+    _write(out, result, private, local, line)
     typer.echo(f"\nPlots and every number are in {out}/")
 
 
@@ -74,27 +88,37 @@ def _tpr_at(one: Evaluation, grid: FloatVector) -> FloatVector:
 
 
 def _write(
-    out: Path, result: Evaluation, local: Sequence[Evaluation], mean: Line
+    out: Path,
+    result: Evaluation,
+    private: Evaluation,
+    local: Sequence[Evaluation],
+    mean: Line,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     quiet = []
     for k, one in enumerate(local):
         fpr, tpr, _ = one.roc_curve()
         quiet.append(Line(fpr, tpr, "" if k else "each hospital alone", "quiet"))
-    label = f"discreet: AUC {result.auc.value:.4f}"
+    label = f"discreet, exact sums: AUC {result.auc.value:.4f}"
+    drawn = private.line(
+        "roc", f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
+    )
     averaged = float(np.mean([one.auc.value for one in local]))
     draw(
         "roc",
         [
             result.line("roc", label),
+            replace(drawn, style="dotted"),
             Line(mean.x, mean.y, f"averaged local AUCs: {averaged:.4f}", "dashed"),
             *quiet,
         ],
         title="12 hospitals, one model: the pooled ROC without pooling",
-        footnote="simulated patients; exact sums under secure aggregation",
+        footnote="simulated patients; the two curves of discreet lie on each other",
         path=out / "roc.png",
     )
     result.plot("pr", out / "pr.png")
     result.plot("det", out / "det.png")
     result.plot("det-log", out / "det-log.png")
-    (out / "result.json").write_text(result.to_json(indent=1), encoding="utf-8")
+    for name, found in (("result", result), ("private", private)):
+        path = out / f"{name}.json"
+        path.write_text(found.to_json(indent=1), encoding="utf-8")

@@ -26,12 +26,13 @@ class Line:
     x: FloatVector
     y: FloatVector
     label: str = ""
-    style: Literal["main", "dashed", "quiet"] = "main"
+    style: Literal["main", "dotted", "dashed", "quiet"] = "main"
     """A quiet line is thin and grey, a background to the others."""
 
 
 _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "main": {"color": "#1f5fa8", "lw": 2.0, "zorder": 3},
+    "dotted": {"color": "#111111", "lw": 1.4, "ls": ":", "zorder": 4},
     "dashed": {"color": "#d1701f", "lw": 1.6, "ls": "--", "zorder": 2},
     "quiet": {"color": "0.75", "lw": 0.8, "zorder": 1},
 }

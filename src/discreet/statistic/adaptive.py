@@ -41,19 +41,23 @@ class EquiDepthFrom:
 
     @property
     def size(self) -> int:
-        """At most this many counts: equal edges merge, thresholds are added."""
-        return 2 * (self.bins + len(self.thresholds))
+        """At most this many counts: heavy leaves and thresholds add edges."""
+        return 2 * (2 * self.bins + len(self.thresholds))
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
         """Return the second round's statistic; the same at every reader.
 
         A leaf's position counts both classes half each, as the ROC curve's own
-        parameter (F + T)/2 does, so that a rare class gets its share of bins.
+        parameter (F + T)/2 does, so that a rare class gets its share of bins. A
+        leaf that alone holds more than a bin's share becomes a bin of its own:
+        ties then stand between empty bins, where an estimator can see them.
         """
         cumulative = _balanced_cumulative(self.tree, released)
         wanted = np.arange(1, self.bins) / self.bins
         # The least leaf edge at or above each wanted share; empty ones merge.
-        inner = np.unique(np.searchsorted(cumulative, wanted, side="left") + 1)
+        cuts = np.searchsorted(cumulative, wanted, side="left") + 1
+        heavy = np.flatnonzero(np.diff(cumulative, prepend=0.0) >= 1 / self.bins)
+        inner = np.unique(np.concatenate([cuts, heavy, heavy + 1]))
         leaves = self.tree.edges
         inner = inner[(inner > 0) & (inner < len(leaves))]
         scores = leaves.scores
