@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
-from discreet.edges import Edges, describe
+from discreet.arrays import FloatVector
+from discreet.edges import describe
 from discreet.errors import (
     DisclosureWarning,
     NotReleasedError,
@@ -21,26 +21,20 @@ from discreet.errors import (
     UndefinedMetricWarning,
 )
 from discreet.estimate.curves import Curves
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Estimate, Interval, Unusable
-from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.on_tree import OnTree, TreeMethod
-from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
 from discreet.estimate.tree import NoisyTree
-from discreet.noise.arc import CircularArc
-from discreet.noise.choose import mechanism_for
-from discreet.noise.mechanism import NoiseLaw
-from discreet.noise.reports import UnaryReports
+from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
-from discreet.privacy.models import LocalDP, SecureAggregation
-from discreet.release import Release, one_release
+from discreet.release import Release
 from discreet.report.plot import Line, PlotKind, draw
 from discreet.report.text import metric_table, rate_line
-from discreet.statistic import BinCounts, ClassHistogram, Hierarchy, Statistic
+from discreet.statistic import ClassHistogram, Hierarchy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -296,75 +290,6 @@ def evaluation(
     observed = opened.histogram(statistic.edges, statistic.split(opened.counts))
     chosen = estimator or default_estimator(plan)
     return Evaluation(plan, claim, tuple(releases), observed, chosen)
-
-
-def default_estimator(plan: Plan) -> Estimator:
-    """Return the estimator for a plan's noise: a smooth model where counts have it.
-
-    Decoded arcs are smooth already, and exact counts need no smoothing.
-    """
-    match plan.privacy:
-        case SecureAggregation() | LocalDP(mechanism="arc"):
-            return Flat()
-        case _:
-            return Smooth()
-
-
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """The decoded sum of the last round and what is known about its noise."""
-
-    statistic: Statistic
-    counts: FloatVector
-    law: NoiseLaw
-    refusal: str | None = None
-    notes: tuple[str, ...] = ()
-
-    def histogram(self, edges: Edges, counts: BinCounts) -> NoisyHistogram:
-        """Put edges, one histogram of the sum, and the law together."""
-        return NoisyHistogram(
-            edges,
-            counts.negatives,
-            counts.positives,
-            self.law,
-            self.refusal,
-            self.notes,
-        )
-
-
-def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
-    """Check the releases against the plan and decode the last one."""
-    last = one_release(releases, plan.digest(), len(plan.rounds))
-    this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
-    mechanism = mechanism_for(plan, this)
-    size = (
-        mechanism.size if isinstance(mechanism, UnaryReports) else this.statistic.size
-    )
-    if last.total.size != size:
-        raise PlanError(
-            f"the plan's statistic has {size} counts, the release {last.total.size}"
-        )
-    match mechanism:
-        case CircularArc():
-            return _opened_arcs(this.statistic, last.total, mechanism)
-        case UnaryReports():
-            counts, law = mechanism.opened(last.total)
-            return Opened(this.statistic, counts, law)
-        case _:
-            counts = mechanism.decode(last.total, last.contributors)
-            return Opened(this.statistic, counts, mechanism.law(last.contributors))
-
-
-def _opened_arcs(statistic: Statistic, total: IntVector, arc: CircularArc) -> Opened:
-    decoded = decode(total, arc)
-    status = decoded.status
-    return Opened(
-        statistic,
-        np.concatenate(decoded.counts),
-        decoded.law,
-        status.reason if isinstance(status, Unusable) else None,
-        () if decoded.warning is None else (decoded.warning,),
-    )
 
 
 def _warn_if_fine(plan: Plan, total: FloatVector, bins: int) -> None:

@@ -13,7 +13,8 @@ from discreet.errors import NotReleasedError, PlanError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.observation import NoisyHistogram
-from discreet.evaluation import Evaluation, default_estimator, open_release
+from discreet.evaluation import Evaluation
+from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
 from discreet.release import Release
@@ -100,19 +101,26 @@ def multi_evaluation(
     opened = open_release(plan, releases)
     total, statistic = opened.counts, opened.statistic
     pairs: dict[tuple[str, str], BinCounts] = {}
+    rest = 1  # released cells in each count of a rest
     match statistic:
         case OneVsRest():
             parts, edges = statistic.split(total), statistic.edges
         case OneVsOne():
             parts, edges = statistic.split(total), statistic.edges
             pairs = statistic.pairs(total)
+            rest = len(statistic.classes) - 1
         case Grouped():
             parts, edges = statistic.split(total), statistic.inner.edges
         case _:
             raise PlanError("this plan has one evaluation; see evaluation")
     evaluations = {
         name: Evaluation(
-            plan, claim, tuple(releases), opened.histogram(edges, counts), chosen, name
+            plan,
+            claim,
+            tuple(releases),
+            opened.histogram(edges, counts, cells=rest),
+            chosen,
+            name,
         )
         for name, counts in parts.items()
     }

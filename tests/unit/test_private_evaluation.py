@@ -247,6 +247,12 @@ def test_groups_and_classes_are_evaluated_under_one_budget(rng):
     # Three counts an example: the noise's scale is 3 / 3.
     assert multi["a"].observed.law.scale == pytest.approx(1.0)
     assert multi.average().noise.sd > 0
+    # A rest adds up the noise of two other classes.
+    at = np.zeros(2 * len(multi["a"].observed.edges))
+    noise = multi["a"].observed.law.covariance(at)
+    np.testing.assert_allclose(noise.negatives, 2 * noise.positives)
+    drawn = multi["a"].observed.law.sample(at, 2000, rng)
+    assert drawn[:, 0].var() == pytest.approx(noise.negatives[0], rel=0.3)
     assert 0.8 < multi.average_pairs().value < 1
 
 

@@ -1,0 +1,42 @@
+"""The law of counts that are sums of several released cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.noise.mechanism import BinCovariance, NoiseLaw
+
+
+@dataclass(frozen=True)
+class SummedNegatives:
+    """Independent additive noise, the negatives' bins each a sum of several cells.
+
+    A class against the rest of a one-vs-one release: the rest is the sum of the
+    other classes' histograms, and so is its noise.
+    """
+
+    law: NoiseLaw
+    cells: int
+
+    @property
+    def scale(self) -> float:
+        """The scale in a single cell, as the positives have it."""
+        return self.law.scale
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Return the law's own, as often as cells were added."""
+        one = self.law.covariance(at)
+        return BinCovariance(self.cells * one.negatives, one.positives, one.cross)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Add up draws for the negatives."""
+        total = self.law.sample(at, size, rng)
+        half = at.size // 2
+        for _ in range(self.cells - 1):
+            total[:, :half] += self.law.sample(at, size, rng)[:, :half]
+        return total
