@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.edges import Edges
-from discreet.errors import PlanError
+from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Unusable
 from discreet.estimate.estimator import Estimator, Flat
@@ -67,6 +67,12 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
     """Check the releases against the plan and decode the last one."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    least = plan.cohort.min_survivors
+    if last.contributors < least:
+        raise ReleaseError(
+            f"{last.contributors} sites contributed, and the plan asks for at least "
+            f"{least}; this sum must not be opened"
+        )
     mechanism = mechanism_for(plan, this)
     size = (
         mechanism.size if isinstance(mechanism, UnaryReports) else this.statistic.size

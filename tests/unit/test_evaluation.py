@@ -21,7 +21,7 @@ from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.evaluation import evaluation
 from discreet.multievaluation import multi_evaluation
-from discreet.plan import Plan, PublicFacts
+from discreet.plan import Cohort, Plan, PublicFacts
 from discreet.runtime.simulation import run, simulate
 
 SA = SecureAggregation()
@@ -323,6 +323,17 @@ def test_a_site_below_the_floor_of_examples_is_refused(sites):
     plan = replace(plan, cohort=replace(plan.cohort, min_examples_per_site=1000))
     with pytest.raises(InputError, match="fewer than the 1000"):
         simulate(plan, sites)
+
+
+def test_fewer_sites_than_the_plan_asks_for_are_refused(sites):
+    plan = recommend(PublicFacts(), SA, cohort=Cohort(min_survivors=3))
+    with pytest.raises(InputError, match="at least 3 sites, got 2"):
+        simulate(plan, sites[:2])
+    (release,) = simulate(plan, sites)
+    with pytest.raises(ReleaseError, match="must not be opened"):
+        evaluation(
+            plan, [replace(release, contributors=2)], plan.claim("deployed", sites=3)
+        )
 
 
 def test_seeded_entropy_is_said_in_the_claim(sites):

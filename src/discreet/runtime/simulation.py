@@ -202,6 +202,11 @@ def simulate(
     progress: Callable[[int], None] | None = None,
 ) -> list[Release]:
     """Let every site answer every round; return what was opened."""
+    if len(sites) < plan.cohort.min_survivors:
+        raise InputError(
+            f"the plan asks for at least {plan.cohort.min_survivors} sites, got "
+            f"{len(sites)}"
+        )
     session = hashlib.sha256(plan.digest() + entropy(32)).digest()
     accounts = [MemoryAccount() for _ in sites]
     releases: list[Release] = []
