@@ -25,12 +25,13 @@ import numpy as np
 
 from datasets import SHARED, Scored, exact, load
 from discreet.arrays import FloatArray, FloatVector
+from discreet.defaults import bins_under_noise
 from discreet.edges import Edges, Warped
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.observation import NoisyHistogram
-from discreet.estimate.smooth import Smooth, bins_under_noise
+from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 
@@ -128,11 +129,11 @@ def errors(data: Scored, observed: NoisyHistogram, estimator: Estimator) -> Floa
     """Return the errors of one release in the order of COLUMNS."""
     curves = estimator.curves(observed)
     found = estimator.metrics(observed, ("auc", "average_precision"))
-    # Sixteen pieces a segment draw the curves to 1e-7.
+    # Sixteen pieces a segment: far finer than any error in these tables.
     return np.array(
         [
             area_error(data.roc, curves.roc.polyline(16)),
-            area_error(data.pr, curves.pr.polyline(4)),
+            area_error(data.pr, curves.pr.polyline(16)),
             abs(found["auc"].value - data.auc),
             abs(found["average_precision"].value - data.average_precision),
         ]
@@ -241,7 +242,7 @@ def hard(chosen: Sequence[str], seeds: int) -> None:
                 ways.add(reading.way + (", few bins" if reading.notes else ""))
                 if reading.way != "unusable":
                     found.append(errors(data, observed, Smooth()))
-            means = 1e4 * np.mean(found or [[np.nan] * len(COLUMNS)], axis=0)
+            means = 1e4 * np.mean(found or [np.full(len(COLUMNS), np.nan)], axis=0)
             shown = "".join(f"{e:8.1f}" for e in means)
             cell = f"{data.name:14} {word:19}eps {epsilon:<4g}"
             print(f"{cell}{shown}  {'; '.join(sorted(ways))}", flush=True)

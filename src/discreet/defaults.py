@@ -50,9 +50,8 @@ UNARY_BINS: Final = 10
 FIRST_ROUND: Final = Fraction(1, 5)
 """Share of the budget that finds out where unknown scores are."""
 FIRST_BRANCHING: Final = 64
-_FEWEST_BINS: Final = 13
+_FEWEST_BINS: Final = 14
 _MOST_BINS: Final = 96
-_BINS_PER_SIGNAL: Final = 0.4
 
 Multiclass: TypeAlias = Literal["ovr", "ovo"]
 
@@ -76,7 +75,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     (1024, (0.5,))
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
-    36
+    38
     """
     chosen = default_thresholds(facts.scores) if thresholds is None else thresholds
     cohort = cohort or default_cohort(privacy)
@@ -191,27 +190,29 @@ def bins_for(facts: PublicFacts, signal: float | None) -> int:
     return bins_under_noise(minority, signal)
 
 
-def bins_under_noise(minority: float, signal: float) -> int:
-    r"""Return the number of bins for noisy counts.
+def bins_under_noise(minority: float, epsilon: float) -> int:
+    r"""Return the number of bins for noisy counts: a rule of public facts.
 
     .. math::
-        B = \mathrm{clip}(\lceil 0.4\,\varepsilon \sqrt{n} \rceil, 13, 96)
+        B = (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 14..96
 
     with n a public guess of the minority class's size and 1/eps the noise's
-    scale in a cell. Noise adds :math:`\sqrt B/(\varepsilon n)` to a curve, a bin
-    hides a random walk of size :math:`1/\sqrt{nB}`: they balance at
-    :math:`\varepsilon\sqrt n`, and areas, in which the second averages out, want
-    fewer. A guess wrong by a factor of 3 moves B by 1.7.
+    scale in a cell. Noise adds :math:`\sqrt B/(\varepsilon n)` to a curve, and a
+    bin hides a random walk of size :math:`1/\sqrt{nB}`: curves balance the two at
+    :math:`(\varepsilon^2 n)^{1/2}`, areas, in which the second averages out to
+    :math:`1/(B \sqrt n)`, at :math:`(\varepsilon^2 n)^{1/3}`. The rule lies
+    between; a guess wrong by a factor of 3 moves it by 1.55. An even number has
+    one half, the usual threshold, among its edges.
 
     >>> bins_under_noise(10_000, 1.0), bins_under_noise(10_000, 0.1)
-    (40, 13)
+    (40, 14)
     """
     if not (math.isfinite(minority) and minority > 0):
         raise PlanError("the guess of the minority class's size must be positive")
-    if not (math.isfinite(signal) and signal > 0):
+    if not (math.isfinite(epsilon) and epsilon > 0):
         raise PlanError("epsilon must be positive")
-    wanted = math.ceil(_BINS_PER_SIGNAL * signal * math.sqrt(minority))
-    return min(max(wanted, _FEWEST_BINS), _MOST_BINS)
+    pairs = math.ceil(math.pow(epsilon * epsilon * minority, 0.4) / 2)
+    return min(max(2 * pairs, _FEWEST_BINS), _MOST_BINS)
 
 
 def default_thresholds(scores: ScoreRange) -> tuple[float, ...]:

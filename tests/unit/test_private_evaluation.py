@@ -105,10 +105,10 @@ def test_the_claim_names_loss_unit_cohort_and_limits(sites):
     ("facts", "privacy", "bins"),
     [
         (PublicFacts(), DistributedDP(1), 32),
-        (FACTS, DistributedDP(1), 35),
-        (FACTS, DistributedDP("0.1"), 13),
+        (FACTS, DistributedDP(1), 36),
+        (FACTS, DistributedDP("0.1"), 14),
         (PublicFacts(10**7, 0.5), DistributedDP(1), 96),
-        (FACTS, DistributedDP(4, unit="subject", max_examples=4), 35),
+        (FACTS, DistributedDP(4, unit="subject", max_examples=4), 36),
         (FACTS, LocalDP(1), 32),
         (FACTS, LocalDP(1, "unary"), 10),
     ],

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from discreet.defaults import bins_under_noise
 from discreet.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.errors import PlanError
 from discreet.estimate.areas import area_error, roc_area
@@ -18,7 +19,7 @@ from discreet.estimate.noise_spread import (
 )
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import _even_places
-from discreet.estimate.smooth import Smooth, bins_under_noise
+from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import BinCovariance
 from discreet.noise.none import NoNoise
@@ -207,6 +208,7 @@ def test_ties_are_joined_by_straight_lines(bins, scale, rng):
     observed = noisy(exact, scale, rng)
     reading = Smooth().read(observed)
     assert reading.way == "ties"
+    assert reading.notes == ()  # what shares a bin is tied: no edge could part it
     # Six values are six steps of the curve and nothing in between.
     assert reading.curves.roc.knots[0].size == 7
     truth = counted(scores, labels, Edges.realise(Support(tuple(np.arange(6) / 5))))
@@ -327,8 +329,11 @@ def test_scores_in_few_bins_are_noted_and_in_one_bin_refused(data, rng):
     reading = Smooth().read(bent)
     assert reading.way == "model"
     assert "few bins" in reading.notes[0]
-    plain = noisy(counted(scores, labels, edges), 1.0, rng)
-    assert Smooth().read(plain).notes == ()
+    for bins in (14, 40, 96):
+        plain = counted(scores, labels, Edges.realise(Warped(bins)))
+        assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
+        crowded = counted(scores**8, labels, Edges.realise(Warped(bins)))
+        assert Smooth().read(noisy(crowded, 1.0, rng)).notes
 
 
 # -- the spread of the noise -------------------------------------------------

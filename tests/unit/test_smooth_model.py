@@ -7,6 +7,7 @@ from discreet.errors import InputError
 from discreet.estimate.evidence import average_cells
 from discreet.estimate.laplace_normal import information, log_density_and_pull
 from discreet.estimate.spline_model import (
+    Fit,
     Smoothness,
     SplineModel,
     _natural_basis,
@@ -206,3 +207,36 @@ def test_the_model_refuses_what_it_is_not_for():
         SplineModel(np.ones((2, 4)), noise_scale=np.ones((2, 5)), places=places)
     with pytest.raises(InputError, match="exact ones need none"):
         SplineModel(np.ones((2, 5)), noise_scale=np.zeros((2, 5)), places=places)
+
+
+class Landscape:
+    """Stands for a model: evidence peaks at one smoothness, counts name theirs."""
+
+    def __init__(self, peak, evidence=None):
+        self.peak, self.evidence = peak, evidence
+
+    def start(self):
+        return np.zeros(1)
+
+    def fit(self, smoothness, start):
+        here = (smoothness.intensity, smoothness.log_odds, smoothness.dispersion)
+        away = np.abs(np.log(np.divide(here, self.peak))).sum()
+        evidence = -2 * away if self.evidence is None else self.evidence
+        return Fit(start, float(evidence), np.full((2, 4, 8), np.log(here).sum()))
+
+
+@pytest.mark.parametrize("peak", [(0.05, 0.05, 1.0), (25.6, 1638.4, 16.0)])
+def test_the_walk_finds_the_peak_of_the_evidence_and_weighs_by_it(peak):
+    cells = average_cells(Landscape(peak))
+    # Neighbours at factors of 8 and 4 have e^-4 and less of the weight.
+    np.testing.assert_allclose(cells, np.log(peak).sum(), atol=0.2)
+
+
+def test_fits_that_fail_give_no_counts():
+    assert average_cells(Landscape((1.0, 1.0, 1.0), evidence=np.nan)) is None
+
+    class Unfactored(Landscape):
+        def fit(self, *_):
+            raise np.linalg.LinAlgError
+
+    assert average_cells(Unfactored((1.0, 1.0, 1.0))) is None

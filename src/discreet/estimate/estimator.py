@@ -110,14 +110,13 @@ class Flat:
 
 def _noise(metric: Metric, observed: NoisyHistogram) -> ScalarLaw:
     """Return what the noise does to a metric of the counts joined linearly."""
-    at = np.concatenate([observed.negatives, observed.positives])
+    counts = observed.projected()
+    at = np.concatenate([counts.negatives, counts.positives])
 
     def value(vector: FloatVector) -> float:
-        moved = replace(
-            observed,
-            negatives=vector[: len(observed.edges)],
-            positives=vector[len(observed.edges) :],
-        )
+        # A step from an empty bin must not make the curve run backwards.
+        negatives, positives = np.split(np.maximum(vector, 0.0), 2)
+        moved = replace(counts, negatives=negatives, positives=positives)
         if metric == "brier":
             return brier_score(moved).value
         if metric == "auc":

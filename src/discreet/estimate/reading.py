@@ -38,8 +38,10 @@ _GAP: Final = 8.0
 """Bins between ties that hold less than this many noise scales are empty."""
 _SURE: Final = 4.0
 """A class total below this many standard deviations of its noise is no total."""
-_CROWDED, _USELESS = 0.15, 0.5
-"""Share of pairs inside one bin from which on bins are too coarse, and useless."""
+_CROWDED: Final = 1.25
+"""Even bins share at most 1/B of the pairs among them; more shows crowding."""
+_USELESS: Final = 0.5
+"""Share of pairs inside one bin from which on no curve can be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +66,15 @@ def read(observed: NoisyHistogram) -> Reading:
     reason = _too_little(observed)
     if reason is not None:
         return _unusable(observed, reason)
-    inside = _pairs_inside_bins(observed)
+    if observed.edges.atoms:
+        return _flat(observed)
+    if choose_interpolation(observed) == "linear":
+        return _ties(observed)
+    inside, bins = _pairs_inside_bins(observed), len(observed.edges)
     if inside >= _USELESS:
         return _unusable(observed, _crowding(inside))
-    notes = (_crowding(inside),) if inside >= _CROWDED else ()
-    if observed.edges.atoms or len(observed.edges) < FEWEST_BINS:
-        return _flat(observed, notes)
-    if choose_interpolation(observed) == "linear":
-        return _ties(observed, notes)
-    cells = _model_cells(observed)
+    notes = (_crowding(inside),) if inside * bins >= _CROWDED else ()
+    cells = _model_cells(observed) if bins >= FEWEST_BINS else None
     return _flat(observed, notes) if cells is None else _drawn(observed, cells, notes)
 
 
@@ -112,8 +114,6 @@ def _too_little(observed: NoisyHistogram) -> str | None:
 
 def _pairs_inside_bins(observed: NoisyHistogram) -> float:
     """Return the share of pairs of both classes that no edge tells apart."""
-    if observed.edges.atoms:
-        return 0.0
     counts = observed.projected()
     low, high = auc_limits(counts.negatives, counts.positives)
     return high - low
@@ -126,7 +126,7 @@ def _crowding(share: float) -> str:
     )
 
 
-def _ties(observed: NoisyHistogram, notes: tuple[str, ...]) -> Reading:
+def _ties(observed: NoisyHistogram) -> Reading:
     """Empty the bins between ties, where there is only noise; join linearly."""
     total = observed.negatives + observed.positives
     filled = total >= _GAP * max(observed.law.scale, 1.0)
@@ -135,8 +135,7 @@ def _ties(observed: NoisyHistogram, notes: tuple[str, ...]) -> Reading:
         negatives=np.where(filled, np.maximum(observed.negatives, 0.0), 0.0),
         positives=np.where(filled, np.maximum(observed.positives, 0.0), 0.0),
     )
-    curves = Curves.from_histogram(counts, "linear")
-    return Reading("ties", counts, curves, notes=notes)
+    return Reading("ties", counts, Curves.from_histogram(counts, "linear"))
 
 
 def _drawn(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from discreet.errors import PlanError
 from discreet.estimate.areas import (
     auc_limits,
     aupr_limits,
@@ -27,34 +25,6 @@ from discreet.estimate.noise_spread import (
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import Reading, noise_of, read
 from discreet.plan import Metric
-
-_FEWEST_BINS: Final = 14
-_MOST_BINS: Final = 96
-
-
-def bins_under_noise(minority: float, epsilon: float) -> int:
-    r"""Return the number of bins for noisy counts: a rule of public facts.
-
-    .. math::
-        B = (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 14..96
-
-    with n a public guess of the minority class's size and 1/eps the noise's
-    scale in a cell. Noise adds :math:`\sqrt B/(\varepsilon n)` to a curve, and a
-    bin hides a random walk of size :math:`1/\sqrt{nB}`: curves balance the two at
-    :math:`(\varepsilon^2 n)^{1/2}`, areas, in which the second averages out to
-    :math:`1/(B \sqrt n)`, at :math:`(\varepsilon^2 n)^{1/3}`. The rule lies
-    between; a guess wrong by a factor of 3 moves it by 1.55. An even number has
-    one half, the usual threshold, among its edges.
-
-    >>> bins_under_noise(10_000, 1.0), bins_under_noise(10_000, 0.1)
-    (40, 14)
-    """
-    if not (math.isfinite(minority) and minority > 0):
-        raise PlanError("the guess of the minority class's size must be positive")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PlanError("epsilon must be positive")
-    pairs = math.ceil(math.pow(epsilon * epsilon * minority, 0.4) / 2)
-    return min(max(2 * pairs, _FEWEST_BINS), _MOST_BINS)
 
 
 @dataclass(frozen=True, slots=True)

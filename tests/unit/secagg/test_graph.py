@@ -69,6 +69,18 @@ def test_the_chosen_graph_meets_its_bounds_in_exact_arithmetic(
     )
     enough = exact_tail(sites - 1, survivors - 1, k, t)
     assert sites * (1 - enough) <= Fraction(1, 2**FAILURE_BITS)
+    if coordinator == "curious":
+        split = log2_split_curious(sites, corrupt, survivors, found)
+    else:
+        split = log2_split_malicious(sites, corrupt, found)
+    assert split <= -PRIVACY_BITS
+
+
+def test_without_corrupt_sites_it_is_the_splits_that_set_the_degree():
+    found = sparse(1000, corrupt=0, survivors=1000, coordinator="curious")
+    assert log2_split_curious(1000, 0, 1000, found) <= -PRIVACY_BITS
+    fewer = Parameters(found.degree - 1, found.degree - 1)
+    assert log2_split_curious(1000, 0, 1000, fewer) > -PRIVACY_BITS
 
 
 def test_one_corrupt_site_more_breaks_the_bound_of_a_tight_choice():
@@ -126,7 +138,7 @@ def test_the_bound_on_splits_holds_in_simulation():
     assert bound < 0.3
     rng = np.random.default_rng(5)
     honest = survivors - corrupt
-    trials = 4000
+    trials = 1500
     split = sum(
         not connected(honest_graph(sites, degree, rng)[:honest, :honest])
         for _ in range(trials)
