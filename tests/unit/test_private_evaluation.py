@@ -92,9 +92,11 @@ def test_the_claim_names_loss_unit_cohort_and_limits(sites):
     assert "at least 3 sites are in the sum, and at most 1 of them tell" in text
     assert "same person at two sites" in text
     assert claim.computational
+    assert "Computational" in text
     local = discreet.evaluate(sites, privacy=LocalDP(2)).claim
     assert "one example replaced" in str(local)
     assert not local.computational
+    assert "Computational" not in str(local)
     laplace = recommend(FACTS, LocalDP(2, "laplace")).claim("deployed", sites=3)
     assert "one example added or removed" in str(laplace)
     approximate = recommend(FACTS, DistributedDP(1, "1e-6")).claim("deployed", sites=3)

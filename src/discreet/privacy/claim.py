@@ -15,7 +15,7 @@ Setting: TypeAlias = Literal["deployed", "simulated", "seeded"]
 class Trust(Enum):
     """Whom a site has to trust, and with what."""
 
-    SUM_ONLY = "The coordinator sees only the sum over the sites (secure aggregation)."
+    SUM_ONLY = "A curious coordinator sees only the sum over the sites (secure aggregation)."
     NOBODY = "Nobody has to be trusted: each message is private on its own."
     CURATOR = "The curator, who holds the data, is trusted."
     COMPUTE_PARTIES = "Three compute parties see shares only; no two of them may collude."
@@ -40,6 +40,8 @@ class Claim:
         else:
             promise = f"{self.loss} for {self.unit}."
         lines = [f"Claim: {promise} {self.trust.value}"]
+        if self.computational:
+            lines.append("Computational: it holds as long as the cryptography does.")
         match self.setting:
             case "simulated":
                 lines.append(
