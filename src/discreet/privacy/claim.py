@@ -15,10 +15,14 @@ Setting: TypeAlias = Literal["deployed", "simulated", "seeded"]
 class Trust(Enum):
     """Whom a site has to trust, and with what."""
 
-    SUM_ONLY = "A curious coordinator sees only the sum over the sites (secure aggregation)."
+    SUM_ONLY = (
+        "A curious coordinator sees only the sum over the sites (secure aggregation)."
+    )
     NOBODY = "Nobody has to be trusted: each message is private on its own."
     CURATOR = "The curator, who holds the data, is trusted."
-    COMPUTE_PARTIES = "Three compute parties see shares only; no two of them may collude."
+    COMPUTE_PARTIES = (
+        "Three compute parties see shares only; no two of them may collude."
+    )
 
 
 @dataclass(frozen=True, slots=True)
