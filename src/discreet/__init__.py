@@ -1,5 +1,6 @@
 """discreet measures a classifier on data you may not see."""
 
+from discreet import curator
 from discreet.defaults import recommend
 from discreet.edges import Listed, Support, Uniform, Warped, reference_quantiles
 from discreet.errors import (
@@ -51,6 +52,7 @@ __all__ = [
     "Uniform",
     "Warped",
     "area_error",
+    "curator",
     "evaluate",
     "read",
     "recommend",

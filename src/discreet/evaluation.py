@@ -26,7 +26,8 @@ from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.on_tree import OnTree, TreeMethod
-from discreet.estimate.thresholds import AtThreshold, at_threshold
+from discreet.estimate.thresholds import AtThreshold
+from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.estimate.tree import NoisyTree
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
@@ -62,7 +63,7 @@ class Evaluation:
     _metrics: Mapping[Metric, Estimate] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        found = self.estimator.metrics(self.observed, self.plan.metrics)
+        found = metrics_with_errors(self.estimator, self.observed, self.plan.metrics)
         if self.observed.refusal is not None:
             refused = Estimate.undefined(self.observed.refusal)
             found = dict.fromkeys(self.plan.metrics, refused)
@@ -143,7 +144,7 @@ class Evaluation:
         return found
 
     def _at(self, threshold: float) -> AtThreshold:
-        return at_threshold(self.estimator.counts(self.observed), threshold)
+        return at_with_errors(self.estimator, self.observed, threshold)
 
     # -- curves ------------------------------------------------------------
 
@@ -197,6 +198,10 @@ class Evaluation:
     # -- words -------------------------------------------------------------
 
     def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the table, the counts and the claim; wide: every rate's interval."""
         rows = {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
         lines = [metric_table(rows)]
         for threshold in self.plan.thresholds:
@@ -208,10 +213,14 @@ class Evaluation:
                 "accuracy": found.accuracy,
                 "F1": found.f1,
             }
-            lines.append(rate_line(f"at {threshold:g}:", rates))
+            label = f"at {threshold:g}:"
+            lines.append(
+                metric_table(rates, label) if wide else rate_line(label, rates)
+            )
         if self.refusal is not None:
             lines.append(f"Undefined: {self.refusal}.")
-        lines += [f"Note: {note}." for note in self.notes]
+        cautions = dict.fromkeys(e.caution for e in self._metrics.values() if e.caution)
+        lines += [f"Note: {note}." for note in (*self.notes, *cautions)]
         lines += [self._count_line(), str(self.claim)]
         return "\n".join(lines)
 

@@ -10,9 +10,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from discreet.errors import NotReleasedError, PlanError
-from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
+from discreet.estimate.estimate import (
+    Binning,
+    Estimate,
+    Normal,
+    NotYet,
+    ScalarLaw,
+    Zero,
+)
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.observation import NoisyHistogram
+from discreet.estimate.with_errors import metrics_with_errors
 from discreet.evaluation import Evaluation
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
@@ -139,7 +147,7 @@ def multi_evaluation(
 
 
 def _auc(observed: NoisyHistogram, estimator: Estimator) -> Estimate:
-    return estimator.metrics(observed, ["auc"])["auc"]
+    return metrics_with_errors(estimator, observed, ["auc"])["auc"]
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
@@ -153,11 +161,15 @@ def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Es
     def mean(numbers: list[float]) -> float:
         return float(w @ np.asarray(numbers))
 
-    noise = mean([e.noise.sd if isinstance(e.noise, Normal) else 0 for e in estimates])
+    def spread(laws: list[ScalarLaw | NotYet]) -> ScalarLaw:
+        sd = mean([law.sd if isinstance(law, Normal) else 0.0 for law in laws])
+        return Normal(sd) if sd else Zero()
+
+    unknown = any(isinstance(e.sampling, NotYet) for e in estimates)
     return Estimate(
         float(w @ values),
-        NotYet(),
-        Normal(noise) if noise else Zero(),
+        NotYet() if unknown else spread([e.sampling for e in estimates]),
+        spread([e.noise for e in estimates]),
         Binning(
             mean([e.binning.low for e in estimates]),
             mean([e.binning.high for e in estimates]),

@@ -37,7 +37,7 @@ def files(tmp_path, rng):
 
 def test_two_files_give_the_pooled_table_json_and_plots(files):
     run = discreet(
-        *("evaluate", "north.parquet", "south.csv", "--threshold", "0.25"),
+        *("evaluate", "north.parquet", "south.csv", "--threshold", "0.25", "--wide"),
         *("--json", "out.json", "--plots", "plots"),
         cwd=files,
     )
@@ -59,6 +59,23 @@ def test_private_models_and_the_real_protocol_from_the_command_line(files):
     assert run.returncode == 0, run.stderr
     assert "Claim: 0.5-DP for one example added or removed" in run.stdout
     assert "about 2" in run.stdout
+
+
+def test_the_attack_reads_a_class_off_a_published_auc(files):
+    run = discreet(
+        *("attack", "auc", "north.parquet", "--size", "60"),
+        *("--digits", "2", "--digits", "6", "--trials", "60"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    last = run.stdout.strip().splitlines()[-1].split()
+    assert last[:2] == ["60", "6"]
+    assert float(last[2]) > 0.8  # guessed
+    assert float(last[3]) < 0.75  # null control
+    assert float(last[4]) < 0.75  # private
+    small = discreet("attack", "auc", "north.parquet", "--size", "10000", cwd=files)
+    assert small.returncode == 2
+    assert "fewer than --size" in small.stderr
 
 
 def test_groups_are_reported_apart(files):

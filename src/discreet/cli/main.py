@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import discreet
+from discreet.cli.attack import app as attack
 from discreet.cli.demo import run_demo
 from discreet.defaults import recommend
 from discreet.edges import Warped
@@ -67,6 +68,9 @@ def _version(value: bool) -> None:
     if value:
         typer.echo(f"discreet {discreet.__version__}")
         raise typer.Exit
+
+
+app.add_typer(attack, name="attack")
 
 
 @app.callback()
@@ -181,6 +185,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="Number of warped bins; by default from the public facts."),
     ] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Print the interval of every rate.")
+    ] = False,
     json: Annotated[
         Path | None,
         typer.Option(help="Write every number to this JSON file."),
@@ -233,7 +240,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
-    typer.echo(str(result))
+    if isinstance(result, Evaluation):
+        typer.echo(result.to_text(wide=wide))
+    else:
+        typer.echo(str(result))
     if json is not None:
         json.write_text(result.to_json(indent=1), encoding="utf-8")
     if plots is not None:

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from discreet.errors import InputError
+from discreet.estimate.intervals import SYMMETRIC, Scaled, Shape
 
 
 class Interval(NamedTuple):
@@ -89,6 +90,10 @@ class Estimate:
     binning: Binning
     status: Usable | Unusable = Usable()
     support: Interval = UNIT
+    shape: Shape = SYMMETRIC
+    """How the error changes with the value: decides the interval's two sides."""
+    caution: str | None = None
+    """Why the interval is wide or less sure than its level, if so."""
 
     @classmethod
     def undefined(cls, reason: str, support: Interval = UNIT) -> Estimate:
@@ -100,24 +105,24 @@ class Estimate:
     def interval(
         self, level: float = 0.95, *, worst_case_binning: bool = False
     ) -> Interval:
-        """Combine the known sources: normal ones convolved, binning added.
+        """Combine the known sources: sampling and noise convolved, binning added.
 
-        A source that is ``NotYet`` estimated is not in it; ``covers`` says which
-        sources are.
+        ``shape`` says how (:mod:`discreet.estimate.intervals`); the ends never
+        leave the support. A source that is ``NotYet`` estimated is not in it;
+        ``covers`` says which sources are.
         """
         if not 0 < level < 1:
             raise InputError("the level of an interval lies strictly between 0 and 1")
         if math.isnan(self.value):
             return Interval(math.nan, math.nan)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        spread = z * math.hypot(_sd(self.sampling), _sd(self.noise))
-        if worst_case_binning:
-            low, high = self.binning.low, self.binning.high
-        else:
-            low = max(self.value - self.binning.typical, self.binning.low)
-            high = min(self.value + self.binning.typical, self.binning.high)
+        low, high = self.shape.ends(self.value, _sd(self.sampling), _sd(self.noise), z)
+        below, above = self.value - self.binning.low, self.binning.high - self.value
+        if not worst_case_binning:
+            below = min(self.binning.typical, below)
+            above = min(self.binning.typical, above)
         return Interval(
-            max(low - spread, self.support.low), min(high + spread, self.support.high)
+            max(low - below, self.support.low), min(high + above, self.support.high)
         )
 
     @property
@@ -147,6 +152,7 @@ class Estimate:
                 self.binning.typical * factor,
             ),
             support=Interval(self.support.low * factor, self.support.high * factor),
+            shape=Scaled(self.shape, factor),
         )
 
     def __float__(self) -> float:
@@ -168,6 +174,7 @@ class Estimate:
             "unusable": (
                 self.status.reason if isinstance(self.status, Unusable) else None
             ),
+            "caution": self.caution,
         }
 
 

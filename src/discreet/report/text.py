@@ -10,12 +10,12 @@ from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
 _WIDTH = 18
 
 
-def metric_table(rows: Mapping[str, Estimate]) -> str:
+def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     """Lay out estimates: value, interval, then each source of error."""
     known = any(not isinstance(e.sampling, NotYet) for e in rows.values())
     interval = "95% interval" if known else "binning limits"
     header = (
-        f"{'':<{_WIDTH}} {'value':>8}   {interval:<18} "
+        f"{title:<{_WIDTH}} {'value':>8}   {interval:<18} "
         f"{'sampling':>9} {'binning':>9} {'noise':>9}"
     )
     lines = [header]

@@ -1,0 +1,74 @@
+"""``discreet attack``: what a release gives away, shown on the user's own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from discreet.attack.reidentify import reidentify_auc
+from discreet.errors import InputError
+from discreet.site.sources import read
+
+app = typer.Typer(
+    no_args_is_help=True, help="Show what a release gives away about one person."
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Show what a release gives away about one person."""
+
+
+@app.command()
+def auc(  # noqa: PLR0913, PLR0917 - one option a choice
+    file: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
+    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    positive: Annotated[
+        str | None, typer.Option(help="The positive label, when not 0/1.")
+    ] = None,
+    size: Annotated[
+        list[int], typer.Option(help="Rows in the released AUC; repeat for more.")
+    ] = [100, 1000],  # noqa: B006 - typer copies it
+    digits: Annotated[
+        list[int], typer.Option(help="Decimals of the released AUC; repeat.")
+    ] = [2, 3, 4, 5, 6],  # noqa: B006
+    trials: Annotated[int, typer.Option(help="Attacks for each size.")] = 500,
+    epsilon: Annotated[
+        float, typer.Option(help="Of the private release that is attacked too.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the simulated attacks.")] = 1,
+) -> None:
+    """Guess one row's class from a published AUC and all other rows.
+
+    An attacker who knows every row but the class of one reads it off an AUC with
+    enough digits. The null control gets an unrelated AUC: near one half, it shows
+    that the guess comes from the release and not from what was known already.
+    """
+    examples = read(file, score=score, label=label, positive=positive, kind="logit")
+    scores, labels = examples.to_arrays()
+    if len(scores) < max(size):
+        raise InputError(
+            f"the file has {len(scores)} rows, fewer than --size {max(size)}"
+        )
+    found = reidentify_auc(
+        labels,
+        scores,
+        rng=np.random.default_rng(seed),
+        sizes=size,
+        digits=digits,
+        trials=trials,
+        epsilon=epsilon,
+    )
+    typer.echo(
+        f"{'rows':>7}{'digits':>8}{'guessed':>10}{'null control':>14}"
+        f"{f'private, eps {epsilon:g}':>20}"
+    )
+    for row in found:
+        typer.echo(
+            f"{row.size:7,}{row.digits:8}{row.success:10.2f}{row.null:14.2f}"
+            f"{row.private:20.2f}"
+        )

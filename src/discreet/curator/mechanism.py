@@ -1,0 +1,266 @@
+"""Which mechanism releases a metric, and the one path that every release takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.curator.budget import Budget, charge
+from discreet.curator.grid import draw_on_grid, grid_steps
+from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
+from discreet.curator.interval import (
+    NoSampling,
+    ReleasedScalar,
+    SamplingLaw,
+    symmetric_errors,
+    weighted_count_errors,
+)
+from discreet.curator.power_law import PowerLaw, tuned
+from discreet.curator.ranking import Ranking
+from discreet.curator.result import (
+    PrivateEstimate,
+    curator_claim,
+    private_estimate,
+    too_little,
+)
+from discreet.curator.weighted_count import WeightTable, protect
+from discreet.entropy import Entropy
+from discreet.errors import InputError, PlanError
+from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, exact
+
+MechanismName: TypeAlias = Literal[
+    "weighted-count", "pair-count", "power-law", "heavy-tailed", "laplace"
+]
+SmoothMechanism: TypeAlias = PowerLaw | HeavyTailed | SmoothLaplace
+_ANYWHERE: Final = np.array([-np.inf, np.inf])
+"""Errors of noise whose scale is private: the release alone bounds nothing."""
+_POWER_SIGNAL: Final = 30
+"""Epsilon times the smaller class from which power-law noise is the smaller."""
+_NO_INTERVAL: Final = (
+    "the size of the noise depends on the private class counts: declare a prevalence "
+    "to get an interval"
+)
+_DECLARED: Final = "the interval rests on the declared prevalence, the claim does not"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A metric that can be released: its value and how far one row moves it."""
+
+    name: str
+    value: Callable[[Ranking], Fraction]
+    smooth: Callable[[int, int, float], float]
+    """Smooth sensitivity from positives, negatives and beta."""
+    tables: Callable[[MechanismName, int], WeightTable]
+    """Public weights for a weighted count over this many rows."""
+    sampling: Callable[[float, float], SamplingLaw]
+    """Sampling law from (released or declared) positives and negatives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller asked for: public, validated before any data is looked at."""
+
+    epsilon: Fraction
+    delta: Fraction
+    mechanism: MechanismName | None
+    """None leaves the choice to ``chosen``."""
+    prevalence: float | None
+    gamma: Fraction
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        epsilon: Amount,
+        delta: Amount,
+        mechanism: MechanismName | None,
+        prevalence: float | None,
+        gamma: Amount,
+    ) -> Request:
+        """Read the caller's words; amounts are taken as written."""
+        return cls(
+            exact(epsilon),
+            exact(delta, name="delta"),
+            mechanism,
+            prevalence,
+            exact(gamma, name="gamma"),
+        )
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise PlanError("epsilon must be positive")
+        if self.prevalence is not None and not 0 < self.prevalence < 1:
+            raise PlanError("the declared prevalence lies strictly between 0 and 1")
+        needs_delta = self.mechanism == "laplace"
+        if needs_delta and not 0 < self.delta < 1:
+            raise PlanError(
+                "Laplace noise on smooth sensitivity needs a delta between 0 and 1; "
+                "the other mechanisms need none"
+            )
+        if not needs_delta and self.delta != 0:
+            raise PlanError(
+                f"{self.mechanism or 'the default'} is pure epsilon-DP: leave delta at "
+                "0, or ask for mechanism='laplace'"
+            )
+        if self.mechanism == "power-law" and self.prevalence is None:
+            raise PlanError(
+                "power-law noise is tuned to a public prevalence: declare it, or use "
+                "the weighted count"
+            )
+
+    @property
+    def loss(self) -> Loss:
+        """What the release costs."""
+        if self.delta:
+            return ApproxDP(self.epsilon, self.delta)
+        return PureDP(self.epsilon)
+
+    def chosen(self, rows: int) -> MechanismName:
+        """Return the mechanism asked for, or the better one by what is public."""
+        if self.mechanism is not None:
+            return self.mechanism
+        declared = self.declared(rows)
+        if declared is None:
+            return "weighted-count"
+        signal = self.epsilon * min(declared, rows - declared)
+        return "power-law" if signal >= _POWER_SIGNAL else "weighted-count"
+
+    def declared(self, rows: int) -> int | None:
+        """Return the number of positives that the declared prevalence stands for."""
+        if self.prevalence is None:
+            return None
+        return min(max(round(self.prevalence * rows), 1), rows - 1)
+
+
+def release(
+    target: Target,
+    ranking: Ranking,
+    request: Request,
+    *,
+    budget: Budget | None,
+    entropy: Entropy,
+) -> PrivateEstimate:
+    """Charge, draw noise, and return what may be published.
+
+    Nothing here raises or warns by the data: a class without examples is noisy
+    like any other, and the refusal reads released or declared counts only.
+    """
+    request = replace(request, mechanism=request.chosen(ranking.rows))
+    match request.mechanism:
+        case "weighted-count" | "pair-count":
+            return _weighted(target, ranking, request, budget, entropy)
+        case "power-law" | "heavy-tailed" | "laplace":
+            return _smooth(target, ranking, request, budget, entropy)
+        case _:
+            raise InputError(
+                "a curator's mechanism is weighted-count, pair-count, power-law, "
+                "heavy-tailed or laplace"
+            )
+
+
+def _weighted(
+    target: Target,
+    ranking: Ranking,
+    request: Request,
+    budget: Budget | None,
+    entropy: Entropy,
+) -> PrivateEstimate:
+    mechanism = request.chosen(ranking.rows)
+    table = target.tables(mechanism, ranking.rows)
+    table.scale(request.epsilon)  # refuses what cannot be drawn, before the charge
+    record = charge(budget, request.loss, target.name)
+    found = protect(ranking, target.value(ranking), table, request.epsilon, entropy)
+    value, errors = weighted_count_errors(found, table)
+    positives = float(table.counts_of(np.array([float(found.code)]))[0])
+    negatives = ranking.rows - positives
+    claim = curator_claim(
+        request.loss,
+        what=f"a noisy {target.name} and a noisy number of positives",
+        rows=ranking.rows,
+        entropy=entropy,
+        record=record,
+    )
+    notes = () if mechanism == "weighted-count" else (_loses(target, ranking),)
+    return private_estimate(
+        ReleasedScalar(value, errors, target.sampling(positives, negatives)),
+        claim=claim,
+        mechanism=f"{mechanism}, discrete Laplace noise on two integers",
+        positives=positives,
+        refusal=too_little(float(request.epsilon), positives, ranking.rows),
+        notes=notes,
+    )
+
+
+def _loses(target: Target, ranking: Ranking) -> str:
+    """Say what plain pair counts lose to the weighted count at equal classes."""
+    best = target.tables("weighted-count", ranking.rows)
+    plain = target.tables("pair-count", ranking.rows)
+    half = ranking.rows // 2
+    lost = (best.weights[half] / best.l1) / (plain.weights[half] / plain.l1)
+    return f"at equal classes its noise is {lost:.2f} times the weighted count's"
+
+
+def smooth_mechanism(target: Target, request: Request, rows: int) -> SmoothMechanism:
+    """Return the noise that a request asks for; public choices only."""
+    match request.mechanism:
+        case "heavy-tailed":
+            return HeavyTailed(request.epsilon, request.gamma)
+        case "laplace":
+            return SmoothLaplace(request.epsilon, request.delta)
+        case _:
+            declared = request.declared(rows) or 1
+            return tuned(
+                request.epsilon,
+                lambda beta: target.smooth(declared, rows - declared, beta),
+            )
+
+
+def _smooth(
+    target: Target,
+    ranking: Ranking,
+    request: Request,
+    budget: Budget | None,
+    entropy: Entropy,
+) -> PrivateEstimate:
+    mechanism = smooth_mechanism(target, request, ranking.rows)
+    smooth = target.smooth(ranking.positives, ranking.negatives, mechanism.beta)
+    record = charge(budget, request.loss, target.name)
+    steps = grid_steps(ranking.rows)
+    k = draw_on_grid(
+        target.value(ranking), mechanism.noise(smooth), steps=steps, entropy=entropy
+    )
+    declared = request.declared(ranking.rows)
+    errors, law, note = _publicly_known(target, mechanism, declared, ranking.rows)
+    claim = curator_claim(
+        request.loss,
+        what=f"a noisy {target.name} on a grid of {steps:,} steps",
+        rows=ranking.rows,
+        entropy=entropy,
+        record=record,
+    )
+    likely = ranking.rows / 2 if declared is None else declared
+    return private_estimate(
+        ReleasedScalar(k / steps, errors, law),
+        claim=claim,
+        mechanism=f"{request.mechanism} noise on smooth sensitivity",
+        positives=None if declared is None else float(declared),
+        refusal=too_little(float(request.epsilon), likely, ranking.rows),
+        notes=(note,),
+    )
+
+
+def _publicly_known(
+    target: Target, mechanism: SmoothMechanism, declared: int | None, rows: int
+) -> tuple[FloatVector, SamplingLaw, str]:
+    """Return the error bars that a reader may know: none by the private counts."""
+    if declared is None:
+        return _ANYWHERE, NoSampling(), _NO_INTERVAL
+    noise = mechanism.noise(target.smooth(declared, rows - declared, mechanism.beta))
+    law = target.sampling(declared, rows - declared)
+    return symmetric_errors(noise), law, _DECLARED

@@ -1,0 +1,227 @@
+r"""Intervals from a value and the spread of its errors: score-type, inside [0, 1].
+
+A normal interval takes the error's size at the estimate. Near 0 and 1 that size
+changes within the interval itself, and with few examples the interval is too
+short (a logit interval as well). A score-type interval holds every value
+:math:`\theta` that the data do not contradict, each with *its own* variance:
+
+.. math::
+    (\hat\theta - \theta)^2 \le z^2 \left( V(\theta) + \sigma^2 \right)
+
+with V the sampling variance if :math:`\theta` were true and :math:`\sigma^2` that of
+the noise. Wilson (1927) did this for a proportion, Newcombe (2006) for the AUC.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from discreet.errors import InputError
+
+Ends: TypeAlias = tuple[float, float]
+_HALVINGS: Final = 48
+_PRIOR_EXAMPLES: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetric:
+    """The error is as large everywhere: the normal interval."""
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return value -+ z times both errors, convolved."""
+        reach = z * math.hypot(sampling, noise)
+        return value - reach, value + reach
+
+
+SYMMETRIC: Final = Symmetric()
+
+
+@dataclass(frozen=True, slots=True)
+class AreaShape:
+    r"""The AUC's sampling error: Newcombe's variance, scaled to DeLong's.
+
+    .. math::
+        V(\theta) = k\,\frac{\theta(1-\theta)}{PN}
+        \left[1 + (s-1)\left(\frac{1-\theta}{2-\theta}
+        + \frac{\theta}{1+\theta}\right)\right], \qquad s = (P+N)/2
+
+    is the variance of Hanley and McNeil (1982) for exponential scores in
+    Newcombe's (2006) symmetrised form (his method 5). The factor k makes it
+    DeLong's at the estimate, so that the scores need not be exponential; a few
+    examples say little about k, so it is drawn towards 1 as if by five more of
+    the smaller class.
+    """
+
+    positives: float
+    negatives: float
+
+    def __post_init__(self) -> None:
+        if not (self.positives > 0 and self.negatives > 0):
+            raise InputError("the AUC's interval needs examples of both classes")
+
+    def variance(self, theta: float) -> float:
+        """Return Newcombe's variance, k = 1."""
+        rest = (self.positives + self.negatives) / 2 - 1
+        bracket = 1 + rest * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return theta * (1 - theta) * bracket / (self.positives * self.negatives)
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Solve for the two ends in [0, 1]."""
+        own = self.variance(value)
+        # Perfect separation shows no spread at all: Newcombe's own stands.
+        factor = sampling**2 / own if sampling > 0 and own > 0 else 1.0
+        fewer = min(self.positives, self.negatives)
+        factor = (fewer * factor + _PRIOR_EXAMPLES) / (fewer + _PRIOR_EXAMPLES)
+        return solved(value, lambda theta: factor * self.variance(theta) + noise**2, z)
+
+
+@dataclass(frozen=True, slots=True)
+class ProportionShape:
+    r"""A mean of precisions: :math:`V(\theta) \propto (\theta(1-\theta))^h`.
+
+    With h = 2 the spread is constant on the logit scale (Boyd, Eng and Page 2013
+    for areas under the PR curve); with h = 1 it is a proportion's.
+    """
+
+    power: float = 1.0
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Solve for the two ends in [0, 1]."""
+        own = (value * (1 - value)) ** self.power
+
+        def variance(theta: float) -> float:
+            part = (theta * (1 - theta)) ** self.power
+            return sampling**2 * (part / own if own > 0 else 1.0) + noise**2
+
+        return solved(value, variance, z)
+
+
+@dataclass(frozen=True, slots=True)
+class RatioShape:
+    r"""A rate of counts: Wilson's interval with the noise of both counts.
+
+    With a successes and b failures as released, a share :math:`\theta` is kept when
+
+    .. math::
+        (a - \theta(a + b))^2 \le z^2 \left[ m\,\theta(1-\theta)
+        + (1-\theta)^2 V_a + \theta^2 V_b - 2\theta(1-\theta) C_{ab} \right],
+
+    m the trials that the estimator finds. Without noise it is Wilson's (1927).
+    With noise it is Fieller's (1954): the left side has mean zero at the true
+    share however large the noise is beside the counts, where the ratio itself
+    has no variance; when the noise could be all there is, it is all of [0, 1].
+    The counts are the released ones, not smoothed: their noise is known exactly.
+
+    ``twice`` says that the rate is F1 = 2J/(1 + J) of this share J (Jaccard's
+    index); it rises with J, so its ends are those of J.
+    """
+
+    successes: float
+    failures: float
+    trials: float
+    variance_successes: float = 0.0
+    variance_failures: float = 0.0
+    covariance: float = 0.0
+    twice: bool = False
+
+    def __post_init__(self) -> None:
+        if not (
+            self.trials >= 0
+            and self.variance_successes >= 0
+            and self.variance_failures >= 0
+        ):
+            raise InputError("trials and variances cannot be negative")
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the kept shares between 0 and 1, and the value with them."""
+        del sampling, noise  # both follow from the counts
+        low, high = self.shares(z)
+        if self.twice:
+            low, high = 2 * low / (1 + low), 2 * high / (1 + high)
+        return min(low, value), max(high, value)
+
+    def shares(self, z: float) -> Ends:
+        """Return the ends of the kept shares between 0 and 1."""
+        a, total, m = self.successes, self.successes + self.failures, self.trials
+        va, vb, c = self.variance_successes, self.variance_failures, self.covariance
+        # q(theta) = square theta^2 + linear theta + start, kept where q <= 0.
+        square = total**2 - z * z * (va + vb + 2 * c - m)
+        linear = -2 * a * total - z * z * (m - 2 * va - 2 * c)
+        start = a * a - z * z * va
+        root = linear**2 - 4 * square * start
+        if square <= 0:
+            return _outside(square, linear, start)
+        if root < 0:
+            only = _clip(a / total) if total > 0 else 0.0
+            return only, only
+        reach = math.sqrt(root)
+        return (
+            _clip((-linear - reach) / (2 * square)),
+            _clip((-linear + reach) / (2 * square)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """The shape of a multiple of another quantity, such as U of the AUC."""
+
+    inner: Shape
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not self.factor > 0:
+            raise InputError("a quantity is scaled by a positive factor")
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the other quantity's ends, multiplied."""
+        f = self.factor
+        low, high = self.inner.ends(value / f, sampling / f, noise / f, z)
+        return low * f, high * f
+
+
+Shape: TypeAlias = Symmetric | AreaShape | ProportionShape | RatioShape | Scaled
+"""How the error of an estimate changes with the value."""
+
+
+def solved(value: float, variance: Callable[[float], float], z: float) -> Ends:
+    """Return the ends of the values in [0, 1] that the estimate does not contradict.
+
+    Bisection from the estimate, which is always kept, towards 0 and 1.
+    """
+
+    def end(kept: float, limit: float) -> float:
+        if _agrees(value, limit, variance, z):
+            return limit
+        for _ in range(_HALVINGS):
+            middle = (kept + limit) / 2
+            if _agrees(value, middle, variance, z):
+                kept = middle
+            else:
+                limit = middle
+        return kept
+
+    return end(value, 0.0), end(value, 1.0)
+
+
+def _agrees(
+    value: float, theta: float, variance: Callable[[float], float], z: float
+) -> bool:
+    return (value - theta) ** 2 <= z * z * variance(theta)
+
+
+def _outside(square: float, linear: float, start: float) -> Ends:
+    """Return the hull of q <= 0 in [0, 1] where q opens downwards."""
+    if square == 0 or linear**2 <= 4 * square * start:
+        return 0.0, 1.0
+    reach = math.sqrt(linear**2 - 4 * square * start)
+    first, second = sorted((side - linear) / (2 * square) for side in (-reach, reach))
+    low = 0.0 if first >= 0 else _clip(second)
+    high = 1.0 if second <= 1 else _clip(first)
+    return (low, high) if low <= high else (0.0, 1.0)
+
+
+def _clip(share: float) -> float:
+    return min(max(share, 0.0), 1.0)

@@ -1,0 +1,164 @@
+r"""How far a metric moves because the test set is a sample: from bin counts alone.
+
+Examples are drawn independently, so the counts :math:`c_k` of the cells (a class
+and a bin) are multinomial. A metric A that does not change when all counts are
+doubled has, with slopes :math:`g_k = \partial A/\partial c_k`, the variance
+
+.. math::
+    \operatorname{Var} A \approx \sum_k c_k\, g_k^2,
+
+because :math:`\sum_k c_k g_k = 0` (Euler) removes the multinomial's other term.
+Each class's part is multiplied by c/(c - 1), c the examples of that class, as in
+a sample variance. For the AUC this is the variance of DeLong, DeLong and
+Clarke-Pearson (1988) of the binned scores, exactly: the slopes are their
+structural components.
+
+Counts may be fractions: under noise they are an estimator's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.edges import unit_edges
+from discreet.errors import InputError
+from discreet.estimate.observation import NoisyHistogram
+
+PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]
+"""How an area under the PR curve joins the bins: a smooth curve through them, the
+steps of average precision for ties, or straight lines between ties."""
+
+
+class Slopes(NamedTuple):
+    """The derivative of a metric in every count, bins ascending."""
+
+    negatives: FloatVector
+    positives: FloatVector
+
+
+def sampling_sd(
+    slopes: Slopes, negatives: FloatVector, positives: FloatVector
+) -> float:
+    """Return the standard deviation that drawing the examples gives a metric.
+
+    Noisy counts may be negative; a variance below zero is none.
+    """
+    parts = (
+        _inflated(float(counts @ slope**2), float(counts.sum()))
+        for slope, counts in zip(slopes, (negatives, positives), strict=True)
+    )
+    return math.sqrt(max(sum(parts), 0.0))
+
+
+def sampling_covariance(
+    first: Slopes, second: Slopes, negatives: FloatVector, positives: FloatVector
+) -> float:
+    """Return the covariance of two metrics of the same examples and bins."""
+    parts = (
+        _inflated(float(counts @ (a * b)), float(counts.sum()))
+        for a, b, counts in zip(first, second, (negatives, positives), strict=True)
+    )
+    return sum(parts)
+
+
+def auc_slopes(negatives: FloatVector, positives: FloatVector) -> Slopes:
+    r"""Return the slopes of the AUC, ties counted one half.
+
+    :math:`(F_b - A)/P` for a positive in bin b, F the share of negatives below
+    it, and :math:`(T_b - A)/N` for a negative, T the share of positives above.
+    """
+    total_n, total_p = _totals(negatives, positives)
+    above = _to_middle(positives) / total_p
+    below = 1.0 - _to_middle(negatives) / total_n
+    area = float(positives @ below) / total_p
+    return Slopes((above - area) / total_n, (below - area) / total_p)
+
+
+def precision_area_slopes(
+    negatives: FloatVector,
+    positives: FloatVector,
+    rule: PrecisionRule = "smooth",
+    *,
+    noise: FloatVector | None = None,
+) -> Slopes:
+    r"""Return the slopes of an area under the PR curve.
+
+    .. math::
+        A = \sum_b \frac{p_b}{P} \bar q_b, \qquad q = \frac{TP}{TP + FP}
+
+    with :math:`\bar q_b` the precision at the middle of the bin (``smooth``), at
+    its lower end (``step``: average precision), or the mean of its two ends
+    (``trapezoid``, from precision 1 at recall 0). A count has a weight of its
+    own, :math:`(\bar q_b - A)/P` for a positive, and changes the precision of
+    its own and all lower bins by :math:`FP/(TP+FP)^2` or :math:`-TP/(TP+FP)^2`.
+
+    ``noise`` is the variance of a bin's count of both classes. Where the highest
+    bins hold little but noise, precision is not linear in the counts and moves by
+    less than its slope says: the variance of TP + FP is added to its square.
+    """
+    total_p = _totals(negatives, positives)[1]
+    p, n = positives[::-1], negatives[::-1]  # from the highest score down
+    half = 0.5 if rule == "smooth" else 0.0
+    tp, fp = np.cumsum(p) - half * p, np.cumsum(n) - half * n
+    predicted = tp + fp
+    some = predicted > 0
+    safe = np.where(some, predicted, 1.0)
+    squared = safe**2
+    if noise is not None:
+        above = noise[::-1]
+        squared = squared + np.cumsum(above) - half * above
+    precision = np.where(some, tp / safe, 1.0)
+    share = p / total_p
+    if rule == "trapezoid":
+        mean = (precision + np.append(1.0, precision[:-1])) / 2
+        weight = (share + np.append(share[1:], 0.0)) / 2
+    else:
+        mean, weight = precision, share
+    area = float(share @ mean)
+    by_tp = _on_lower(np.where(some, weight * fp / squared, 0.0), half)
+    by_fp = _on_lower(np.where(some, -weight * tp / squared, 0.0), half)
+    return Slopes(by_fp[::-1], (by_tp + (mean - area) / total_p)[::-1])
+
+
+def brier_slopes(counts: NoisyHistogram) -> Slopes:
+    r"""Return the slopes of the Brier score: :math:`(\ell - A)/M` for a loss l."""
+    if counts.edges.atoms:
+        low = high = unit_edges(counts.edges)[:-1]
+    else:
+        edges = unit_edges(counts.edges)
+        low, high = edges[:-1], edges[1:]
+    middle, spread = (low + high) / 2, (high - low) ** 2 / 12
+    on_n, on_p = middle**2 + spread, (1 - middle) ** 2 + spread
+    total = counts.total_negatives + counts.total_positives
+    if total <= 0:
+        raise InputError("a Brier score needs examples; there are none")
+    score = float(counts.negatives @ on_n + counts.positives @ on_p) / total
+    return Slopes((on_n - score) / total, (on_p - score) / total)
+
+
+def _totals(negatives: FloatVector, positives: FloatVector) -> tuple[float, float]:
+    total_n, total_p = float(negatives.sum()), float(positives.sum())
+    if not (total_n > 0 and total_p > 0):
+        raise InputError("the slopes of an area need examples of both classes")
+    return total_n, total_p
+
+
+def _to_middle(counts: FloatVector) -> FloatVector:
+    """Count from the top to the middle of each bin; bins ascend."""
+    found: FloatVector = np.cumsum(counts[::-1])[::-1] - counts / 2
+    return found
+
+
+def _on_lower(effect: FloatVector, own: float) -> FloatVector:
+    """Add up what a count does to lower bins and all but ``own`` of its own bin."""
+    found: FloatVector = np.cumsum(effect[::-1])[::-1] - own * effect
+    return found
+
+
+def _inflated(part: float, examples: float) -> float:
+    """Multiply by c/(c - 1): a class of one example has no spread to show."""
+    return part * examples / (examples - 1) if examples > 1 else 2 * part

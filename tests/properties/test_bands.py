@@ -1,0 +1,116 @@
+"""Bands hold their curve, stay in the unit square, nest, and cover."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from discreet.edges import Edges, Uniform
+from discreet.errors import InputError
+from discreet.estimate.bands import pointwise_band, simultaneous_band
+from discreet.estimate.estimator import Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.none import NoNoise
+from discreet.scores import ScoreRange
+
+BANDS = [pointwise_band, simultaneous_band]
+DISTANCE = 1.2
+
+
+def drawn(observed):
+    estimator = Flat("linear")
+    return observed, estimator.counts(observed), estimator.curves(observed)
+
+
+@st.composite
+def releases(draw):
+    bins = draw(st.integers(2, 12))
+    cells = st.lists(st.integers(0, 40), min_size=bins, max_size=bins)
+    negatives = np.array(draw(cells), dtype=float)
+    positives = np.array(draw(cells), dtype=float)
+    negatives[0] += 3
+    positives[-1] += 3
+    noisy = draw(st.booleans())
+    if noisy:
+        rng = np.random.default_rng(draw(st.integers(0, 99)))
+        negatives += 60 + simulate_discrete_laplace(2.0, (bins,), rng)
+        positives += 60 + simulate_discrete_laplace(2.0, (bins,), rng)
+    edges = Edges.realise(Uniform(bins), ScoreRange())
+    return NoisyHistogram(
+        edges, negatives, positives, LaplaceLaw(2.0) if noisy else NoNoise()
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(release=releases(), kind=st.sampled_from(["roc", "pr"]))
+def test_bands_hold_their_curve_in_the_unit_square_and_nest(release, kind):
+    for band_of in BANDS:
+        narrow = band_of(*drawn(release), kind, level=0.6)
+        wide = band_of(*drawn(release), kind, level=0.99)
+        for band in (narrow, wide):
+            assert (band.low >= 0).all()
+            assert (band.high <= 1).all()
+            assert (band.low <= band.value + 1e-12).all()
+            assert (band.value <= band.high + 1e-12).all()
+        assert (wide.low <= narrow.low + 1e-9).all()
+        assert (narrow.high <= wide.high + 1e-9).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(release=releases())
+def test_two_readers_of_one_release_get_the_same_band(release):
+    first, second = (simultaneous_band(*drawn(release), "roc") for _ in range(2))
+    np.testing.assert_array_equal(first.low, second.low)
+    np.testing.assert_array_equal(first.high, second.high)
+
+
+def binormal(rng, examples, prevalence, epsilon, bins=24):
+    edges = Edges.realise(Uniform(bins), ScoreRange())
+    x = norm.ppf(edges.array) * 1.6
+    shares = np.append(
+        (1 - prevalence) * np.diff(norm.cdf(x)),
+        prevalence * np.diff(norm.cdf(x - DISTANCE)),
+    )
+    counts = rng.multinomial(examples, shares / shares.sum()).astype(float)
+    if epsilon is None:
+        return NoisyHistogram(edges, *np.split(counts, 2), NoNoise())
+    counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+
+
+def truth_at(band, kind, prevalence):
+    """The population's curve where the band has its points."""
+    inside = slice(1, -1)
+    if kind == "roc":
+        return norm.cdf(DISTANCE + norm.ppf(band.x[inside])), inside
+    x = norm.ppf(band.thresholds[inside]) * 1.6
+    tp = prevalence * norm.sf(x - DISTANCE)
+    return tp / (tp + (1 - prevalence) * norm.sf(x)), inside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["roc", "pr"])
+@pytest.mark.parametrize("epsilon", [None, 0.5])
+def test_bands_cover_as_often_as_they_say(rng, kind, epsilon):
+    """300 test sets: 95% known to 1.3%; the limits are 4 of those below and above."""
+    held, points = [], []
+    for _ in range(300):
+        release = binormal(rng, 2000, 0.4, epsilon)
+        # Points whose rate is exactly 0 or 1 have no place on the true curve.
+        whole = simultaneous_band(*drawn(release), kind)
+        each = pointwise_band(*drawn(release), kind)
+        for band, tally in ((whole, held), (each, points)):
+            truth, inside = truth_at(band, kind, 0.4)
+            ok = (band.low[inside] <= truth) & (truth <= band.high[inside])
+            inner = (band.x[inside] > 0.02) & (band.x[inside] < 0.98)
+            tally.append(ok[inner].all() if tally is held else ok[inner].mean())
+    assert 0.90 < np.mean(held) < 0.995
+    assert 0.92 < np.mean(points) < 0.98
+
+
+def test_a_level_outside_0_and_1_is_refused(rng):
+    for band_of in BANDS:
+        with pytest.raises(InputError, match="level of a band"):
+            band_of(*drawn(binormal(rng, 500, 0.5, None)), "roc", level=95)

@@ -1,0 +1,140 @@
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from discreet import curator
+from discreet.curator import Budget
+from discreet.entropy import Seeded
+from discreet.errors import BudgetError, PlanError
+from discreet.privacy.loss import ZCDP, ApproxDP, PureDP
+
+HALF = PureDP(Fraction(1, 2))
+LABELS = [0, 1] * 200
+SCORES = list(range(400))
+
+
+def test_a_budget_pays_until_it_is_spent_and_then_refuses():
+    with Budget(epsilon=1) as budget:
+        budget.charge(HALF, "first")
+        budget.charge(HALF, "second")
+        assert budget.remaining == 0
+        with pytest.raises(BudgetError, match="nothing was charged"):
+            budget.charge(PureDP(Fraction(1, 10**9)), "third")
+        assert budget.spent.epsilon == 1
+
+
+def test_decimals_add_up_as_written():
+    with Budget(epsilon="0.3") as budget:
+        for _ in range(3):
+            budget.charge(PureDP(Fraction(1, 10)), "a tenth")
+        assert budget.remaining == 0
+
+
+def test_delta_has_a_total_of_its_own():
+    loss = ApproxDP(Fraction(1, 10), Fraction(1, 100))
+    with Budget(epsilon=10) as pure, pytest.raises(BudgetError):
+        pure.charge(loss, "needs delta")
+    with Budget(epsilon=10, delta="0.01") as budget:
+        budget.charge(loss, "spends it all")
+        with pytest.raises(BudgetError):
+            budget.charge(loss, "once more")
+
+
+def test_releases_go_through_the_budget():
+    with Budget(epsilon=3) as budget:
+        entropy = Seeded(b"budget")
+        curator.auc(LABELS, SCORES, epsilon=1, budget=budget, entropy=entropy)
+        for release in (curator.average_precision, curator.confusion):
+            release(LABELS, SCORES, epsilon="0.5", budget=budget, entropy=entropy)
+        assert budget.remaining == 1
+        with pytest.raises(BudgetError):
+            curator.auc(LABELS, SCORES, epsilon="1.1", budget=budget)
+        assert budget.remaining == 1
+
+
+def test_the_charge_comes_before_the_noise():
+    def broken(_size):
+        raise OSError("no randomness")
+
+    with Budget(epsilon=3) as budget:
+        for release in (curator.auc, curator.average_precision, curator.confusion):
+            with pytest.raises(OSError, match="randomness"):
+                release(LABELS, SCORES, epsilon=1, budget=budget, entropy=broken)
+        assert budget.remaining == 0
+
+
+def test_without_a_path_it_says_that_it_ends_with_the_process():
+    with Budget(epsilon=1) as budget:
+        assert "ends with the process" in str(budget)
+        found = curator.auc(LABELS, SCORES, epsilon=1, budget=budget)
+    assert "ends with the process" in str(found.claim)
+    alone = curator.auc(LABELS, SCORES, epsilon=1)
+    assert "nobody keeps count" in str(alone.claim)
+
+
+def test_a_file_remembers_what_was_spent(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    with Budget(epsilon=1, path=path) as budget:
+        budget.charge(HALF, "first")
+    with Budget(epsilon=1, path=path) as budget:
+        assert budget.remaining == Fraction(1, 2)
+        assert "recorded in budget.sqlite" in str(budget)
+        with pytest.raises(BudgetError):
+            budget.charge(PureDP(Fraction(3, 4)), "second")
+
+
+def test_a_file_cannot_be_opened_with_another_total(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    Budget(epsilon=1, path=path).close()
+    with pytest.raises(BudgetError, match="epsilon 1 "):
+        Budget(epsilon=2, path=path)
+
+
+def test_a_crash_after_the_charge_does_not_undo_it(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    script = (
+        "import os, sys\n"
+        "from fractions import Fraction\n"
+        "from discreet.curator import Budget\n"
+        "from discreet.privacy.loss import PureDP\n"
+        "budget = Budget(epsilon=1, path=sys.argv[1])\n"
+        "budget.charge(PureDP(Fraction(1, 2)), 'then it dies')\n"
+        "os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, path], check=False)  # noqa: S603
+    assert done.returncode == 9
+    with Budget(epsilon=1, path=path) as budget:
+        assert budget.remaining == Fraction(1, 2)
+
+
+def test_two_users_of_one_file_share_the_budget(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    with Budget(epsilon=1, path=path) as one, Budget(epsilon=1, path=path) as other:
+        one.charge(HALF, "one")
+        other.charge(HALF, "other")
+        with pytest.raises(BudgetError):
+            one.charge(HALF, "one again")
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("y_true,y_score\n" * 100)
+    with pytest.raises(BudgetError, match="cannot be used"):
+        Budget(epsilon=1, path=path)
+
+
+def test_a_closed_budget_and_other_losses_are_refused():
+    budget = Budget(epsilon=1)
+    with pytest.raises(BudgetError, match="cannot pay"):
+        budget.charge(ZCDP(Fraction(1)), "zCDP")
+    budget.close()
+    with pytest.raises(BudgetError, match="closed"):
+        budget.charge(HALF, "late")
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0}, {"epsilon": 1, "delta": 1}])
+def test_an_impossible_total_is_refused(bad):
+    with pytest.raises(PlanError):
+        Budget(**bad)

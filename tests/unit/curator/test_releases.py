@@ -1,0 +1,234 @@
+"""The public functions: values, claims, refusals, intervals."""
+
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from discreet import curator
+from discreet.curator.interval import (
+    ApSampling,
+    AucSampling,
+    NoSampling,
+    ReleasedScalar,
+)
+from discreet.entropy import Seeded
+from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.estimate.estimate import Normal, NotYet, Unusable
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.privacy.unit import Unit
+
+ROWS = 4000
+MECHANISMS = [
+    {},
+    {"prevalence": 0.3},
+    {"mechanism": "heavy-tailed"},
+    {"mechanism": "heavy-tailed", "gamma": "1.5", "prevalence": 0.3},
+    {"mechanism": "laplace", "delta": "0.01"},
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    labels = (rng.random(ROWS) < 0.3).astype(int)
+    return labels, rng.normal(1.4 * labels, 1.0)
+
+
+@pytest.mark.parametrize("options", [*MECHANISMS, {"mechanism": "pair-count"}])
+def test_a_large_epsilon_gives_scikit_learns_auc(data, options):
+    found = curator.auc(*data, epsilon=5000, entropy=Seeded(b"a"), **options)
+    assert found.value == pytest.approx(roc_auc_score(*data), abs=1e-4)
+
+
+@pytest.mark.parametrize("options", MECHANISMS)
+def test_a_large_epsilon_gives_scikit_learns_average_precision(data, options):
+    found = curator.average_precision(
+        *data, epsilon=5000, entropy=Seeded(b"a"), **options
+    )
+    assert found.value == pytest.approx(average_precision_score(*data), abs=1e-4)
+
+
+@pytest.mark.parametrize("release", [curator.auc, curator.average_precision])
+@pytest.mark.parametrize("options", MECHANISMS)
+def test_the_claim_names_unit_loss_and_trust(data, release, options):
+    found = release(*data, epsilon="0.7", entropy=Seeded(b"b"), **options)
+    claim = found.claim
+    assert claim.unit == Unit("row", "replace")
+    assert claim.trust is Trust.CURATOR
+    epsilon = Fraction(7, 10)
+    delta = Fraction(1, 100)
+    wanted = ApproxDP(epsilon, delta) if "delta" in options else PureDP(epsilon)
+    assert claim.loss == wanted
+    assert claim.setting == "seeded"
+    assert "4,000" in str(found)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["claim"]
+
+
+def test_system_entropy_makes_a_deployed_claim(data):
+    assert curator.auc(*data, epsilon=1).claim.setting == "deployed"
+
+
+def test_values_stay_between_0_and_1(data):
+    labels, _ = data
+    for seed in range(20):
+        found = curator.auc(
+            labels,
+            labels,
+            epsilon="0.02",
+            mechanism="heavy-tailed",
+            entropy=Seeded(bytes([seed])),
+        )
+        assert 0 <= found.value <= 1
+
+
+def test_released_values_lie_on_the_public_grid(data):
+    found = curator.auc(*data, epsilon=1, prevalence=0.3, entropy=Seeded(b"c"))
+    assert (Fraction(found.value).limit_denominator(10**7) * 10**7).denominator == 1
+    assert "10,000,000 steps" in str(found.claim)
+
+
+@pytest.mark.parametrize("release", [curator.auc, curator.average_precision])
+def test_too_little_data_for_an_epsilon_is_refused_with_the_reason(release):
+    labels, scores = [0, 1] * 10, list(range(20))
+    with pytest.warns(UndefinedMetricWarning, match="withheld"):
+        found = release(labels, scores, epsilon="0.1", entropy=Seeded(b"d"))
+    assert math.isnan(found.value)
+    assert math.isnan(found.interval().low)
+    assert isinstance(found.status, Unusable)
+    assert "below 10" in found.status.reason
+    assert "Unusable" in str(found)
+
+
+@pytest.mark.parametrize(
+    "options", [{"prevalence": 0.5}, {"mechanism": "heavy-tailed"}]
+)
+def test_the_refusal_reads_public_numbers_when_no_count_is_released(options):
+    labels, scores = [0, 1] * 10, list(range(20))
+    with pytest.warns(UndefinedMetricWarning, match="smaller class"):
+        found = curator.auc(
+            labels, scores, epsilon="0.4", entropy=Seeded(b"e"), **options
+        )
+    assert math.isnan(found.value)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("release", [curator.auc, curator.average_precision])
+@pytest.mark.parametrize("options", MECHANISMS)
+def test_one_class_alone_is_released_like_any_other_data(label, release, options):
+    """An error or another answer would say that the class counts are 0 and all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        release([label] * 300, range(300), epsilon=1, entropy=Seeded(b"f"), **options)
+
+
+def test_the_scale_of_private_noise_is_not_published(data):
+    found = curator.auc(
+        *data, epsilon=1, mechanism="heavy-tailed", entropy=Seeded(b"g")
+    )
+    assert found.interval() == (0.0, 1.0)
+    assert isinstance(found.sampling, NotYet)
+    assert found.to_dict()["noise_sd"] is None
+    declared = curator.auc(
+        *data,
+        epsilon=1,
+        mechanism="heavy-tailed",
+        prevalence=0.3,
+        entropy=Seeded(b"g"),
+    )
+    low, high = declared.interval()
+    assert 0 < low < declared.value < high < 1
+
+
+def test_error_bars_depend_on_the_release_alone():
+    """Data with the same release have the same interval, whatever they hold."""
+    base = np.arange(1000) % 2
+    found = []
+    for shift in (100, 400):
+        scores = np.arange(1000) + shift * base
+        result = curator.auc(
+            base, scores, epsilon=1, prevalence=0.5, entropy=Seeded(b"h")
+        )
+        low, high = result.interval()
+        found.append((result.noise, result.released.errors.tolist(), high - low > 0))
+    assert found[0] == found[1]
+
+
+def test_the_interval_joins_noise_and_sampling(data):
+    found = curator.auc(*data, epsilon=1, entropy=Seeded(b"i"))
+    assert isinstance(found.sampling, Normal)
+    assert isinstance(found.noise, Normal)
+    wide, narrow = found.interval(0.99), found.interval(0.5)
+    assert wide.low < narrow.low < found.value < narrow.high < wide.high
+    spread = math.hypot(found.sampling.sd, found.noise.sd)
+    low, high = found.interval()
+    assert (high - low) / (2 * 1.96 * spread) == pytest.approx(1.0, abs=0.1)
+    with pytest.raises(InputError, match="level"):
+        found.interval(1.0)
+
+
+def test_sampling_laws_follow_their_formulas():
+    assert ApSampling(100).sd(0.5) == pytest.approx(0.05)
+    # Hanley and McNeil: at 1/2 the variance is (n + m + 1)/(12 nm) up to one part.
+    assert AucSampling(50, 50).sd(0.5) == pytest.approx(
+        math.sqrt(101 / (12 * 2500)), rel=0.02
+    )
+    assert AucSampling(50, 50).sd(1.0) == 0.0
+    assert NoSampling().sd(0.3) == 0.0
+
+
+def test_an_interval_of_noise_alone_has_the_noises_quantiles():
+    errors = np.linspace(-0.1, 0.1, 1001)
+    found = ReleasedScalar(0.6, errors, NoSampling()).interval(0.9)
+    assert found == pytest.approx((0.51, 0.69), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0}, "positive"),
+        ({"epsilon": 1, "delta": "0.1"}, "pure"),
+        ({"epsilon": 1, "mechanism": "laplace"}, "needs a delta"),
+        ({"epsilon": 1, "mechanism": "power-law"}, "declare"),
+        ({"epsilon": 1, "prevalence": 1.0}, "prevalence"),
+        ({"epsilon": 1, "mechanism": "heavy-tailed", "gamma": 1}, "gamma"),
+        ({"epsilon": "0.0001", "mechanism": "heavy-tailed"}, "drown"),
+        ({"epsilon": "0.0000001"}, "too small"),
+        (
+            {"epsilon": "0.0001", "prevalence": 0.5, "mechanism": "power-law"},
+            "too small",
+        ),
+        ({"epsilon": 1, "mechanism": "magic"}, "mechanism"),
+    ],
+)
+def test_impossible_requests_are_refused_before_anything_is_charged(options, message):
+    with curator.Budget(epsilon=100) as budget:
+        with pytest.raises((PlanError, InputError), match=message):
+            curator.auc([0, 1] * 50, range(100), budget=budget, **options)
+        assert budget.remaining == 100
+
+
+def test_power_law_noise_is_the_default_where_a_declared_prevalence_makes_it_better():
+    labels, scores = [0, 1] * 100, range(200)
+    found = [
+        curator.auc(
+            labels, scores, epsilon=e, prevalence=0.5, entropy=Seeded(b"j")
+        ).mechanism
+        for e in ("0.29", "0.3")
+    ]
+    assert ["power-law" in name for name in found] == [False, True]
+
+
+def test_pairs_are_refused_for_average_precision():
+    with pytest.raises(PlanError, match="pairs"):
+        curator.average_precision([0, 1], [0, 1], epsilon=1, mechanism="pair-count")
+
+
+def test_pair_counts_say_what_they_lose(data):
+    found = curator.auc(*data, epsilon=1, mechanism="pair-count", entropy=Seeded(b"k"))
+    assert any("1.44 times" in note for note in found.notes)
