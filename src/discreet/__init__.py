@@ -22,6 +22,7 @@ from discreet.examples import Examples
 from discreet.multievaluation import MultiEvaluation
 from discreet.plan import Plan, PublicFacts
 from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
+from discreet.runtime.comparison import ModelComparison, compare
 from discreet.runtime.simulation import evaluate
 from discreet.site.sources import read
 
@@ -39,6 +40,7 @@ __all__ = [
     "Listed",
     "LocalDP",
     "MissingExtraError",
+    "ModelComparison",
     "MultiEvaluation",
     "NotReleasedError",
     "Plan",
@@ -52,6 +54,7 @@ __all__ = [
     "Uniform",
     "Warped",
     "area_error",
+    "compare",
     "curator",
     "evaluate",
     "read",

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from discreet import recalibrate
 from discreet.arrays import FloatVector
 from discreet.edges import describe
 from discreet.errors import (
@@ -20,25 +21,39 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
+from discreet.estimate.bands import (
+    Band,
+    BandKind,
+    pointwise_band,
+    simultaneous_band,
+)
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval, Unusable
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.on_tree import OnTree, TreeMethod
+from discreet.estimate.reliability import (
+    ReliabilityCurve,
+    calibration_curve,
+    expected_calibration_error,
+)
 from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.estimate.tree import NoisyTree
+from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
+from discreet.recalibrate import CalibrationMap
 from discreet.release import Release
 from discreet.report.plot import Line, PlotKind, draw
-from discreet.report.text import metric_table, rate_line
+from discreet.report.reliability_plot import draw_reliability
+from discreet.report.text import metric_table, number, rate_line
 from discreet.statistic import ClassHistogram, Hierarchy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 JSON_VERSION: Final = 1
 _PIECES: Final = 8
@@ -169,6 +184,16 @@ class Evaluation:
         fnr = 1.0 - c.tpr
         return c.fpr[:0:-1].copy(), fnr[:0:-1].copy(), c.thresholds[:0:-1].copy()
 
+    def band(
+        self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False
+    ) -> Band:
+        """Return the curve's limits at each threshold, or for the whole curve at once."""
+        if self.refusal is not None:
+            raise NotReleasedError(f"no curve to bound: {self.refusal}")
+        make = simultaneous_band if simultaneous else pointwise_band
+        counts = self.estimator.counts(self.observed)
+        return make(self.observed, counts, self.curves, kind, level=level)
+
     def line(self, kind: PlotKind, label: str = "") -> Line:
         """Return the curve of one kind, as it is drawn."""
         if kind == "pr":
@@ -178,15 +203,24 @@ class Evaluation:
         y = drawn.y if kind == "roc" else 1.0 - drawn.y
         return Line(drawn.x, y, label)
 
-    def plot(self, kind: PlotKind = "roc", path: str | Path | None = None) -> Figure:
-        """Draw the ROC, PR or DET curve; save it when a path is given."""
+    def plot(
+        self,
+        kind: PlotKind | Literal["calibration"] = "roc",
+        path: str | Path | None = None,
+    ) -> Figure:
+        """Draw the ROC, PR, DET or calibration curve; save it when a path is given."""
         if self.refusal is not None:
             raise NotReleasedError(f"no curve to draw: {self.refusal}")
+        if kind == "calibration":
+            return draw_reliability(
+                self.calibration, title=self._count_words(), path=path
+            )
         metric: Metric = "average_precision" if kind == "pr" else "auc"
         label = f"{_TITLES[metric]} {self.metric(metric).value:.4f}"
         return draw(
             kind,
             [self.line(kind, label)],
+            band=self._drawn_band(kind),
             title=f"{self._count_words()}",
             footnote=(
                 f"{describe(self.observed.edges.rule)}; {self.claim.loss}; "
@@ -194,6 +228,47 @@ class Evaluation:
             ),
             path=path,
         )
+
+    def _drawn_band(self, kind: PlotKind) -> Line | None:
+        if kind not in ("roc", "pr") or isinstance(self.estimator, OnTree):
+            return None
+        band = self.band(kind)
+        return Line(band.x, band.low, "95% at each threshold", upper=band.high)
+
+    # -- calibration -------------------------------------------------------
+
+    @property
+    def _calibratable(self) -> bool:
+        return self.refusal is None and self.plan.facts.scores.kind != "other"
+
+    def _calibration_counts(self) -> NoisyHistogram:
+        if not self._calibratable:
+            why = self.refusal or "scores of kind 'other' are not probabilities"
+            raise NotReleasedError(f"calibration is undefined: {why}")
+        return self.estimator.counts(self.observed)
+
+    @property
+    def ece(self) -> Estimate:
+        """Expected calibration error of the positive class, 15 groups of scores."""
+        return expected_calibration_error(self._calibration_counts())
+
+    @property
+    def calibration(self) -> ReliabilityCurve:
+        """The calibration (reliability) curve with its bands."""
+        return calibration_curve(self._calibration_counts())
+
+    @cached_property
+    def calibrator(self) -> CalibrationMap:
+        """The map from scores to calibrated probabilities, chosen from the release."""
+        return recalibrate.fit(self.observed, self._calibration_counts())
+
+    def calibrate(self, scores: ArrayLike) -> FloatVector:
+        """Return recalibrated probabilities; costs no further privacy."""
+        return self.calibrator.apply(scores)
+
+    def recalibration(self) -> recalibrate.Effect:
+        """Return the calibration error and Brier score before and after the map."""
+        return recalibrate.effect(self._calibration_counts(), self.calibrator)
 
     # -- words -------------------------------------------------------------
 
@@ -217,12 +292,24 @@ class Evaluation:
             lines.append(
                 metric_table(rates, label) if wide else rate_line(label, rates)
             )
+        if self._calibratable:
+            lines.append(self._calibration_line())
         if self.refusal is not None:
             lines.append(f"Undefined: {self.refusal}.")
         cautions = dict.fromkeys(e.caution for e in self._metrics.values() if e.caution)
         lines += [f"Note: {note}." for note in (*self.notes, *cautions)]
         lines += [self._count_line(), str(self.claim)]
         return "\n".join(lines)
+
+    def _calibration_line(self) -> str:
+        found = self.recalibration()
+        name = self.calibrator.name
+        after = (
+            "no map would improve it"
+            if name == "identity"
+            else f"{number(found.ece_after.value)} expected after recalibration, {name}"
+        )
+        return f"calibration error {number(found.ece_before.value)}   ({after})"
 
     def _count_words(self) -> str:
         last = self.releases[-1]
@@ -255,6 +342,7 @@ class Evaluation:
             "thresholds": [self._at(t).to_dict() for t in self.plan.thresholds],
             "refusal": self.refusal,
             "notes": list(self.notes),
+            "calibration": self._calibration_dict(),
             "roc": {
                 "fpr": _list(fpr),
                 "tpr": _list(tpr),
@@ -262,6 +350,17 @@ class Evaluation:
             },
             "pr": {"precision": _list(precision), "recall": _list(recall)},
             "claim": self.claim.to_dict(),
+        }
+
+    def _calibration_dict(self) -> dict[str, Any] | None:
+        if not self._calibratable:
+            return None
+        found = self.recalibration()
+        return {
+            "ece": found.ece_before.to_dict(),
+            "ece_after": found.ece_after.to_dict(),
+            "map": dict(self.calibrator.to_dict()),
+            "reason": self.calibrator.reason,
         }
 
     def to_json(self, *, indent: int | None = None) -> str:

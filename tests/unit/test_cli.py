@@ -47,7 +47,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
     document = json.loads((files / "out.json").read_text())
     assert 0.8 < document["metrics"]["auc"]["value"] < 0.87
     names = sorted(path.name for path in (files / "plots").iterdir())
-    assert names == ["det.png", "pr.png", "roc.png"]
+    assert names == ["calibration.png", "det.png", "pr.png", "roc.png"]
 
 
 def test_private_models_and_the_real_protocol_from_the_command_line(files):

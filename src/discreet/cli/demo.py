@@ -119,6 +119,7 @@ def _write(
     result.plot("pr", out / "pr.png")
     result.plot("det", out / "det.png")
     result.plot("det-log", out / "det-log.png")
+    result.plot("calibration", out / "calibration.png")
     for name, found in (("result", result), ("private", private)):
         path = out / f"{name}.json"
         path.write_text(found.to_json(indent=1), encoding="utf-8")

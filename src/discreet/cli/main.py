@@ -194,7 +194,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Write ROC, PR and DET plots into this folder."),
+        typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
     ] = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
@@ -275,6 +275,8 @@ def _write_plots(result: Evaluation | MultiEvaluation, folder: Path) -> None:
         part.plot("roc", folder / f"{stem}roc.png")
         part.plot("pr", folder / f"{stem}pr.png")
         part.plot("det", folder / f"{stem}det.png")
+        if part.plan.facts.scores.kind != "other":
+            part.plot("calibration", folder / f"{stem}calibration.png")
     typer.echo(f"Plots are in {folder}/")
 
 

@@ -28,6 +28,8 @@ class Line:
     label: str = ""
     style: Literal["main", "dotted", "dashed", "quiet"] = "main"
     """A quiet line is thin and grey, a background to the others."""
+    upper: FloatVector | None = None
+    """The upper side, when this is a band and ``y`` its lower side."""
 
 
 _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -48,6 +50,7 @@ def draw(
     kind: PlotKind,
     lines: Sequence[Line],
     *,
+    band: Line | None = None,
     title: str = "",
     footnote: str = "",
     path: str | Path | None = None,
@@ -60,6 +63,17 @@ def draw(
         raise InputError(f"a plot is one of {', '.join(_AXES)}")
     figure = Figure(figsize=(5.2, 5.0), layout="constrained")
     axes = figure.add_subplot()
+    if band is not None and band.upper is not None:
+        axes.fill_between(
+            band.x,
+            band.y,
+            band.upper,
+            label=band.label or None,
+            color="#1f5fa8",
+            alpha=0.18,
+            lw=0,
+            zorder=2,
+        )
     for line in lines:
         _draw_line(axes, kind, line)
     axes.set_xlabel(_AXES[kind][0])

@@ -1,0 +1,297 @@
+"""Recalibration: held-out calibration error of every map under three privacy models.
+
+    python bench/calibration.py [--halves 100] [--tables maps bins sizes] [--sets ...]
+
+Half of the examples fit, half test; the split and the noise are drawn anew for each
+half. ECE is that of the positive class over 15 bins of equal width, x 1e4. Three
+tables:
+
+- maps: every map and the default, beside known figures; ratios of the default to the
+  best map; whether the default is harmful (mean difference from uncalibrated, in
+  standard errors); the Brier score, which ECE alone does not protect.
+- bins: ECE over 5 to 100 evaluation bins beside uncalibrated scores and scikit-learn's
+  isotonic regression of the pooled half (Cormode and Markov 2023, figure 5).
+- sizes: ECE of the default over the number of fitted examples.
+
+The rule of the default was fixed on the adult and bank sets. Noise is simulated: the
+tests show that it has the mechanisms' distribution.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow.parquet as pq
+from sklearn.isotonic import IsotonicRegression
+
+from datasets import SHARED
+from discreet.arrays import FloatVector, IntVector
+from discreet.defaults import recommend
+from discreet.edges import Edges
+from discreet.estimate.deconvolve import decode
+from discreet.estimate.estimator import Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.estimate.smooth import Smooth
+from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.none import NoNoise
+from discreet.plan import PublicFacts
+from discreet.privacy.models import (
+    DistributedDP,
+    LocalDP,
+    PrivacyModel,
+    SecureAggregation,
+)
+from discreet.recalibrate import fit
+from discreet.recalibrate.binning import fit_binning
+from discreet.statistic import ClassHistogram
+
+SETS: Final = (
+    "adult-lr",
+    "adult-xgb",
+    "bank-xgb",
+    "cover-xgb",
+    "adult-xgb-oof",
+    "bank-xgb-oof",
+)
+MODELS: Final[dict[str, PrivacyModel]] = {
+    "exact sums": SecureAggregation(),
+    "distributed, eps = 1": DistributedDP(epsilon=1),
+    "local, eps = 5": LocalDP(epsilon=5),
+}
+KNOWN: Final = {
+    "exact sums": ("10 quantile bins", (87, 49, 29, 14)),
+    "distributed, eps = 1": ("10 quantile bins", (100, 87, 32, 14)),
+    "local, eps = 5": ("isotonic, 32 bins, unary", (176, 141, 77, 44)),
+}
+"""Known figures for the first four sets."""
+MAPS: Final = ("identity", "binning", "bbq", "isotonic", "platt", "beta")
+DEFAULT: Final = "auto"
+TEN: Final = "10 quantile bins"
+BINS: Final = (5, 10, 15, 20, 30, 50, 75, 100)
+SIZES: Final = (500, 2_000, 8_000, 32_000, 128_000)
+CENTRAL: Final = "central isotonic"
+Releases: TypeAlias = tuple[NoisyHistogram, NoisyHistogram]
+
+
+@cache
+def load(name: str) -> tuple[FloatVector, IntVector]:
+    """Read scores and labels."""
+    path = SHARED / "data" / f"{name}.parquet"
+    if not path.exists():
+        raise SystemExit(
+            f"{name}: the scored examples are not beside the repository "
+            "(../shared/data), so this benchmark cannot run"
+        )
+    table = pq.read_table(path)
+    return (
+        table["score"].to_numpy().astype(np.float64),
+        table["label"].to_numpy().astype(np.int64),
+    )
+
+
+@cache
+def edges_of(privacy: PrivacyModel, examples: int, prevalence: float) -> Edges:
+    """Return the edges that a plan takes from rough public facts."""
+    facts = PublicFacts(examples=examples, prevalence=round(prevalence, 2))
+    statistic = recommend(facts, privacy).statistic
+    if not isinstance(statistic, ClassHistogram):
+        raise TypeError("these plans count a class histogram")
+    return statistic.edges
+
+
+def release(
+    privacy: PrivacyModel,
+    scores: FloatVector,
+    labels: IntVector,
+    rng: np.random.Generator,
+) -> Releases:
+    """Return a simulated release and what the default estimator reads it as."""
+    edges = edges_of(privacy, labels.size, float(labels.mean()))
+    bins = len(edges)
+    cells = edges.bins_of(scores).astype(np.int64) + bins * labels
+    exact = np.bincount(cells, minlength=2 * bins).astype(np.int64)
+    match privacy:
+        case DistributedDP(epsilon=epsilon):
+            scale = 1 / float(epsilon)
+            noisy = exact + simulate_discrete_laplace(scale, exact.shape, rng)
+            found = NoisyHistogram(edges, noisy[:bins], noisy[bins:], LaplaceLaw(scale))
+            return found, Smooth().counts(found)
+        case LocalDP(epsilon=epsilon):
+            arc = CircularArc(Fraction(epsilon), edges)
+            decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
+            found = NoisyHistogram(edges, *decoded.counts, decoded.law)
+            return found, Flat().counts(found)
+        case _:
+            counts = exact.astype(np.float64)
+            found = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())
+            return found, found
+
+
+def ece(said: FloatVector, labels: IntVector, bins: int = 15) -> float:
+    """Return the calibration error of the positive class, from examples."""
+    place = np.minimum((said * bins).astype(np.int64), bins - 1)
+    off = np.bincount(place, said - labels, bins)
+    return float(np.abs(off).sum()) / labels.size
+
+
+@dataclass
+class Column:
+    """The errors of every map on one data set."""
+
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    brier: dict[str, list[float]] = field(default_factory=dict)
+    chosen: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, said: FloatVector, labels: IntVector) -> None:
+        """Measure one map on one half."""
+        self.errors.setdefault(name, []).append(1e4 * ece(said, labels))
+        squared = float(np.mean((said - labels) ** 2))
+        self.brier.setdefault(name, []).append(1e4 * squared)
+
+    def mean(self, name: str) -> float:
+        """Return a map's mean calibration error."""
+        return float(np.mean(self.errors[name]))
+
+    def ratio(self) -> float:
+        """The default's error over that of the best map."""
+        return self.mean(DEFAULT) / min(self.mean(name) for name in MAPS)
+
+    def harm(self) -> float:
+        """The default's mean loss beside uncalibrated, in standard errors."""
+        lost = np.subtract(self.errors[DEFAULT], self.errors["identity"])
+        spread = float(lost.std(ddof=1)) / math.sqrt(lost.size)
+        return float(lost.mean()) / spread if spread > 0 else 0.0
+
+
+def halves(name: str, count: int) -> list[tuple[IntVector, IntVector]]:
+    """Draw random halves of a data set."""
+    rows = load(name)[1].size
+    found = []
+    for seed in range(count):
+        order = np.random.default_rng([seed, rows]).permutation(rows)
+        found.append((order[: rows // 2], order[rows // 2 :]))
+    return found
+
+
+def measure(name: str, privacy: PrivacyModel, count: int) -> Column:
+    """Fit and test every map."""
+    scores, labels = load(name)
+    column = Column()
+    for seed, (first, second) in enumerate(halves(name, count)):
+        rng = np.random.default_rng([seed, labels.size, 1])
+        observed, counts = release(privacy, scores[first], labels[first], rng)
+        for method in (*MAPS, DEFAULT):
+            fitted = fit(observed, counts, method=method)
+            column.add(method, fitted.apply(scores[second]), labels[second])
+            if method == DEFAULT:
+                column.chosen[fitted.name] += 1
+        ten = fit_binning(counts, bins=10)
+        column.add(TEN, ten.apply(scores[second]), labels[second])
+    return column
+
+
+def row(label: str, values: Sequence[float], form: str) -> str:
+    return f"  {label:32}" + "".join(f"{v:>15{form}}" for v in values)
+
+
+def table_of_maps(count: int, sets: Sequence[str]) -> None:
+    for title, privacy in MODELS.items():
+        print(f"\n{title}: held-out ECE x 1e4, {count} halves")
+        print(f"  {'':32}" + "".join(f"{name:>15}" for name in sets), flush=True)
+        columns = [measure(name, privacy, count) for name in sets]
+        for name in (*MAPS, DEFAULT):
+            label = "default" if name == DEFAULT else name
+            print(row(label, [c.mean(name) for c in columns], ".1f"))
+        print(row("default / best map", [c.ratio() for c in columns], ".2f"))
+        print(row("harm in standard errors", [c.harm() for c in columns], ".1f"))
+        label, known = KNOWN[title]
+        figures = dict(zip(SETS, known, strict=False))
+        print(
+            row(f"known: {label}", [figures.get(s, math.nan) for s in sets], ".0f"),
+            row(f"our {TEN}", [c.mean(TEN) for c in columns], ".1f"),
+            sep="\n",
+        )
+        for name in (*MAPS, DEFAULT, TEN):
+            found = [float(np.mean(c.brier[name])) for c in columns]
+            print(row(f"Brier x 1e4, {name}", found, ".1f"))
+        for name, column in zip(sets, columns, strict=True):
+            print(f"  default on {name}: {dict(column.chosen)}", flush=True)
+
+
+def table_of_bins(count: int, sets: Sequence[str]) -> None:
+    for name in sets:
+        scores, labels = load(name)
+        errors: dict[str, list[list[float]]] = {}
+        for seed, (first, second) in enumerate(halves(name, count)):
+            said = {
+                "uncalibrated": scores[second],
+                CENTRAL: IsotonicRegression(out_of_bounds="clip")
+                .fit(scores[first], labels[first])
+                .predict(scores[second]),
+            }
+            for title, privacy in MODELS.items():
+                rng = np.random.default_rng([seed, labels.size, 2])
+                found = release(privacy, scores[first], labels[first], rng)
+                said[f"default, {title}"] = fit(*found).apply(scores[second])
+                said[f"bbq, {title}"] = fit(*found, method="bbq").apply(scores[second])
+            for label, values in said.items():
+                each = [1e4 * ece(values, labels[second], bins) for bins in BINS]
+                errors.setdefault(label, []).append(each)
+        print(f"\n{name}: held-out ECE x 1e4 over evaluation bins, {count} halves")
+        print(f"  {'':32}" + "".join(f"{b:>15}" for b in BINS))
+        for label, all_of_them in errors.items():
+            means = np.mean(all_of_them, axis=0).tolist()
+            print(row(label, means, ".1f"), flush=True)
+
+
+def table_of_sizes(count: int, sets: Sequence[str]) -> None:
+    for name in sets:
+        scores, labels = load(name)
+        sizes = [size for size in SIZES if size <= labels.size // 2]
+        print(f"\n{name}: held-out ECE x 1e4 over examples to fit, {count} draws")
+        print(f"  {'':32}" + "".join(f"{s:>15,}" for s in sizes))
+        parts = halves(name, count)
+        raw = float(np.mean([1e4 * ece(scores[b], labels[b]) for _, b in parts]))
+        print(row("uncalibrated", [raw] * len(sizes), ".1f"))
+        for title, privacy in MODELS.items():
+            means = []
+            for size in sizes:
+                found = []
+                for seed, (first, second) in enumerate(parts):
+                    rng = np.random.default_rng([seed, size, 3])
+                    own = first[:size]
+                    both = release(privacy, scores[own], labels[own], rng)
+                    said = fit(*both).apply(scores[second])
+                    found.append(1e4 * ece(said, labels[second]))
+                means.append(float(np.mean(found)))
+            print(row(f"default, {title}", means, ".1f"), flush=True)
+
+
+TABLES: Final[dict[str, Callable[[int, Sequence[str]], None]]] = {
+    "maps": table_of_maps,
+    "bins": table_of_bins,
+    "sizes": table_of_sizes,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--halves", type=int, default=100)
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
+    arguments = parser.parse_args()
+    for name in arguments.tables:
+        TABLES[name](arguments.halves, arguments.sets)
+
+
+if __name__ == "__main__":
+    main()

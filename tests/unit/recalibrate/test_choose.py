@@ -1,0 +1,158 @@
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.edges import Edges, Warped
+from discreet.errors import InputError
+from discreet.estimate.cells import cell_scores
+from discreet.estimate.deconvolve import decode
+from discreet.estimate.estimator import Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.none import NoNoise
+from discreet.recalibrate import METHODS, fit
+from discreet.recalibrate.choose import risk
+from discreet.recalibrate.rates import Rates
+
+
+def ece(said, labels, bins=15):
+    place = np.minimum((said * bins).astype(int), bins - 1)
+    off = np.bincount(place, said - labels, bins)
+    return np.abs(off).sum() / labels.size
+
+
+def test_a_shift_that_stands_out_gets_levels_and_the_reason(sample, read):
+    fitted = fit(*read(*sample(20_000, 1, slope=1.6), bins=256))
+    assert fitted.name == "levels"
+    assert "the scores are off by 0.0" in fitted.reason
+    assert fitted.monotone
+
+
+def test_the_default_repairs_fresh_examples_with_and_without_noise(sample, read):
+    fresh, labels = sample(50_000, 99, slope=1.6, shift=0.3)
+    for options in ({"bins": 256}, {"bins": 32, "scale": 1.0}):
+        fitted = fit(*read(*sample(20_000, 2, slope=1.6, shift=0.3), **options))
+        assert ece(fitted.apply(fresh), labels) < 0.25 * ece(fresh, labels)
+
+
+def test_few_examples_get_a_curve_with_few_coefficients(sample, read):
+    fitted = fit(*read(*sample(300, 3, slope=1.0, shift=2.0), bins=64))
+    assert fitted.name in ("platt", "beta")
+    assert "of the variance" in fitted.reason
+
+
+def test_a_calibrated_model_with_few_examples_is_left_alone(sample, read):
+    found = [fit(*read(*sample(600, seed), bins=32)).name for seed in range(20)]
+    assert found.count("identity") >= 17
+
+
+def test_a_model_that_is_right_in_every_bin_is_left_alone_however_many_examples():
+    """Levels would be told apart and keep the variance, and repair nothing."""
+    edges = Edges.realise(Warped(64))
+    middles = cell_scores(edges).mean(axis=1)
+    totals = np.full(64, 500.0)
+    right = NoisyHistogram(edges, totals * (1 - middles), totals * middles, NoNoise())
+    fitted = fit(right, right)
+    assert fitted.name == "identity"
+    assert "worse than none" in fitted.reason
+    off = replace(right, negatives=totals * middles[::-1] ** 2)
+    assert fit(off, off).name == "levels"
+
+
+def test_noise_that_drowns_the_shift_gives_the_identity_and_says_so(sample, read):
+    fitted = fit(*read(*sample(3_000, 5), bins=14, scale=8.0))
+    assert fitted.name == "identity"
+    assert "worse than none" in fitted.reason
+    assert fitted.apply([0.3]).tolist() == [0.3]
+
+
+def test_a_total_within_its_noise_gives_the_identity_and_says_so(sample, read):
+    observed, _ = read(*sample(30, 6), bins=14, scale=20.0)
+    fitted = fit(observed, observed.projected())
+    assert fitted.name == "identity"
+    assert "no map can be fitted" in fitted.reason
+
+
+def test_one_class_gives_the_identity_and_says_so():
+    edges = Edges.realise(Warped(8))
+    lone = NoisyHistogram(edges, np.full(8, 9.0), np.zeros(8), NoNoise())
+    fitted = fit(lone, lone)
+    assert fitted.name == "identity"
+    assert "no positives" in fitted.reason
+
+
+def test_a_refused_release_gives_the_identity_and_its_reason():
+    edges = Edges.realise(Warped(8))
+    refused = NoisyHistogram(
+        edges, np.full(8, 9.0), np.full(8, 9.0), NoNoise(), "too little data"
+    )
+    assert "too little data" in fit(refused, refused).reason
+
+
+def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
+    edges = Edges.realise(Warped(32))
+    fresh, fresh_labels = sample(50_000, 98, slope=1.6)
+    for epsilon, names in ((5, {"levels"}), (Fraction(1, 2), {"identity"})):
+        scores, labels = sample(20_000, 7, slope=1.6 if epsilon == 5 else 1.0)
+        cells = edges.bins_of(scores).astype(np.int64) + 32 * labels
+        arc = CircularArc(Fraction(epsilon), edges)
+        exact = np.bincount(cells, minlength=64)
+        found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
+        observed = NoisyHistogram(edges, *found.counts, found.law)
+        fitted = fit(observed, Flat().counts(observed))
+        assert fitted.name in names
+        if epsilon == 5:
+            after = ece(fitted.apply(fresh), fresh_labels)
+            assert after < 0.5 * ece(fresh, fresh_labels)
+
+
+def test_the_risk_estimates_the_squared_distance_from_the_truth():
+    """1,000 draws of binomial rates: the mean risk is the mean loss, within 4 errors."""
+    rng = np.random.default_rng(9)
+    truth, scores = np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.15, 0.35, 0.5, 0.8])
+    t = np.array([400, 300, 200, 100])
+    gaps = []
+    for _ in range(1000):
+        p = rng.binomial(t, truth).astype(float)
+        rates = Rates(np.arange(4), t - p, p, np.zeros((8, 8)), scores)
+        half = 0.5 * np.eye(4)
+        values = 0.5 * rates.values + 0.5 * scores  # a map with the slopes 1/2
+        loss = float(rates.shares @ (values - truth) ** 2)
+        gaps.append(risk(rates, values, half) - loss)
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / np.sqrt(1000)
+
+
+def test_the_rule_reads_the_release_only_and_is_deterministic(sample, read):
+    observed, counts = read(*sample(5_000, 10, slope=1.4), bins=24, scale=1.0)
+    assert fit(observed, counts).to_json() == fit(observed, counts).to_json()
+
+
+def test_an_unknown_map_is_refused_with_the_names(sample, read):
+    with pytest.raises(InputError, match="auto, binning, bbq"):
+        fit(*read(*sample(500, 11)), method="spline")
+
+
+def test_counts_of_another_release_are_refused(sample, counted):
+    data = sample(500, 12)
+    with pytest.raises(InputError, match="different evaluations"):
+        fit(counted(*data, bins=8), counted(*data, bins=9))
+
+
+def test_every_map_has_its_name_and_a_reason(sample, read):
+    both = read(*sample(5_000, 13, slope=1.4), bins=24, scale=1.0)
+    for method in METHODS[1:]:
+        fitted = fit(*both, method=method)
+        assert fitted.name == method
+        assert fitted.reason == "asked for"
+
+
+def test_too_little_noise_twin_is_usable():
+    """The twin of the refusal above: with less noise the same counts have a map."""
+    edges = Edges.realise(Warped(8))
+    n, p = np.linspace(900, 20, 8), np.linspace(300, 700, 8)
+    for scale, refused in ((0.5, False), (1e4, True)):
+        observed = NoisyHistogram(edges, n, p, LaplaceLaw(scale))
+        assert ("no map can be fitted" in fit(observed, observed).reason) == refused
