@@ -263,17 +263,20 @@ def table_of_sizes(count: int, sets: Sequence[str]) -> None:
         raw = float(np.mean([1e4 * ece(scores[b], labels[b]) for _, b in parts]))
         print(row("uncalibrated", [raw] * len(sizes), ".1f"))
         for title, privacy in MODELS.items():
-            means = []
+            means, harm = [], []
             for size in sizes:
-                found = []
+                found = Column()
                 for seed, (first, second) in enumerate(parts):
                     rng = np.random.default_rng([seed, size, 3])
                     own = first[:size]
                     both = release(privacy, scores[own], labels[own], rng)
                     said = fit(*both).apply(scores[second])
-                    found.append(1e4 * ece(said, labels[second]))
-                means.append(float(np.mean(found)))
-            print(row(f"default, {title}", means, ".1f"), flush=True)
+                    found.add(DEFAULT, said, labels[second])
+                    found.add("identity", scores[second], labels[second])
+                means.append(found.mean(DEFAULT))
+                harm.append(found.harm())
+            print(row(f"default, {title}", means, ".1f"))
+            print(row("  harm in standard errors", harm, ".1f"), flush=True)
 
 
 TABLES: Final[dict[str, Callable[[int, Sequence[str]], None]]] = {

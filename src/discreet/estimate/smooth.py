@@ -84,7 +84,7 @@ def _metric(metric: Metric, observed: NoisyHistogram, reading: Reading) -> Estim
         way = Flat(reading.curves.interpolation)
         return replace(way.metrics(counts, (metric,))[metric], noise=noise)
     value = _area(metric, reading.curves.roc, counts)
-    typical = abs(value - _area(metric, reading.bent, counts))
+    typical = abs(value - _area(metric, reading.bent, counts)) / 3
     # Limits are made for whole counts; fractions of one can turn them around.
     low, high = sorted(_LIMITS[metric](counts.negatives, counts.positives))
     value = min(max(value, low), high)

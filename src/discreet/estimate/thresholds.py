@@ -60,11 +60,11 @@ def at_threshold(observed: NoisyHistogram, threshold: float) -> AtThreshold:
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
-    value, least, most = _shares_above(observed.edges, threshold)
+    value, least, most = shares_above(observed.edges, threshold)
     best = _confusion(observed, most, least)
     worst = _confusion(observed, least, most)
     counts = _confusion(observed, value, value)
-    noise = covariance_of(observed, _confusion_weights(value))
+    noise = covariance_of(observed, confusion_weights(value))
 
     def estimate(metric: _Metric, low: FloatVector, high: FloatVector) -> Estimate:
         found = metric(counts)
@@ -135,7 +135,7 @@ def _confusion(
     return np.array([tp, p - tp, fp, n - fp])
 
 
-def _confusion_weights(above: FloatVector) -> FloatArray:
+def confusion_weights(above: FloatVector) -> FloatArray:
     """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
     none = np.zeros_like(above)
     return np.stack(
@@ -148,7 +148,7 @@ def _confusion_weights(above: FloatVector) -> FloatArray:
     )
 
 
-def _shares_above(
+def shares_above(
     edges: Edges, t: float
 ) -> tuple[FloatVector, FloatVector, FloatVector]:
     """Return the share of each bin at or above t: as a guess, at least, at most."""

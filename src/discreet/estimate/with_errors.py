@@ -54,9 +54,9 @@ from discreet.estimate.sampling import (
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import (
     AtThreshold,
-    _confusion_weights,
-    _shares_above,
     at_threshold,
+    confusion_weights,
+    shares_above,
 )
 from discreet.plan import Metric
 from discreet.statistic import BinCounts
@@ -138,7 +138,7 @@ def threshold_with_errors(
 
     The counts of a confusion matrix are those of these data: nothing is sampled.
     """
-    weights = _confusion_weights(_shares_above(observed.edges, found.threshold)[0])
+    weights = confusion_weights(shares_above(observed.edges, found.threshold)[0])
     released = weights @ np.concatenate([observed.negatives, observed.positives])
     read = weights @ np.concatenate([counts.negatives, counts.positives])
     noise = covariance_of(observed, weights)

@@ -12,10 +12,11 @@ map is worth its own error.
 
 1. No class, or fewer examples than their noise: the identity.
 2. *Levels*, if on their own runs the scores' shift,
-   :math:`\sum w\,(r - s)^2`, exceeds its own error, :math:`\sum w\,C`. Decoded arcs
-   are smooth: the scatter of the sample is not in them and does not add to the
-   shift, so there the error is that of the noise alone. Levels are steps, and too
-   few steps forget what the scores knew: they must keep 97% of the scores' variance.
+   :math:`\sum w\,(r - s)^2`, exceeds its own error, :math:`\sum w\,C`, by a quarter
+   (as root mean squares): it holds that error itself. Decoded arcs are smooth: the
+   scatter of the sample is not in them, so there the error is that of the noise
+   alone, and it is enough to reach it. Levels are steps, and too few steps forget
+   what the scores knew: they must keep 97% of the scores' variance.
 3. Otherwise the least R of Platt's map and beta calibration, if it is below the
    identity's by more than 4 times the map's own squared error
    :math:`\sum w\,(H C H^T)`; else the identity. The best of several looks better than
@@ -51,6 +52,8 @@ from discreet.recalibrate.rates import Rates
 
 KEPT_VARIANCE: Final = 0.97
 """Share of the scores' variance that a map in steps must keep."""
+WORTH, WORTH_SMOOTH = 1.25, 1.0
+"""Errors that a shift must exceed to be worth a map in levels."""
 MARGIN: Final = 4.0
 """A curve must gain this many times its own squared error."""
 SURE: Final = 4.0
@@ -101,9 +104,11 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
         return Identity(f"no map can be fitted: {refusal}", scores)
     rates = Rates.of(observed, counts)
     pooled = levels(rates)
-    shift, error = _shift(pooled, smooth=isinstance(observed.law, DecodedLaw))
+    smooth = isinstance(observed.law, DecodedLaw)
+    shift, error = _shift(pooled, smooth=smooth)
+    worth = WORTH_SMOOTH if smooth else WORTH
     kept = _kept_variance(rates, pooled)
-    if kept >= KEPT_VARIANCE and shift >= error:
+    if kept >= KEPT_VARIANCE and shift >= worth * error:
         reason = (
             f"the scores are off by {shift:.4f} with an error of {error:.4f}, and "
             f"{pooled.starts.size} levels can be told apart"
