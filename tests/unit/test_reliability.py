@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Support, Uniform, Warped
+from discreet.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Normal, Zero
@@ -82,6 +82,16 @@ def test_ece_of_a_fine_histogram_is_that_of_the_examples(bins, kind):
     counts = counted(scores, labels, Edges.realise(Warped(1024)))
     found = expected_calibration_error(counts, bins, kind)
     assert found.value == pytest.approx(wanted, abs=1e-3)
+    assert found.binning.low <= wanted <= found.binning.high
+
+
+def test_a_cut_near_the_end_of_a_bin_is_in_the_limits():
+    """One third cuts a sliver off the first bin, beyond its outermost cell."""
+    edges = Edges.realise(Listed((0.0, 0.3334, 1.0)))
+    scores, labels = np.array([0.33335, 0.3333, 0.3333, 0.3333]), np.array([1, 0, 0, 0])
+    assert cell_scores(edges)[0].max() < 1 / 3
+    found = expected_calibration_error(counted(scores, labels, edges), 3)
+    wanted = calibration_error(scores, labels, [1, 0, 0, 0])
     assert found.binning.low <= wanted <= found.binning.high
 
 
