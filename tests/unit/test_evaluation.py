@@ -94,7 +94,11 @@ def test_json_holds_what_the_object_holds(sites):
     assert [t["threshold"] for t in document["thresholds"]] == [0.2, 0.5]
     assert document["roc"]["thresholds"][0] is None  # infinity
     assert document["claim"]["setting"] == "simulated"
-    assert document["metrics"]["auc"]["interval_covers"] == ["sampling", "binning", "noise"]
+    assert document["metrics"]["auc"]["interval_covers"] == [
+        "sampling",
+        "binning",
+        "noise",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["roc", "pr", "det", "det-log"])
