@@ -47,6 +47,8 @@ BLIND_BINS: Final = 32
 """Bins under noise when nothing is known in public about the size of the data."""
 ARC_BINS: Final = 32
 UNARY_BINS: Final = 10
+LEVELS: Final = 7
+"""Height of the papers' tree for 32 quantiles."""
 FIRST_ROUND: Final = Fraction(1, 5)
 """Share of the budget that finds out where unknown scores are."""
 FIRST_BRANCHING: Final = 64
@@ -92,6 +94,12 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         adaptive = EquiDepthFrom(tree, bins, tuple(float(t) for t in chosen))
         rounds = (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
         return _plan(privacy, rounds, chosen, facts, cohort, model)
+    if isinstance(privacy, LocalDP) and privacy.mechanism == "levels":
+        if classes is not None or groups is not None or edges is not None:
+            raise PlanError("the levels mechanism counts two classes over its own tree")
+        leaves = Edges.realise(Uniform(2**LEVELS), facts.scores)
+        levels = (Round(Hierarchy(leaves)),)
+        return _plan(privacy, levels, chosen, facts, cohort, model)
     rule = edges or default_edges(facts, privacy, signal)
     realised = Edges.realise(rule, facts.scores, thresholds=chosen)
     statistic: PlannedStatistic

@@ -39,7 +39,7 @@ from discreet.estimate.reliability import (
     expected_calibration_error,
 )
 from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.tree import NoisyTree
+from discreet.estimate.tree import released_tree
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
@@ -385,8 +385,7 @@ def evaluation(
     opened = open_release(plan, releases)
     statistic = opened.statistic
     if isinstance(statistic, Hierarchy):
-        variance = float(opened.law.covariance(opened.counts).negatives[0])
-        tree = NoisyTree.from_release(statistic, opened.counts, variance=variance)
+        tree = released_tree(statistic, opened.counts, opened.law)
         on_tree = OnTree(tree, opened.law, method or FedCurve())
         return Evaluation(plan, claim, tuple(releases), on_tree.observed(), on_tree)
     if not isinstance(statistic, ClassHistogram):

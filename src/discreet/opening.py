@@ -17,6 +17,7 @@ from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.arc import CircularArc
 from discreet.noise.choose import mechanism_for
+from discreet.noise.level_reports import LevelReports
 from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.reports import UnaryReports
 from discreet.noise.summed import SummedNegatives
@@ -74,9 +75,9 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
             f"{least}; this sum must not be opened"
         )
     mechanism = mechanism_for(plan, this)
-    size = (
-        mechanism.size if isinstance(mechanism, UnaryReports) else this.statistic.size
-    )
+    size = this.statistic.size
+    if isinstance(mechanism, UnaryReports | LevelReports):
+        size = mechanism.size  # these also say how many clients spoke
     if last.total.size != size:
         raise PlanError(
             f"the plan's statistic has {size} counts, the release {last.total.size}"
@@ -84,7 +85,7 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
     match mechanism:
         case CircularArc():
             return _opened_arcs(this.statistic, last.total, mechanism)
-        case UnaryReports():
+        case UnaryReports() | LevelReports():
             counts, law = mechanism.opened(last.total)
             return Opened(this.statistic, counts, law)
         case _:

@@ -140,12 +140,15 @@ class Plan:
                 raise PlanError("the edges are made for another range of scores")
             if isinstance(r.statistic, EquiDepthFrom):
                 self._check_second_round(i, r.statistic)
-        arcs = isinstance(self.privacy, LocalDP) and self.privacy.mechanism != "laplace"
-        if arcs and not isinstance(self.statistic, ClassHistogram):
-            raise PlanError(
-                "one-example local messages count two classes and no groups; use the "
-                "laplace mechanism for others"
+        if isinstance(self.privacy, LocalDP) and self.privacy.mechanism != "laplace":
+            counted = (
+                Hierarchy if self.privacy.mechanism == "levels" else ClassHistogram
             )
+            if not isinstance(self.statistic, counted):
+                raise PlanError(
+                    "one-example local messages count two classes and no groups, over "
+                    "a tree for the levels mechanism; use laplace for others"
+                )
 
     def _check_second_round(self, i: int, adaptive: EquiDepthFrom) -> None:
         if i == 0 or self.rounds[i - 1].statistic != adaptive.tree:

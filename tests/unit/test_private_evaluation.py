@@ -31,6 +31,7 @@ MODELS = {
     "approximate": DistributedDP(1, "1e-6"),
     "arc": LocalDP(2),
     "unary": LocalDP("2.5", "unary"),
+    "levels": LocalDP(5, "levels"),
     "laplace": LocalDP(1, "laplace"),
 }
 
@@ -53,7 +54,9 @@ def test_a_private_plan_survives_toml_and_has_its_own_digest(name):
     assert len({recommend(FACTS, m).digest() for m in MODELS.values()}) == len(MODELS)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "clients"])
+@pytest.mark.parametrize(
+    "name", [name for name in MODELS if name not in ("clients", "levels")]
+)
 def test_every_model_gives_an_auc_near_the_exact_one_with_a_noise_error(sites, name):
     exact = discreet.evaluate(sites).auc.value
     options = {"examples": 30_000, "prevalence": 0.25}
@@ -79,6 +82,22 @@ def test_clients_with_few_examples_each_are_evaluated_together(rng):
     assert total == pytest.approx(12_000, abs=200)  # 20 of each client's 30
     assert result.observed.law.scale == pytest.approx(20 / 8)
     assert 0.85 < result.auc.value < 0.9
+
+
+def test_the_papers_local_way_splits_clients_over_the_levels(sites):
+    exact = discreet.evaluate(sites).auc.value
+    result = discreet.evaluate(sites, privacy=LocalDP(5, "levels"))
+    assert result.auc.value == pytest.approx(exact, abs=0.08)
+    assert isinstance(result.auc.noise, Normal)
+    assert "one example replaced" in str(result.claim)
+    arcs = discreet.evaluate(sites, privacy=LocalDP(5))
+    assert arcs.auc.noise.sd < result.auc.noise.sd
+    wider = discreet.evaluate(
+        sites, privacy=LocalDP(5, "levels"), method=discreet.FedCurve(quantiles=64)
+    )
+    assert wider.plan.statistic.height == 8
+    with pytest.raises(PlanError, match="its own tree"):
+        recommend(FACTS, LocalDP(1, "levels"), groups=["f", "m"])
 
 
 def test_the_claim_names_loss_unit_cohort_and_limits(sites):

@@ -53,6 +53,7 @@ class Mechanism(StrEnum):
 
     arc = "arc"
     unary = "unary"
+    levels = "levels"
     laplace = "laplace"
 
 

@@ -5,12 +5,14 @@ See :mod:`discreet.statistic.consistency` for how the levels are combined.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from discreet.arrays import FloatVector
 from discreet.edges import Edges
 from discreet.errors import PlanError, ReleaseError
+from discreet.noise.level_reports import LevelLaw
+from discreet.noise.mechanism import NoiseLaw
 from discreet.statistic.consistency import check_levels, consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
 
@@ -106,3 +108,14 @@ class NoisyTree:
                     "examples for this epsilon; use a larger one or more sites"
                 )
         return found
+
+
+def released_tree(
+    hierarchy: Hierarchy, vector: FloatVector, law: NoiseLaw
+) -> NoisyTree:
+    """Return a release as a tree, with the variances that its noise has."""
+    variance = float(law.covariance(vector).negatives[0])
+    tree = NoisyTree.from_release(hierarchy, vector, variance=variance)
+    if isinstance(law, LevelLaw):
+        return replace(tree, variances=law.variances)
+    return tree

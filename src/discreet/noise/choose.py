@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from discreet.errors import PlanError
 from discreet.noise.arc import CircularArc
+from discreet.noise.level_reports import LevelReports
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.none import ExactSum
 from discreet.noise.polya import PolyaShares
@@ -14,9 +15,9 @@ from discreet.noise.skellam import SkellamShares
 from discreet.plan import Plan, ResolvedRound
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
-from discreet.statistic import ClassHistogram
+from discreet.statistic import ClassHistogram, Hierarchy
 
-AnyMechanism: TypeAlias = Mechanism | CircularArc | UnaryReports
+AnyMechanism: TypeAlias = Mechanism | CircularArc | UnaryReports | LevelReports
 """What one-example clients send is decoded by its own estimator."""
 
 
@@ -47,6 +48,8 @@ def _local(privacy: LocalDP, this: ResolvedRound) -> AnyMechanism:
         # One honest site: each site's own share is the whole noise.
         sensitivity = this.statistic.sensitivity(privacy.protects)
         return PolyaShares(this.loss, sensitivity, honest=1)
+    if isinstance(this.statistic, Hierarchy):
+        return LevelReports(this.loss, this.statistic)
     if not isinstance(this.statistic, ClassHistogram):
         raise PlanError("one-example local messages count two classes and no groups")
     if privacy.mechanism == "unary":

@@ -12,7 +12,7 @@ from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, Unbounded, exa
 from discreet.privacy.unit import EXAMPLE, Unit
 
 UnitName: TypeAlias = Literal["example", "subject", "client"]
-LocalMechanism: TypeAlias = Literal["arc", "unary", "laplace"]
+LocalMechanism: TypeAlias = Literal["arc", "unary", "levels", "laplace"]
 
 _TWO_SITES = "the same person at two sites counts as two"
 _LIES = "lying sites"
@@ -112,7 +112,8 @@ class LocalDP:
     Args:
         epsilon: the loss; a decimal is taken as written.
         mechanism: ``arc`` (the default: each example is sent as one random symbol
-            near its bin) and ``unary`` (each example as a vector of random bits)
+            near its bin), ``unary`` (each example as a vector of random bits) and
+            ``levels`` (the papers' way: bits of one random level of a tree)
             protect a replaced example, for clients with one example each;
             ``laplace`` adds noise to a site's own histogram and protects an added or
             removed example, for sites with many.
@@ -127,8 +128,8 @@ class LocalDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
-        if self.mechanism not in ("arc", "unary", "laplace"):
-            raise PlanError("a local mechanism is arc, unary or laplace")
+        if self.mechanism not in ("arc", "unary", "levels", "laplace"):
+            raise PlanError("a local mechanism is arc, unary, levels or laplace")
         _ = self.loss
 
     @property
