@@ -22,8 +22,10 @@ from discreet.defaults import recommend
 from discreet.edges import EdgeRule, Edges, Support
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
+from discreet.estimate.estimator import Flat
 from discreet.estimate.observation import NoisyHistogram
-from discreet.estimate.thresholds import AtThreshold, at_threshold
+from discreet.estimate.thresholds import AtThreshold
+from discreet.estimate.with_errors import at_with_errors
 from discreet.evaluation import Evaluation, evaluation
 from discreet.examples import Examples
 from discreet.noise.choose import mechanism_for
@@ -82,7 +84,7 @@ def confusion(
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, mechanism.law(1)
     )
-    found = replace(at_threshold(observed.projected(), 0.5), threshold=threshold)
+    found = replace(at_with_errors(Flat(), observed, 0.5), threshold=threshold)
     claim = curator_claim(
         loss,
         what="four noisy confusion counts",
