@@ -110,3 +110,16 @@ def test_merged_duplicate_knots_keep_the_ends_and_pchip_works():
     line = path.polyline(8)
     assert (np.diff(line.x) >= 0).all()
     assert (np.diff(line.y) >= 0).all()
+
+
+def test_a_segment_that_hardly_rises_overflows_nothing():
+    fpr = np.array([0.0, 0.2, 0.6, 1.0])
+    tpr = np.array([0.0, 0.5, 0.5 + 1e-320, 1.0])
+    path = RocPath(fpr, tpr, "pchip")
+    tiny = RocPath(
+        np.array([0.0, 0.3, 0.7, 1.0]), np.array([0.0, 1e-320, 0.6, 1.0]), "pchip"
+    )
+    for one in (path, tiny):
+        line = one.polyline(8)
+        assert np.isfinite(line.y).all()
+        assert (np.diff(line.y) >= 0).all()

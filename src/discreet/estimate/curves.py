@@ -111,7 +111,10 @@ class RocPath:
         w, f, t = self.knots
         if self.interpolation == "linear" or w.size < 3:
             return None
-        return PchipInterpolator(w, f), PchipInterpolator(w, t)
+        # A segment that hardly rises overflows in SciPy's harmonic mean of slopes,
+        # whose limit, a level tangent, is what it then returns.
+        with np.errstate(over="ignore"):
+            return PchipInterpolator(w, f), PchipInterpolator(w, t)
 
     @property
     def piecewise_linear(self) -> bool:
