@@ -1,0 +1,60 @@
+"""A site's answer: charged first, stored, and the same bytes on a retry."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.defaults import recommend
+from discreet.entropy import SYSTEM
+from discreet.errors import BudgetError
+from discreet.plan import PublicFacts
+from discreet.privacy.accounting import Cap, MemoryAccount
+from discreet.site.respond import respond
+
+PLAN = recommend(PublicFacts(), discreet.DistributedDP("0.5"))
+SITE = discreet.Examples([0.1, 0.8, 0.4], [0, 1, 1])
+
+
+def answer(account, *, examples=SITE, session=b"s", entropy=SYSTEM):
+    this = PLAN.resolve(0, [])
+    names = {"session": session, "population": "icu"}
+    return respond(examples, account, PLAN, this, entropy=entropy, **names)
+
+
+def test_a_retry_gets_the_same_noise_and_is_charged_once():
+    account = MemoryAccount()
+    first, again = answer(account), answer(account)
+    np.testing.assert_array_equal(first, again)
+    assert account.spent("icu").epsilon == Fraction(1, 2)
+
+
+def test_a_new_session_draws_new_noise_and_is_charged_again():
+    account = MemoryAccount()
+    assert not np.array_equal(answer(account), answer(account, session=b"t"))
+    assert account.spent("icu").epsilon == 1
+
+
+def test_a_retry_with_changed_data_is_refused():
+    account = MemoryAccount()
+    answer(account)
+    changed = discreet.Examples([0.1, 0.8, 0.9], [0, 1, 1])
+    with pytest.raises(BudgetError, match="other data"):
+        answer(account, examples=changed)
+
+
+def test_nothing_is_drawn_when_the_account_cannot_pay():
+    def no_entropy(size):
+        raise AssertionError(f"{size} bytes were drawn before the charge")
+
+    account = MemoryAccount(Cap(epsilon=Fraction(1, 4)))
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        answer(account, entropy=no_entropy)
+    assert account.spent("icu").epsilon == 0
+
+
+def test_the_answer_is_stored_before_it_is_returned():
+    account = MemoryAccount()
+    sent = answer(account)
+    assert account.replay(b"s", 0) == sent.astype("<i8").tobytes()
