@@ -8,7 +8,7 @@ counts above an edge are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -277,8 +277,3 @@ def describe(rule: EdgeRule) -> str:
             return f"{len(values) - 1} listed bins"
         case Support(values):
             return f"{len(values)} known score values"
-
-
-def as_values(values: Sequence[float] | FloatVector) -> tuple[float, ...]:
-    """Turn any sequence of numbers into the tuple that a rule holds."""
-    return tuple(float(v) for v in values)
