@@ -43,9 +43,11 @@ from discreet.estimate.tree import released_tree
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
+from discreet.planfile import dumps
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.release import Release
+from discreet.report.page import Page, Section, check_suffix, write_page
 from discreet.report.plot import Line, PlotKind, draw
 from discreet.report.reliability_plot import draw_reliability
 from discreet.report.text import metric_table, number, rate_line
@@ -233,7 +235,14 @@ class Evaluation:
         if kind not in ("roc", "pr") or isinstance(self.estimator, OnTree):
             return None
         band = self.band(kind)
-        return Line(band.x, band.low, "95% at each threshold", upper=band.high)
+        # Nothing is predicted positive at recall 0: there is no precision to bound.
+        known = (band.x > 0) | (kind == "roc")
+        return Line(
+            band.x[known],
+            band.low[known],
+            "95% at each threshold",
+            upper=band.high[known],
+        )
 
     # -- calibration -------------------------------------------------------
 
@@ -277,27 +286,14 @@ class Evaluation:
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the counts and the claim; wide: every rate's interval."""
-        rows = {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
-        lines = [metric_table(rows)]
+        lines = [metric_table(self._titled())]
         for threshold in self.plan.thresholds:
-            found = self._at(threshold)
-            rates = {
-                "precision": found.precision,
-                "recall": found.recall,
-                "specificity": found.specificity,
-                "accuracy": found.accuracy,
-                "F1": found.f1,
-            }
+            rates = self._at(threshold).rates()
             label = f"at {threshold:g}:"
             lines.append(
                 metric_table(rates, label) if wide else rate_line(label, rates)
             )
-        if self._calibratable:
-            lines.append(self._calibration_line())
-        if self.refusal is not None:
-            lines.append(f"Undefined: {self.refusal}.")
-        cautions = dict.fromkeys(e.caution for e in self._metrics.values() if e.caution)
-        lines += [f"Note: {note}." for note in (*self.notes, *cautions)]
+        lines += self._sentences()
         lines += [self._count_line(), str(self.claim)]
         return "\n".join(lines)
 
@@ -367,6 +363,45 @@ class Evaluation:
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
+    def save(self, path: str | Path) -> None:
+        """Save the result: .html (a report with pictures), .json or .txt."""
+        found = check_suffix(path)
+        match found.suffix:
+            case ".html":
+                write_page(report_page((self.section(),), self.plan, self.claim), found)
+            case ".json":
+                found.write_text(self.to_json(indent=1), encoding="utf-8")
+            case _:
+                found.write_text(self.to_text(wide=True) + "\n", encoding="utf-8")
+
+    def section(self) -> Section:
+        """Return this evaluation's part of a report: tables, sentences, pictures."""
+        drawn: dict[str, PlotKind | Literal["calibration"]] = {}
+        if self.refusal is None:
+            drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
+        if self._calibratable:
+            drawn["Calibration"] = "calibration"
+        return Section(
+            tables={
+                "Over all thresholds": self._titled(),
+                **{f"At {t:g}": self._at(t).rates() for t in self.plan.thresholds},
+            },
+            counts=self._count_line(),
+            lines=self._sentences(),
+            figures={shows: self.plot(kind) for shows, kind in drawn.items()},
+            name=self.name,
+        )
+
+    def _titled(self) -> dict[str, Estimate]:
+        return {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
+
+    def _sentences(self) -> tuple[str, ...]:
+        lines = [self._calibration_line()] if self._calibratable else []
+        if self.refusal is not None:
+            lines.append(f"Undefined: {self.refusal}.")
+        cautions = dict.fromkeys(e.caution for e in self._metrics.values() if e.caution)
+        return (*lines, *(f"Note: {note}." for note in (*self.notes, *cautions)))
+
 
 def evaluation(
     plan: Plan,
@@ -397,6 +432,18 @@ def evaluation(
     observed = opened.histogram(statistic.edges, statistic.split(opened.counts))
     chosen = estimator or default_estimator(plan)
     return Evaluation(plan, claim, tuple(releases), observed, chosen)
+
+
+def report_page(sections: Sequence[Section], plan: Plan, claim: Claim) -> Page:
+    """Return the report of one release: its sections, its claim, its plan."""
+    model = f" of {plan.model.name}" if plan.model.name else ""
+    return Page(
+        f"Evaluation{model}",
+        tuple(sections),
+        claim,
+        dumps(plan),
+        plan.digest().hex(),
+    )
 
 
 def _warn_if_fine(plan: Plan, total: FloatVector, bins: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,11 +22,12 @@ from discreet.estimate.estimate import (
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.with_errors import metrics_with_errors
-from discreet.evaluation import Evaluation
+from discreet.evaluation import Evaluation, report_page
 from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
 from discreet.release import Release
+from discreet.report.page import Section, check_suffix, write_page
 from discreet.report.text import metric_table
 from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
 
@@ -71,13 +73,22 @@ class MultiEvaluation(Mapping[str, Evaluation]):
         return weighted_mean(list(self.pairs.values()), weights)
 
     def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the table and the claim; wide: every part's own table too."""
+        parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
+        summary = f"{metric_table(self._summary())}\n{self.claim}"
+        return "\n".join([*parts, summary] if wide else [summary])
+
+    def _summary(self) -> dict[str, Estimate]:
         rows = {f"AUC {name}": part.auc for name, part in self.items()}
         rows["AUC macro"] = self.average("auc")
         rows["AUC weighted"] = self.average("auc", "weighted")
         if self.pairs:
             rows["AUC pairs, macro"] = self.average_pairs()
         rows["AP macro"] = self.average("average_precision")
-        return f"{metric_table(rows)}\n{self.claim}"
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -95,6 +106,20 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def to_json(self, *, indent: int | None = None) -> str:
         """Return everything as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def save(self, path: str | Path) -> None:
+        """Save the result: .html (a report with pictures), .json or .txt."""
+        found = check_suffix(path)
+        match found.suffix:
+            case ".html":
+                first = next(iter(self.values()))
+                averages = Section({"All parts": self._summary()}, "")
+                sections = (averages, *(part.section() for part in self.values()))
+                write_page(report_page(sections, first.plan, self.claim), found)
+            case ".json":
+                found.write_text(self.to_json(indent=1), encoding="utf-8")
+            case _:
+                found.write_text(self.to_text(wide=True) + "\n", encoding="utf-8")
 
 
 def multi_evaluation(

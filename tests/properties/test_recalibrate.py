@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
 from discreet.edges import Edges, Uniform, Warped
+from discreet.estimate.brier_parts import brier_parts
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
-    brier_parts,
     calibration_curve,
     expected_calibration_error,
 )

@@ -13,6 +13,8 @@ from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.estimator import Flat
 from discreet.estimate.intervals import (
     AreaShape,
+    FoldedShape,
+    LargestShape,
     ProportionShape,
     RatioShape,
     Scaled,
@@ -229,3 +231,54 @@ def test_undefined_estimates_stay_undefined():
     assert math.isnan(metrics["auc"].value)
     assert math.isnan(at.recall.interval().low)
     assert metrics["brier"].sampling.sd > 0
+
+
+def folded_coverage(deviations: list[float], spread: float, shrink: float) -> float:
+    """Return how often the interval of a sum of absolute values holds the truth."""
+    rng = np.random.default_rng(11)
+    truth, held = sum(map(abs, deviations)), 0
+    for _ in range(400):
+        seen = rng.normal(deviations, spread)
+        shape = FoldedShape(
+            tuple(seen), tuple(np.full(len(deviations), shrink * spread))
+        )
+        low, high = shape.ends(float(np.abs(seen).sum()), 0.0, 0.0, 1.96)
+        held += low <= truth <= high
+    return held / 400
+
+
+@pytest.mark.parametrize(
+    "deviations",
+    [[0.0] * 15, [0.5] * 15, [8.0, *[0.0] * 14], [2.0, -2.0, *[0.1] * 13]],
+)
+def test_a_sum_of_absolute_values_is_covered_however_small(
+    deviations: list[float],
+) -> None:
+    assert 0.91 <= folded_coverage(deviations, 0.5, 1.0) <= 0.995
+
+
+def test_a_spread_that_is_too_small_covers_too_rarely() -> None:
+    assert folded_coverage([0.0] * 15, 0.5, 0.5) < 0.5
+
+
+def test_absolute_values_without_any_error_have_an_exact_sum() -> None:
+    low, high = FoldedShape((0.25, -0.5), (0.0, 0.0)).ends(0.75, 0.0, 0.0, 1.96)
+    assert low == pytest.approx(0.75)
+    assert high == pytest.approx(0.75)
+
+
+def test_no_deviation_at_all_still_has_an_upper_end() -> None:
+    low, high = FoldedShape((0.1, 0.0), (3.0, 4.0)).ends(0.1, 0.0, 0.0, 6.0)
+    assert low == 0.0
+    assert high > 3.0
+
+
+def test_the_largest_of_many_perfect_groups_may_be_zero() -> None:
+    rng = np.random.default_rng(12)
+    held = 0
+    for _ in range(1000):
+        seen = np.abs(rng.normal(0.0, 0.1, 15))
+        shape = LargestShape(tuple(seen), tuple(np.full(15, 0.1)))
+        low, high = shape.ends(float(seen.max()), 0.0, 0.0, 1.96)
+        held += low <= 0.0 <= high
+    assert held / 1000 > 0.92

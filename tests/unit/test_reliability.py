@@ -6,12 +6,12 @@ import pytest
 
 from discreet.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.errors import InputError
+from discreet.estimate.brier_parts import brier_parts
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Normal, Zero
 from discreet.estimate.logistic import calibration_line
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
-    brier_parts,
     calibration_curve,
     expected_calibration_error,
     maximum_calibration_error,

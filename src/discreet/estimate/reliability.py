@@ -1,4 +1,4 @@
-r"""Calibration of a model from counts per bin: the curve, its errors, Brier's parts.
+r"""Calibration of a model from counts per bin: the curve and its errors.
 
 Predictions are put into G groups after the fact, of equal width or of equal mass.
 With P positives, T examples and F the sum of the predictions in a group, and M
@@ -8,14 +8,7 @@ examples in all,
     \mathrm{ECE} = \frac1M \sum_g |P_g - F_g|, \qquad
     \mathrm{MCE} = \max_g \frac{|P_g - F_g|}{T_g},
 
-for the positive class (not the top label), and Murphy's (1973) parts of the Brier
-score are
-
-.. math::
-    \underbrace{\frac1M\sum_g \frac{(F_g - P_g)^2}{T_g}}_{\text{reliability}}
-    - \underbrace{\frac1M\sum_g T_g\Bigl(\frac{P_g}{T_g} - \bar r\Bigr)^2}_{\text{resolution}}
-    + \underbrace{\bar r(1 - \bar r)}_{\text{uncertainty}}
-    + \text{what varies within groups.}
+for the positive class (not the top label).
 
 Everything is a function of the sums (P, T, F), which are linear in the counts: its
 slopes give sampling error and noise by the delta method. An absolute value cannot
@@ -38,7 +31,13 @@ from discreet.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
-from discreet.estimate.intervals import RatioShape
+from discreet.estimate.intervals import (
+    SYMMETRIC,
+    FoldedShape,
+    LargestShape,
+    RatioShape,
+    Shape,
+)
 from discreet.estimate.noise_error import covariance_of
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.sampling import Slopes, sampling_sd
@@ -143,11 +142,36 @@ class Groups:
         every = on_t @ self.shares + on_f @ self.sums
         return Slopes(every, every + on_p @ self.shares)
 
+    @cached_property
+    def deviations(self) -> FloatVector:
+        """Positives that the predictions miss in each group."""
+        return self.positives - self.predicted
+
+    @cached_property
+    def spreads(self) -> FloatVector:
+        r"""Standard deviation of each group's deviation, sampling and noise.
+
+        It sums y - s over examples: a positive in a cell of prediction s adds
+        :math:`(1 - s)^2`, a negative :math:`s^2`.
+        """
+        one, none = np.eye(self.shares.shape[0]), np.zeros(self.shares.shape[0])
+        rows = [self.slopes(row, none, -row) for row in one]
+        n, p = (
+            np.maximum(c, 0.0) for c in (self.counts.negatives, self.counts.positives)
+        )
+        variances = np.array([n @ r.negatives**2 + p @ r.positives**2 for r in rows])
+        if not self.counts.exact:
+            weights = np.array([np.concatenate(r) for r in rows])
+            variances += np.diag(covariance_of(self.counts, weights))
+        found: FloatVector = np.sqrt(np.maximum(variances, 0.0))
+        return found
+
     def estimate(
         self,
         value: float,
         slopes: Slopes,
         binning: Binning,
+        shape: Shape = SYMMETRIC,
     ) -> Estimate:
         """Put a value and its three errors together."""
         n, p = (
@@ -159,7 +183,7 @@ class Groups:
             variance = float(covariance_of(self.counts, row)[0, 0])
             noise = Normal(math.sqrt(max(variance, 0.0)))
         sampling = Normal(sampling_sd(slopes, n, p))
-        return Estimate(value, sampling, noise, binning)
+        return Estimate(value, sampling, noise, binning, shape=shape)
 
     @cached_property
     def typical_binning(self) -> float:
@@ -182,13 +206,16 @@ def expected_calibration_error(
     if _totals(counts).sum() <= 0:
         return Estimate.undefined("there are no examples")
     groups = Groups.of(counts, bins, kind, predictions)
-    off = groups.positives - groups.predicted
+    off = groups.deviations
     value = float(np.abs(off).sum()) / groups.examples
     sign = np.sign(off) / groups.examples
     slopes = groups.slopes(sign, np.full(bins, -value / groups.examples), -sign)
     low, high = _error_limits(groups)
     binning = Binning(min(low, value), max(high, value), groups.typical_binning)
-    return groups.estimate(value, slopes, binning)
+    shape = FoldedShape(
+        tuple(off / groups.examples), tuple(groups.spreads / groups.examples)
+    )
+    return groups.estimate(value, slopes, binning, shape)
 
 
 def maximum_calibration_error(
@@ -198,7 +225,7 @@ def maximum_calibration_error(
     if _totals(counts).sum() <= 0:
         return Estimate.undefined("there are no examples")
     groups = Groups.of(counts, bins, kind)
-    off = groups.positives - groups.predicted
+    off = groups.deviations
     safe = np.where(groups.filled, groups.totals, 1.0)
     each = np.where(groups.filled, np.abs(off) / safe, -1.0)
     worst = int(np.argmax(each))
@@ -208,9 +235,12 @@ def maximum_calibration_error(
     one[worst] = 1 / groups.totals[worst]
     sign = np.sign(off[worst]) * one
     slopes = groups.slopes(sign, -each[worst] * one, -sign)
-    return groups.estimate(
-        float(each[worst]), slopes, Binning(0.0, 1.0, groups.typical_binning)
+    kept = groups.filled
+    shape = LargestShape(
+        tuple(each[kept]), tuple(groups.spreads[kept] / groups.totals[kept])
     )
+    binning = Binning(0.0, 1.0, groups.typical_binning)
+    return groups.estimate(float(each[worst]), slopes, binning, shape)
 
 
 def sampling_floor(
@@ -275,78 +305,6 @@ def calibration_curve(
     low, high = np.array(ends).reshape(-1, 2).T
     return ReliabilityCurve(
         groups.predicted[kept] / t, p / t, low, high, t / groups.examples
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class BrierParts:
-    """Brier score = reliability - resolution + uncertainty + within."""
-
-    reliability: Estimate
-    resolution: Estimate
-    uncertainty: Estimate
-    within: float
-    """What predictions and rates vary inside the groups (Stephenson 2008)."""
-
-    @property
-    def total(self) -> float:
-        """The Brier score."""
-        parts = self.reliability.value - self.resolution.value + self.uncertainty.value
-        return parts + self.within
-
-
-def brier_parts(
-    counts: NoisyHistogram, bins: int = DEFAULT_BINS, kind: Kind = "width"
-) -> BrierParts:
-    """Return Murphy's decomposition of the Brier score over groups."""
-    if _totals(counts).sum() <= 0:
-        nothing = Estimate.undefined("there are no examples")
-        return BrierParts(nothing, nothing, nothing, math.nan)
-    groups = Groups.of(counts, bins, kind)
-    p, m = groups.positives, groups.examples
-    t = np.where(groups.totals > 0, groups.totals, 1.0)
-    off = groups.predicted - p
-    rate, overall = p / t, float(p.sum()) / m
-    none, one = np.zeros(bins), np.ones(bins)
-    reliability = float((off**2 / t).sum()) / m
-    within_rates = float((p * rate).sum()) / m
-    resolution = within_rates - overall**2
-    uncertainty = overall * (1 - overall)
-    # A mean prediction that is off by x moves its square by 2 |f - r| x.
-    typical = 2 * math.sqrt(reliability) * groups.typical_binning
-    binning = Binning(0.0, 1.0, typical)
-    square = Binning(0.0, uncertainty, groups.typical_binning**2)
-    exact = Binning(uncertainty, uncertainty, 0.0)
-    total = mean_squared_error(counts, groups.predictions)
-    return BrierParts(
-        groups.estimate(
-            reliability,
-            groups.slopes(
-                -2 * off / (t * m),
-                -((off / t) ** 2) / m - reliability / m,
-                2 * off / (t * m),
-            ),
-            binning,
-        ),
-        groups.estimate(
-            resolution,
-            groups.slopes(
-                2 * (rate - overall) / m,
-                (2 * overall**2 - within_rates - rate**2) / m,
-                none,
-            ),
-            square,
-        ),
-        groups.estimate(
-            uncertainty,
-            groups.slopes(
-                (1 - 2 * overall) / m * one,
-                -(1 - 2 * overall) * overall / m * one,
-                none,
-            ),
-            exact,
-        ),
-        total - (reliability - resolution + uncertainty),
     )
 
 

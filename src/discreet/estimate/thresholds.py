@@ -45,6 +45,16 @@ class AtThreshold:
             found[f.name] = getattr(self, f.name).to_dict()
         return found
 
+    def rates(self) -> dict[str, Estimate]:
+        """Return the rates by the names that people use."""
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "specificity": self.specificity,
+            "accuracy": self.accuracy,
+            "F1": self.f1,
+        }
+
     def undefined(self) -> tuple[str, ...]:
         """Name the metrics that are NaN."""
         named = ((f.name, getattr(self, f.name)) for f in fields(self)[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
 
@@ -20,17 +21,41 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     )
     lines = [header]
     for name, found in rows.items():
+        cells = estimate_cells(found, worst_case_binning=not known)
         if math.isnan(found.value):
-            lines.append(f"{name:<{_WIDTH}} {'undefined':>9}")
+            lines.append(f"{name:<{_WIDTH}} {cells.value:>9}")
             continue
-        low, high = found.interval(worst_case_binning=not known)
-        span = f"[{low:.4f}, {high:.4f}]"
         lines.append(
-            f"{name:<{_WIDTH}} {found.value:>8.4f}   {span:<18} "
-            f"{_source(found.sampling):>9} {_size(found.binning.typical):>9} "
-            f"{_source(found.noise):>9}"
+            f"{name:<{_WIDTH}} {cells.value:>8}   {cells.interval:<18} "
+            f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
+
+
+class EstimateCells(NamedTuple):
+    """One estimate as the cells of a table."""
+
+    value: str
+    interval: str = ""
+    sampling: str = ""
+    binning: str = ""
+    noise: str = ""
+
+
+def estimate_cells(
+    found: Estimate, *, worst_case_binning: bool = False
+) -> EstimateCells:
+    """Write an estimate: its value, its interval, then each source of error."""
+    if math.isnan(found.value):
+        return EstimateCells("undefined")
+    low, high = found.interval(worst_case_binning=worst_case_binning)
+    return EstimateCells(
+        f"{found.value:.4f}",
+        f"[{low:.4f}, {high:.4f}]",
+        _source(found.sampling),
+        _size(found.binning.typical),
+        _source(found.noise),
+    )
 
 
 def rate_line(label: str, rates: Mapping[str, Estimate]) -> str:

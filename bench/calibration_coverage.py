@@ -1,0 +1,118 @@
+"""Coverage of the calibration errors' intervals: well and badly calibrated models.
+
+Binormal scores as posterior probabilities p, reported as logit s = a logit p + b.
+The target is the population's expected (15 groups of equal width) and maximum
+calibration error, by quadrature.
+
+    python bench/calibration_coverage.py [--repetitions 500] [--noise exact 1]
+
+Columns: the population's ECE, the mean of the values seen, the share of 95%
+intervals that hold the population's, their mean width over that of the middle 95%
+of the values; then the coverage of the maximum calibration error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.stats import norm
+
+from coverage import Cell, Population
+from discreet.arrays import FloatVector
+from discreet.estimate.estimate import Estimate
+from discreet.estimate.reliability import (
+    DEFAULT_BINS,
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+
+DISTORTIONS: Final = ((1.0, 0.0), (1.1, 0.0), (1.5, 0.0), (1.0, 0.5))
+SIZES: Final = ((2000, 0.5), (2000, 0.1), (50_000, 0.5), (50_000, 0.1))
+_FINE: Final = 4000
+
+
+@dataclass(frozen=True)
+class Distorted(Population):
+    """Posterior probabilities, stretched and shifted on the logit scale."""
+
+    stretch: float
+    shift: float
+
+    def place(self, score: FloatVector) -> FloatVector:
+        """Return the normal variable that is reported as this score."""
+        with np.errstate(divide="ignore"):
+            odds = (np.log(score) - np.log1p(-score) - self.shift) / self.stretch
+        prior = math.log(self.prevalence / (1 - self.prevalence))
+        found: FloatVector = (odds - prior) / self.distance + self.distance / 2
+        return found
+
+    def errors(self) -> tuple[float, float]:
+        """Return the population's expected and maximum calibration error."""
+        ends = np.linspace(0, 1, DEFAULT_BINS * _FINE + 1)
+        x = self.place(ends)
+        n = (1 - self.prevalence) * np.diff(norm.cdf(x))
+        p = self.prevalence * np.diff(norm.cdf(x - self.distance))
+        middle = (ends[1:] + ends[:-1]) / 2
+        off = (p - (n + p) * middle).reshape(DEFAULT_BINS, -1).sum(axis=1)
+        total = (n + p).reshape(DEFAULT_BINS, -1).sum(axis=1)
+        # The maximum is over groups that a sample can fill.
+        each = np.abs(off) / np.maximum(total, 1e-300)
+        return float(np.abs(off).sum()), float(each[total > 1e-3].max())
+
+
+def holds(found: Estimate, truth: float) -> bool:
+    """Say whether an interval holds the truth."""
+    low, high = found.interval()
+    return low <= truth <= high
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=500)
+    parser.add_argument("--noise", nargs="+", default=["exact", "1"])
+    parser.add_argument("--seed", type=int, default=31)
+    chosen = parser.parse_args()
+    print("AUC       n prev   noise    a    b      ECE   mean  cover width  MCE cover")
+    for noise in chosen.noise:
+        for auc in (0.77, 0.93):
+            for examples, prevalence in SIZES:
+                for stretch, shift in DISTORTIONS:
+                    population = Distorted(auc, prevalence, stretch, shift)
+                    epsilon = None if noise == "exact" else float(noise)
+                    row(
+                        Cell(population, examples, epsilon),
+                        population,
+                        chosen.repetitions,
+                        chosen.seed,
+                    )
+
+
+def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
+    """Repeat one cell and print it."""
+    ece, mce = population.errors()
+    rng = np.random.default_rng([seed, cell.examples])
+    seen, widths, held, largest = [], [], [], []
+    for _ in range(repetitions):
+        counts = cell.estimator.counts(cell.simulate(rng))
+        found = expected_calibration_error(counts)
+        low, high = found.interval()
+        seen.append(found.value)
+        widths.append(high - low)
+        held.append(low <= ece <= high)
+        largest.append(holds(maximum_calibration_error(counts), mce))
+    first, last = np.quantile(seen, (0.025, 0.975))
+    print(
+        f"{cell} {population.stretch:>4g} {population.shift:>4g}  {ece:.4f} "
+        f"{np.mean(seen):.4f} {100 * np.mean(held):>5.1f}% "
+        f"{np.mean(widths) / (last - first):>5.2f} {100 * np.mean(largest):>7.1f}%",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
