@@ -18,10 +18,11 @@ import numpy as np
 
 from discreet.edges import Edges
 from discreet.errors import PlanError
-from discreet.privacy.claim import Claim, Setting
+from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
-from discreet.privacy.models import DistributedDP, LocalDP, PrivacyModel
+from discreet.privacy.models import DistributedDP, LabelDP, LocalDP, PrivacyModel
 from discreet.release import Release
+from discreet.roster import Roster
 from discreet.scores import ScoreRange
 from discreet.statistic import (
     ClassHistogram,
@@ -115,6 +116,7 @@ class Plan:
     cohort: Cohort = field(default_factory=Cohort)
     model: ModelRef = field(default_factory=ModelRef)
     version: int = VERSION
+    roster: Roster | None = None
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -133,6 +135,15 @@ class Plan:
             raise PlanError(f"metrics are {', '.join(METRICS)}")
         if "brier" in self.metrics and self.facts.scores.kind == "other":
             raise PlanError("the Brier score needs probabilities or logits")
+        if self.roster is not None:
+            self._check_roster(len(self.roster.sites))
+
+    def _check_roster(self, sites: int) -> None:
+        if sites < self.cohort.min_survivors:
+            raise PlanError(
+                f"the roster names {sites} sites, and the cohort asks for at least "
+                f"{self.cohort.min_survivors} survivors"
+            )
 
     def _check_statistics(self) -> None:
         for i, r in enumerate(self.rounds):
@@ -149,6 +160,11 @@ class Plan:
                     "one-example local messages count two classes and no groups, over "
                     "a tree for the levels mechanism; use laplace for others"
                 )
+
+        if isinstance(self.privacy, LabelDP) and not isinstance(
+            self.statistic, ClassHistogram
+        ):
+            raise PlanError("label privacy counts two classes and no groups")
 
     def _check_second_round(self, i: int, adaptive: EquiDepthFrom) -> None:
         if i == 0 or self.rounds[i - 1].statistic != adaptive.tree:
@@ -180,6 +196,8 @@ class Plan:
         It covers the realised edges, not only the rule that made them.
         """
         document = {"discreet": "plan", **_plain_fields(self)}
+        if self.roster is None:
+            del document["roster"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> bytes:
@@ -193,7 +211,7 @@ class Plan:
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
-            trust=self.privacy.trust,
+            trust=self._trust(),
             computational=self.privacy.computational,
             setting=setting,
             discloses=(
@@ -204,16 +222,23 @@ class Plan:
             assumes=self._assumptions(),
         )
 
+    def _trust(self) -> Trust:
+        trust = self.privacy.trust
+        signed = self.roster is not None and trust is Trust.SUM_ONLY
+        return Trust.SIGNED_SUM_ONLY if signed else trust
+
     def _assumptions(self) -> tuple[str, ...]:
-        if not isinstance(self.privacy, DistributedDP):
-            return ()
-        least, colluders = self.cohort.min_survivors, self.cohort.colluders
-        who = f"at most {colluders} of them tell" if colluders else "none of them tells"
-        assumption = (
-            f"at least {least} sites are in the sum, and {who} the coordinator a "
-            "share of the noise"
-        )
-        return (assumption,)
+        assumptions = []
+        if self._trust() is Trust.SIGNED_SUM_ONLY:
+            assumptions.append("the roster's keys are the sites' own")
+        if isinstance(self.privacy, DistributedDP):
+            least, colluders = self.cohort.min_survivors, self.cohort.colluders
+            told = f"at most {colluders} of them tell" if colluders else ""
+            assumptions.append(
+                f"at least {least} sites are in the sum, and "
+                f"{told or 'none of them tells'} the coordinator a share of the noise"
+            )
+        return tuple(assumptions)
 
 
 def edges_of(statistic: PlannedStatistic) -> tuple[Edges, ...]:
@@ -232,16 +257,21 @@ def _plain_fields(record: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, bool | str | int) or value is None:
-        return value
-    if isinstance(value, float):
-        return value.hex() if math.isfinite(value) else str(value)
-    if isinstance(value, Fraction):
-        return decimal_text(value)
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__, **_plain_fields(value)}
-    raise PlanError(f"a plan cannot hold a {type(value).__name__}")
+    match value:
+        case None | bool() | str() | int():
+            plain: Any = value
+        case float():
+            plain = value.hex() if math.isfinite(value) else str(value)
+        case Fraction():
+            plain = decimal_text(value)
+        case bytes():
+            plain = value.hex()
+        case frozenset():
+            plain = sorted(value)
+        case tuple():
+            plain = [_plain(v) for v in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            plain = {"type": type(value).__name__, **_plain_fields(value)}
+        case _:
+            raise PlanError(f"a plan cannot hold a {type(value).__name__}")
+    return plain

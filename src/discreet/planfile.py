@@ -26,11 +26,13 @@ from discreet.plan import (
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 from discreet.privacy.models import (
     DistributedDP,
+    LabelDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
     epsilon_of,
 )
+from discreet.roster import Member, Roster, key_from_text, key_text
 from discreet.scores import ScoreRange
 from discreet.statistic import (
     ClassHistogram,
@@ -44,7 +46,7 @@ from discreet.statistic import (
 
 _KEYS: Final = {
     *("version", "digest", "thresholds", "metrics"),
-    *("model", "facts", "privacy", "cohort", "round"),
+    *("model", "facts", "privacy", "cohort", "round", "roster"),
 }
 
 
@@ -57,7 +59,7 @@ def dumps(plan: Plan) -> str:
         value = getattr(plan.facts, key)
         if value is not None:
             facts[key] = value
-    document = {
+    document: dict[str, Any] = {
         "version": plan.version,
         "digest": f"sha256:{plan.digest().hex()}",
         "thresholds": list(plan.thresholds),
@@ -72,6 +74,8 @@ def dumps(plan: Plan) -> str:
         },
         "round": [_round_table(r) for r in plan.rounds],
     }
+    if plan.roster is not None:
+        document["roster"] = _roster_table(plan.roster)
     return tomli_w.dumps(document)
 
 
@@ -112,6 +116,26 @@ def _plan(document: dict[str, Any]) -> Plan:
         cohort=Cohort(**document["cohort"]),
         model=ModelRef(**document["model"]),
         version=document["version"],
+        roster=_roster(document["roster"]) if "roster" in document else None,
+    )
+
+
+def _roster_table(roster: Roster) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    if roster.coordinator is not None:
+        table["coordinator"] = key_text(roster.coordinator)
+    table["sites"] = {site.name: key_text(site.key) for site in roster.sites}
+    return table
+
+
+def _roster(table: dict[str, Any]) -> Roster:
+    unknown = sorted(set(table) - {"coordinator", "sites"})
+    if unknown:
+        raise PlanError(f"the plan's roster has unknown keys: {', '.join(unknown)}")
+    coordinator = table.get("coordinator")
+    return Roster(
+        tuple(Member(name, key_from_text(key)) for name, key in table["sites"].items()),
+        None if coordinator is None else key_from_text(coordinator),
     )
 
 
@@ -127,6 +151,9 @@ def _privacy_table(privacy: PrivacyModel) -> dict[str, Any]:
             if privacy.max_examples is not None:
                 table["max_examples"] = privacy.max_examples
         case LocalDP():
+            table["mechanism"] = privacy.mechanism
+        case LabelDP():
+            table["delta"] = decimal_text(exact(privacy.delta))
             table["mechanism"] = privacy.mechanism
         case SecureAggregation():
             pass
@@ -146,6 +173,12 @@ def _privacy(table: dict[str, Any]) -> PrivacyModel:
             )
         case LocalDP.name:
             return LocalDP(amount_from_text(table["epsilon"]), table["mechanism"])
+        case LabelDP.name:
+            return LabelDP(
+                amount_from_text(table["epsilon"]),
+                amount_from_text(table["delta"], name="delta"),
+                table["mechanism"],
+            )
         case _:
             raise PlanError("unknown privacy model in the plan")
 

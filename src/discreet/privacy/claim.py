@@ -18,7 +18,15 @@ class Trust(Enum):
     SUM_ONLY = (
         "A curious coordinator sees only the sum over the sites (secure aggregation)."
     )
+    SIGNED_SUM_ONLY = (
+        "Even a coordinator that breaks the protocol sees only the sum over the sites "
+        "(secure aggregation, signed by the sites of the roster)."
+    )
     NOBODY = "Nobody has to be trusted: each message is private on its own."
+    LABELS_ONLY = (
+        "Nobody has to be trusted with a label: each message is private on its own. "
+        "The scores are public: the coordinator sees every score and each site's size."
+    )
     CURATOR = "The curator, who holds the data, is trusted."
     COMPUTE_PARTIES = (
         "Three compute parties see shares only; no two of them may collude."

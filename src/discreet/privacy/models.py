@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from discreet.errors import PlanError
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, Unbounded, exact
-from discreet.privacy.unit import EXAMPLE, Unit
+from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 
 UnitName: TypeAlias = Literal["example", "subject", "client"]
 LocalMechanism: TypeAlias = Literal["arc", "unary", "levels", "laplace"]
+CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
+RankMechanism: TypeAlias = Literal[
+    "choice",
+    "endpoint",
+    "slack",
+    "staircase",
+    "global-laplace",
+    "local-laplace",
+    "orthogonal",
+    "adaptive",
+]
+LabelMechanism: TypeAlias = RankMechanism | CurveMechanism
+CURVE_MECHANISMS: Final[tuple[CurveMechanism, ...]] = get_args(CurveMechanism)
+"""Label mechanisms that release counts per bin: curves and calibration."""
+RANK_MECHANISMS: Final[tuple[RankMechanism, ...]] = get_args(RankMechanism)
+"""Label mechanisms that release sums of ranks: the AUC alone, more precisely."""
 
 _TWO_SITES = "the same person at two sites counts as two"
 _LIES = "lying sites"
@@ -152,7 +168,78 @@ class LocalDP:
         return (_LIES, _TWO_SITES, "how many examples a site holds")
 
 
-PrivacyModel: TypeAlias = SecureAggregation | DistributedDP | LocalDP
+@dataclass(frozen=True, slots=True)
+class LabelDP:
+    """The scores are public, the labels are not: one flipped label is protected.
+
+    For sites that hold labels while the coordinator knows the scores anyhow, as in
+    vertical federated learning.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        delta: 0 for pure DP; above 0 for Gaussian noise on rank sums.
+        mechanism: the default, ``choice``, and every other rank mechanism give the
+            AUC alone. ``response`` flips each label once, for any number of models,
+            and gives everything, curves and calibration included; ``binned`` adds
+            noise to each site's positives per bin, anew in each evaluation;
+            ``curves`` takes the one of these two with the smaller predicted error.
+    """
+
+    epsilon: Amount
+    delta: Amount = 0
+    mechanism: LabelMechanism = "choice"
+
+    name: ClassVar[str] = "label"
+    trust: ClassVar[Trust] = Trust.LABELS_ONLY
+    computational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        object.__setattr__(self, "delta", exact(self.delta, name="delta"))
+        known = (*RANK_MECHANISMS, *CURVE_MECHANISMS)
+        if self.mechanism not in known:
+            raise PlanError(f"a label mechanism is one of {', '.join(known)}")
+        if self.delta and self.mechanism in CURVE_MECHANISMS:
+            raise PlanError(
+                f"the label mechanism {self.mechanism} keeps pure DP: omit delta"
+            )
+        _ = self.loss
+
+    @property
+    def protects(self) -> Unit:
+        """One label, flipped."""
+        return LABEL
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of each site's messages, and of all of them together."""
+        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
+        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether one charge serves any number of models on the same labels."""
+        return self.mechanism == "response"
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        again = (
+            "the charge covers every model measured on the same labels and key"
+            if self.reusable
+            else "a further model on the same labels is charged again"
+        )
+        return (
+            "the scores and how many examples each site holds",
+            "what a good score says about a label by itself",
+            _LIES,
+            again,
+        )
+
+
+HistogramPrivacy: TypeAlias = SecureAggregation | DistributedDP | LocalDP
+"""Models under which sites count scores and labels that nobody else knows."""
+PrivacyModel: TypeAlias = HistogramPrivacy | LabelDP
 """Every model that a plan can hold."""
 
 

@@ -7,13 +7,14 @@ from typing import Final, Literal, TypeAlias
 
 from discreet.errors import PlanError
 
-UnitKind: TypeAlias = Literal["example", "row", "label", "client", "subject"]
+UnitKind: TypeAlias = Literal["example", "row", "label", "score", "client", "subject"]
 Relation: TypeAlias = Literal["add_remove", "replace", "flip"]
 
 _RELATIONS: Final[dict[UnitKind, tuple[Relation, ...]]] = {
     "example": ("add_remove", "replace"),
     "row": ("replace",),
     "label": ("flip",),
+    "score": ("replace",),
     "client": ("add_remove", "replace"),
     "subject": ("add_remove", "replace"),
 }
@@ -26,6 +27,7 @@ class Unit:
     - ``example``: add or remove (or replace) one example.
     - ``row``: replace one example; the number of rows is public.
     - ``label``: flip one label; the scores are public.
+    - ``score``: replace one score; the labels are not protected.
     - ``client``, ``subject``: all that one client or person holds, at most
       ``max_examples`` examples.
     """
@@ -59,6 +61,7 @@ class Unit:
             "example": "one example",
             "row": "one row",
             "label": "one label",
+            "score": "one score",
             "client": f"one client (at most {self.max_examples} examples)",
             "subject": f"one subject (at most {self.max_examples} examples a site)",
         }[self.kind]
@@ -68,6 +71,8 @@ class Unit:
 
 EXAMPLE: Final = Unit("example", "add_remove")
 """Add or remove one example: the unit of Cormode 2023 and Xu 2025."""
+LABEL: Final = Unit("label", "flip")
+"""Flip one label, scores public: the unit of Sun 2022."""
 
 
 @dataclass(frozen=True, slots=True)

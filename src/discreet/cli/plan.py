@@ -1,0 +1,255 @@
+"""``discreet plan``: choose bins from public facts, predict the errors, write it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from discreet import planfile
+from discreet.defaults import recommend
+from discreet.edges import Warped, describe
+from discreet.errors import InputError, PlanError
+from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, edges_of
+from discreet.planning import (
+    DEFAULT_AUC,
+    REPETITIONS,
+    Prediction,
+    check_protocol,
+    predict,
+)
+from discreet.privacy.models import (
+    DistributedDP,
+    LocalDP,
+    PrivacyModel,
+    SecureAggregation,
+)
+from discreet.roster import Member, Roster, key_from_text
+from discreet.scores import ScoreRange
+
+
+class Privacy(StrEnum):
+    """Privacy models that a plan can be made for."""
+
+    secure_aggregation = "secure-aggregation"
+    distributed = "distributed"
+    local = "local"
+
+
+class Unit(StrEnum):
+    """Whom distributed differential privacy protects."""
+
+    example = "example"
+    subject = "subject"
+    client = "client"
+
+
+class Mechanism(StrEnum):
+    """How a local message is randomised."""
+
+    arc = "arc"
+    unary = "unary"
+    levels = "levels"
+    laplace = "laplace"
+
+
+class Kind(StrEnum):
+    """Kinds of scores."""
+
+    probability = "probability"
+    logit = "logit"
+    other = "other"
+
+
+def plan(  # noqa: PLR0913, PLR0917 - one option a choice
+    examples: Annotated[
+        int, typer.Option(help="Public: roughly how many examples there are in all.")
+    ],
+    privacy: Annotated[
+        Privacy,
+        typer.Option(help="Exact sums, sums with distributed noise, private messages."),
+    ] = Privacy.secure_aggregation,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(help="Public: roughly which share of them is positive."),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy loss, for distributed and local.")
+    ] = None,
+    delta: Annotated[
+        str, typer.Option(help="0 for pure differential privacy, or a small number.")
+    ] = "0",
+    unit: Annotated[
+        Unit, typer.Option(help="Who is protected, for distributed.")
+    ] = Unit.example,
+    max_examples: Annotated[
+        int | None,
+        typer.Option(help="Most examples of one subject or client that count."),
+    ] = None,
+    mechanism: Annotated[
+        Mechanism, typer.Option(help="How local messages are randomised.")
+    ] = Mechanism.arc,
+    site: Annotated[
+        list[str] | None,
+        typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
+    ] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(help="The coordinator's key, ed25519:KEY.")
+    ] = None,
+    sites: Annotated[
+        int | None,
+        typer.Option(help="How many sites there are; by default those of --site."),
+    ] = None,
+    min_survivors: Annotated[
+        int | None,
+        typer.Option(help="Sites that must be in the sum; by default all."),
+    ] = None,
+    colluders: Annotated[
+        int, typer.Option(help="Sites that may work with the coordinator.")
+    ] = 0,
+    min_examples_per_site: Annotated[
+        int, typer.Option(help="Sites with fewer examples stay out.")
+    ] = 0,
+    threshold: Annotated[
+        list[float] | None,
+        typer.Option(help="Decision threshold to report; repeat for more."),
+    ] = None,
+    bins: Annotated[
+        int | None,
+        typer.Option(help="Number of warped bins; by default from the public facts."),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--in-group", help="A group to tell apart; repeat for each."),
+    ] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", help="A class of several; repeat for each."),
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
+    ] = Kind.probability,
+    low: Annotated[float | None, typer.Option(help="Public lower limit.")] = None,
+    high: Annotated[float | None, typer.Option(help="Public upper limit.")] = None,
+    model: Annotated[str, typer.Option(help="Name of the measured model.")] = "",
+    model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
+    auc: Annotated[
+        float, typer.Option(help="AUC that is assumed for the prediction.")
+    ] = DEFAULT_AUC,
+    repetitions: Annotated[
+        int, typer.Option(help="Populations that the prediction simulates.", min=2)
+    ] = REPETITIONS,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Write the plan even if it is no use.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the plan to this file.")
+    ] = None,
+) -> None:
+    """Choose a plan from public facts and predict its errors; no data is touched.
+
+    Exits with 1 and writes nothing when the result would be mostly noise.
+    """
+    roster = _roster(site or [], coordinator)
+    known = sites or (len(roster.sites) if roster else None)
+    chosen = recommend(
+        PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
+        _model(privacy, epsilon, delta, unit, max_examples, mechanism),
+        thresholds=threshold,
+        edges=None if bins is None else Warped(bins),
+        classes=classes,
+        groups=groups,
+        cohort=Cohort(
+            min_survivors or known or colluders + 2, colluders, min_examples_per_site
+        ),
+        model=ModelRef(model, model_digest),
+    )
+    chosen = replace(chosen, roster=roster)
+    check_protocol(chosen, sites=known)
+    _describe(chosen)
+    refusal = None
+    if classes is None:
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            progress.add_task("Predicting errors", total=None)
+            found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
+        _show(found, auc)
+        refusal = found.refusal
+    else:
+        typer.echo("There is no prediction for more than two classes.")
+    if refusal is not None:
+        typer.echo(f"Do not run: {refusal}.")
+        if not anyway:
+            raise typer.Exit(1)
+    if out is not None:
+        out.write_text(planfile.dumps(chosen), encoding="utf-8")
+        typer.echo(f"Wrote {out}")
+
+
+def _model(
+    privacy: Privacy,
+    epsilon: str | None,
+    delta: str,
+    unit: Unit,
+    max_examples: int | None,
+    mechanism: Mechanism,
+) -> PrivacyModel:
+    if privacy is Privacy.secure_aggregation:
+        if epsilon is not None:
+            raise InputError("exact sums have no epsilon; choose another --privacy")
+        return SecureAggregation()
+    if epsilon is None:
+        raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
+    if privacy is Privacy.local:
+        return LocalDP(epsilon, mechanism.value)
+    return DistributedDP(epsilon, delta, unit.value, max_examples)
+
+
+def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
+    if not sites:
+        if coordinator is not None:
+            raise InputError("--coordinator belongs to a roster: name its --site too")
+        return None
+    members = []
+    for text in sites:
+        name, equals, key = text.partition("=")
+        if not equals:
+            raise PlanError("--site is written NAME=ed25519:KEY")
+        members.append(Member(name, key_from_text(key)))
+    key_of = None if coordinator is None else key_from_text(coordinator)
+    return Roster(tuple(members), key_of)
+
+
+def _describe(chosen: Plan) -> None:
+    for i, r in enumerate(chosen.rounds, start=1):
+        where = ", ".join(describe(e.rule) for e in edges_of(r.statistic))
+        typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
+    unit = chosen.privacy.protects
+    promise = str(chosen.privacy.loss)
+    typer.echo(promise if unit is None else f"{promise} for {unit}")
+
+
+def _show(found: Prediction, auc: float) -> None:
+    table = Table(
+        title=f"Predicted errors, if the AUC is {auc:g} at prevalence "
+        f"{found.prevalence:g} ({found.group_examples:,} examples)"
+    )
+    for heading in ("", "expected", "sampling", "noise"):
+        table.add_column(heading)
+    rows = {"AUC": found.auc, "average precision": found.average_precision}
+    for name, e in rows.items():
+        table.add_row(name, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
+    table.add_row("ROC curve, area between", "", "", _error(found.roc_area))
+    Console().print(table)
+    if found.refusal is None and found.caution is not None:
+        typer.echo(f"Note: {found.caution}.")
+
+
+def _error(size: float) -> str:
+    return "no result" if math.isnan(size) else f"{size:.4f}"

@@ -1,0 +1,154 @@
+"""``discreet preview``: exactly what would leave this site, before anything does."""
+
+from __future__ import annotations
+
+import json as json_text
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from discreet import planfile
+from discreet.errors import InputError
+from discreet.examples import Examples
+from discreet.plan import Plan
+from discreet.privacy.accounting import Spent
+from discreet.privacy.loss import decimal_text
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
+from discreet.site.preview import Preview
+from discreet.site.preview import preview as make_preview
+from discreet.site.sources import read
+from discreet.statistic import OneVsOne, OneVsRest, Paired
+
+
+def preview(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: Annotated[Path, typer.Argument(help="The plan, plan.toml.")],
+    scores: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="The site's policy, policy.toml.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The site's ledger, to see what is left.")
+    ] = None,
+    score: Annotated[
+        list[str], typer.Option(help="Column of scores; repeat for more.")
+    ] = ["y_score"],  # noqa: B006 - typer copies it
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    positive: Annotated[
+        str | None, typer.Option(help="The positive label, when not 0/1.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Column that says whom a row belongs to.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the preview to this JSON file too.")
+    ] = None,
+) -> None:
+    """Show what would leave this site: shapes, sizes, the claim, the charge.
+
+    Draws no noise, charges nothing, sends nothing. Exits with 1 when this site
+    would decline the plan.
+    """
+    asked = read_plan(plan)
+    examples = read_for(
+        asked, scores, score, label, positive=positive, group=group, subject=subject
+    )
+    rules = None if policy is None else policyfile.load(policy)
+    if ledger is not None and rules is None:
+        raise InputError("--ledger needs --policy, which names the population")
+    opened = (
+        nullcontext()
+        if ledger is None or rules is None
+        else Ledger(ledger, limits=rules.limits(), create=False)
+    )
+    with opened as account:
+        found = make_preview(asked, examples, policy=rules, ledger=account)
+    _show(found)
+    if json is not None:
+        text = json_text.dumps(found.to_dict(), indent=1)
+        json.write_text(text, encoding="utf-8")
+    if found.refusal is not None:
+        raise typer.Exit(1)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan from a file."""
+    return planfile.loads(path.read_text(encoding="utf-8"))
+
+
+def read_for(
+    plan: Plan,
+    path: Path,
+    score: list[str],
+    label: str,
+    *,
+    positive: str | None = None,
+    group: str | None = None,
+    subject: str | None = None,
+) -> Examples:
+    """Read a site's file as the plan expects it."""
+    statistic, facts = plan.statistic, plan.facts.scores
+    classes = None
+    if isinstance(statistic, OneVsRest | OneVsOne):
+        classes = statistic.classes
+    if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
+        raise InputError("the plan measures one score, and several --score were given")
+    other = facts.kind == "other"
+    return read(
+        path,
+        label=label,
+        score=score[0] if len(score) == 1 else score,
+        positive=positive,
+        classes=classes,
+        group=group,
+        subject=subject,
+        kind=facts.kind,
+        low=facts.low if other else None,
+        high=facts.high if other else None,
+    )
+
+
+def _show(found: Preview) -> None:
+    console = Console()
+    model = found.plan.model.name or "(no model named)"
+    typer.echo(f"Plan {found.plan.digest().hex()[:16]}, model {model}")
+    typer.echo(f"{found.examples:,} examples were read, and stay here")
+    table = Table(title=f"What would leave this site, {found.sent}")
+    for heading in ("round", "counted in", "numbers", "bytes", "loss"):
+        table.add_column(heading, overflow="fold")
+    for i, r in enumerate(found.rounds):
+        cells = (str(i + 1), r.statistic, f"{r.numbers:,}", f"{r.size:,}", str(r.loss))
+        table.add_row(*cells)
+    console.print(table)
+    typer.echo(str(found.claim))
+    typer.echo(f"Would be charged: {spent_text(found.charged())}.")
+    if found.spent is not None:
+        typer.echo(f"Spent so far: {spent_text(found.spent)}.")
+    typer.echo(f"Checked: {found.checked}.")
+    if found.refusal is None:
+        typer.echo("This site would take part.")
+    else:
+        typer.echo(f"This site would decline: {found.refusal}.")
+
+
+def spent_text(spent: Spent) -> str:
+    """Return a total in words.
+
+    >>> from fractions import Fraction
+    >>> spent_text(Spent(Fraction(3, 2), exact_sums=1))
+    'epsilon 1.5, 1 exact sum'
+    """
+    parts = []
+    if spent.epsilon:
+        parts.append(f"epsilon {decimal_text(spent.epsilon)}")
+    if spent.delta:
+        parts.append(f"delta {decimal_text(spent.delta)}")
+    if spent.exact_sums:
+        many = "" if spent.exact_sums == 1 else "s"
+        parts.append(f"{spent.exact_sums} exact sum{many}")
+    return ", ".join(parts) or "nothing"

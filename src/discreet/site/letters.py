@@ -1,0 +1,208 @@
+"""What travels between a site and the coordinator, whatever carries it.
+
+Every letter names the plan (its digest covers the roster and the model's identity),
+the session and the round, so that nothing can be replayed elsewhere. Numbers travel
+apart from the body: a runtime may have a place of its own for arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from discreet.arrays import IntVector
+from discreet.errors import DiscreetError, PlanError
+from discreet.plan import Plan
+from discreet.planfile import dumps, loads
+from discreet.release import Release
+
+VERSION: Final = 1
+DIGEST_SIZE: Final = 32
+_HEAD: Final = struct.Struct(f">BB{DIGEST_SIZE}s{DIGEST_SIZE}sBI")
+
+
+class LetterError(DiscreetError):
+    """Bytes that no correct sender writes, or a letter that belongs elsewhere."""
+
+
+class Kind(IntEnum):
+    """What a letter is for."""
+
+    INVITE = 1
+    """Coordinator to site: join round ``round`` of this session."""
+    STEP = 2
+    """Either way: the next message of the round's conversation."""
+    DECLINED = 3
+    """Site to coordinator: no, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One message, bound to a plan, a session and a round."""
+
+    kind: Kind
+    plan_digest: bytes
+    session: bytes
+    round: int
+    site: int = 0
+    """The site's number in the round; 0 in an invitation: find it in the roster."""
+    body: bytes = field(default=b"", repr=False)
+    numbers: IntVector = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if len(self.plan_digest) != DIGEST_SIZE or len(self.session) != DIGEST_SIZE:
+            raise LetterError(f"a plan's digest and a session have {DIGEST_SIZE} bytes")
+        if self.numbers.dtype != np.int64 or self.numbers.ndim != 1:
+            raise LetterError("a letter carries a vector of 64-bit integers")
+
+    @property
+    def head(self) -> bytes:
+        """What the letter is bound to, as bytes."""
+        return _HEAD.pack(
+            VERSION, self.kind, self.plan_digest, self.session, self.round, self.site
+        )
+
+    @classmethod
+    def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Letter:
+        """Put together what a runtime carried in parts."""
+        if len(head) != _HEAD.size or head[0] != VERSION:
+            raise LetterError(f"a letter of version {VERSION} was expected")
+        _, kind, digest, session, index, site = _HEAD.unpack(head)
+        if kind not in tuple(Kind):
+            raise LetterError("a letter of an unknown kind came")
+        return cls(Kind(kind), digest, session, index, site, body, numbers)
+
+    def encode(self) -> bytes:
+        """Return the letter as one string of bytes."""
+        return pack(self.head, self.body, self.numbers.astype("<i8").tobytes())
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Letter:
+        """Read one string of bytes."""
+        head, body, numbers = unpack(raw, 3)
+        return cls.of(head, body, to_numbers(numbers))
+
+    def reply(
+        self,
+        kind: Kind,
+        *,
+        site: int,
+        body: bytes = b"",
+        numbers: IntVector | None = None,
+    ) -> Letter:
+        """Return a letter of the same plan, session and round."""
+        listed = np.zeros(0, dtype=np.int64) if numbers is None else numbers
+        return Letter(
+            kind, self.plan_digest, self.session, self.round, site, body, listed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """The body of an invitation: the plan in full, and what opens the round."""
+
+    plan: Plan
+    nonce: bytes
+    opening: bytes = field(repr=False)
+    """The first message of the round's conversation."""
+    signature: bytes = field(default=b"", repr=False)
+    """The coordinator's, when the roster names its key."""
+
+    def encode(self) -> bytes:
+        """Return the bytes in the letter's body."""
+        text = dumps(self.plan).encode()
+        return pack(text, self.nonce, self.opening, self.signature)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Invitation:
+        """Read the body of a letter."""
+        text, nonce, opening, signature = unpack(raw, 4)
+        try:
+            return cls(loads(text.decode()), nonce, opening, signature)
+        except (PlanError, UnicodeDecodeError) as error:
+            raise LetterError(f"the invitation holds no valid plan: {error}") from error
+
+    def statement(self, letter: Letter) -> bytes:
+        """Return what the coordinator signs."""
+        numbers = letter.numbers.astype("<i8").tobytes()
+        return b"discreet invitation\0" + pack(
+            letter.head, self.plan.digest(), self.nonce, self.opening, numbers
+        )
+
+
+def session_of(plan: Plan, nonce: bytes) -> bytes:
+    """Name a session: the plan and a fresh nonce of the coordinator."""
+    return hashlib.sha256(b"discreet session\0" + pack(plan.digest(), nonce)).digest()
+
+
+def round_digest(plan: Plan, session: bytes, index: int, totals: IntVector) -> bytes:
+    """Name one round: sites that were shown different earlier sums disagree on it."""
+    shown = totals.astype("<i8").tobytes()
+    place = index.to_bytes(1, "big")
+    return hashlib.sha256(
+        b"discreet round\0" + pack(plan.digest(), session, place, shown)
+    ).digest()
+
+
+def joined_totals(releases: Sequence[Release]) -> IntVector:
+    """Return the totals of the earlier rounds, one after the other."""
+    return np.concatenate([np.zeros(0, np.int64), *(r.total for r in releases)])
+
+
+def earlier_releases(
+    plan: Plan, session: bytes, index: int, totals: IntVector
+) -> list[Release]:
+    """Read the broadcast totals of the rounds before this one.
+
+    How many sites were in them stays open at a site: it is not needed to work out
+    the next round, so the least number that the plan allows is written.
+    """
+    releases: list[Release] = []
+    least = plan.cohort.min_survivors
+    for i in range(index):
+        this = plan.resolve(i, releases)
+        size = this.statistic.size
+        if totals.size < size:
+            raise LetterError("the broadcast sums are shorter than the plan says")
+        own, totals = totals[:size], totals[size:]
+        releases.append(
+            Release(plan.digest(), session, i, own, least, least, this.loss)
+        )
+    if totals.size:
+        raise LetterError("the broadcast sums are longer than the plan says")
+    return releases
+
+
+def pack(*fields: bytes) -> bytes:
+    """Join fields, each with its length."""
+    return b"".join(len(f).to_bytes(4, "big") + f for f in fields)
+
+
+def unpack(raw: bytes, count: int) -> tuple[bytes, ...]:
+    """Take apart what ``pack`` joined; nothing may be left over."""
+    fields, at = [], 0
+    for _ in range(count):
+        size = int.from_bytes(raw[at : at + 4], "big")
+        start = at + 4
+        if start + size > len(raw):
+            raise LetterError("a message is cut short")
+        fields.append(raw[start : start + size])
+        at = start + size
+    if at != len(raw):
+        raise LetterError("a message has bytes left over")
+    return tuple(fields)
+
+
+def to_numbers(raw: bytes) -> IntVector:
+    """Read a vector of 64-bit integers."""
+    if len(raw) % 8:
+        raise LetterError("a vector is not a whole number of 64-bit integers")
+    return np.frombuffer(raw, dtype="<i8").astype(np.int64)

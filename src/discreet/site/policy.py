@@ -1,0 +1,188 @@
+"""The site's policy: what its operator lets any plan ask for.
+
+A site never trusts the parameters that a coordinator sends: it compares the plan
+with this policy, and what the ledger has recorded with its caps. A refusal is one
+sentence for the operator; the coordinator learns only the word ``declined``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Final
+
+from discreet.errors import DiscreetError
+from discreet.plan import Plan
+from discreet.privacy.accounting import Cap, Limits, compose
+from discreet.privacy.loss import decimal_text
+from discreet.privacy.models import DistributedDP, LabelDP, LocalDP, SecureAggregation
+from discreet.roster import key_from_text
+from discreet.statistic import Grouped
+
+DECLINED: Final = "declined"
+"""All that a coordinator ever sees of a refusal."""
+
+PRIVACY_NAMES: Final = (
+    *(SecureAggregation.name, DistributedDP.name),
+    *(LocalDP.name, LabelDP.name),
+)
+UNIT_NAMES: Final = ("example", "subject", "client", "label")
+
+
+class PolicyError(DiscreetError):
+    """The policy does not allow it, or is malformed. For the operator, never sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What one site allows. What is not said is not allowed, or not spent.
+
+    Args:
+        population: the people whom this data is about. Budgets belong to it: a new
+            model's scores of the same people charge the same one.
+        privacy: names of the allowed privacy models.
+        units: the allowed units of privacy. ``label`` protects less than the others
+            and has to be named.
+        coordinators: texts of the allowed coordinators' keys; None for anybody.
+        models: patterns of names of models that may be measured here.
+        groups: patterns of names of groups that may be told apart; none by default.
+        epsilon_per_plan: the most that one session of one plan may cost.
+        epsilon_total: the most that all sessions on the population may cost.
+        delta_total: the same for delta; 0 allows pure differential privacy only.
+        exact_sums: how many sums without noise may be given, ever.
+        sessions_per_plan: how often one plan may be answered.
+        sites: the fewest sites that a plan may ask to be in a sum, and the fewest
+            by which two exact sums may differ.
+        examples: the fewest examples with which this site takes part.
+    """
+
+    population: str
+    privacy: tuple[str, ...]
+    units: tuple[str, ...] = ("example", "subject", "client")
+    coordinators: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ()
+    epsilon_per_plan: Fraction = Fraction(0)
+    epsilon_total: Fraction = Fraction(0)
+    delta_total: Fraction = Fraction(0)
+    exact_sums: int = 0
+    sessions_per_plan: int = 1
+    sites: int = 3
+    examples: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.population.strip():
+            raise PolicyError("a policy names the population that the data is about")
+        _check_names("privacy", self.privacy, PRIVACY_NAMES)
+        _check_names("units", self.units, UNIT_NAMES)
+        if min(self.epsilon_per_plan, self.epsilon_total) < 0:
+            raise PolicyError("a cap on epsilon is not negative")
+        if not 0 <= self.delta_total < 1:
+            raise PolicyError("delta_total lies in [0, 1)")
+        if self.exact_sums < 0 or self.sessions_per_plan < 0:
+            raise PolicyError("a cap on exact sums or sessions is not negative")
+        if self.sites < 1 or self.examples < 0:
+            raise PolicyError("floors: at least 1 site, and no negative examples")
+        for key in self.coordinators or ():
+            key_from_text(key)
+
+    def check(self, plan: Plan) -> None:
+        """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
+        self._check_privacy(plan)
+        self._check_loss(plan)
+        self._check_people(plan)
+
+    def _check_privacy(self, plan: Plan) -> None:
+        name, unit = plan.privacy.name, plan.privacy.protects
+        if name not in self.privacy:
+            raise PolicyError(
+                f"the plan's privacy model is {name!r}, and the policy allows "
+                f"{_listed(self.privacy)}"
+            )
+        if unit is not None and unit.kind not in self.units:
+            raise PolicyError(
+                f"the plan protects one {unit.kind}, and the policy allows the units "
+                f"{_listed(self.units)}"
+            )
+
+    def _check_loss(self, plan: Plan) -> None:
+        cost = compose([plan.privacy.loss])
+        if cost.epsilon > self.epsilon_per_plan:
+            raise PolicyError(
+                f"the plan costs {plan.privacy.loss}, and the policy allows epsilon "
+                f"{decimal_text(self.epsilon_per_plan)} a plan"
+            )
+        if cost.delta > self.delta_total:
+            raise PolicyError(
+                f"the plan costs {plan.privacy.loss}, and the policy allows delta "
+                f"{decimal_text(self.delta_total)} in all"
+            )
+        if cost.exact_sums and not self.exact_sums:
+            raise PolicyError(
+                "the plan asks for exact sums, and the policy allows none"
+            )
+
+    def _check_people(self, plan: Plan) -> None:
+        least = plan.cohort.min_survivors
+        if least < self.sites:
+            raise PolicyError(
+                f"the plan lets a sum of {least} sites be opened, and the policy asks "
+                f"for at least {self.sites}"
+            )
+        if not _matches(plan.model.name, self.models):
+            raise PolicyError(
+                f"the plan measures the model {plan.model.name!r}, and the policy "
+                f"allows {_listed(self.models)}"
+            )
+        for r in plan.rounds:
+            groups = r.statistic.groups if isinstance(r.statistic, Grouped) else ()
+            strange = [g for g in groups if not _matches(g, self.groups)]
+            if strange:
+                raise PolicyError(
+                    f"the plan tells {len(strange)} groups apart that the policy does "
+                    f"not allow, {strange[0]!r} for one"
+                )
+        if self.coordinators is not None:
+            self._check_coordinator(plan)
+
+    def _check_coordinator(self, plan: Plan) -> None:
+        key = None if plan.roster is None else plan.roster.coordinator
+        if key is None:
+            raise PolicyError(
+                "the policy lists its coordinators, and the plan names none; ask for a "
+                "plan with a roster"
+            )
+        allowed = {key_from_text(text) for text in self.coordinators or ()}
+        if key not in allowed:
+            raise PolicyError("the plan's coordinator is not one that the policy lists")
+
+    def limits(self) -> Limits:
+        """Return what the ledger has to enforce, charge by charge."""
+        return Limits(
+            Cap(
+                epsilon=self.epsilon_total,
+                delta=self.delta_total,
+                rho=Fraction(0),  # no plan costs it, and no key of the policy caps it
+                exact_sums=self.exact_sums,
+            ),
+            self.sessions_per_plan,
+            self.sites,
+        )
+
+
+def _check_names(key: str, given: Sequence[str], known: Sequence[str]) -> None:
+    strange = sorted(set(given) - set(known))
+    if strange:
+        raise PolicyError(
+            f"{key} in the policy holds {_listed(strange)}; known are {_listed(known)}"
+        )
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "none"

@@ -1,0 +1,179 @@
+"""What would leave this site under a plan: shapes, sizes, the claim, the charge.
+
+The data is read and counted, as it would be on admission, and the counts are thrown
+away: no noise is drawn, nothing is charged, nothing is shown that a count would tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.edges import describe
+from discreet.errors import DiscreetError
+from discreet.examples import Examples
+from discreet.noise.binned_positives import BinnedPositives
+from discreet.noise.choose import decoder_for
+from discreet.noise.level_reports import LevelReports
+from discreet.noise.reports import UnaryReports
+from discreet.plan import Plan, ResolvedRound, edges_of
+from discreet.privacy.accounting import Spent, compose
+from discreet.privacy.claim import Claim
+from discreet.privacy.loss import Loss, decimal_text, fraction_of
+from discreet.site.admission import admit
+from discreet.site.ledger import Ledger
+from discreet.site.policy import Policy
+from discreet.site.respond import check_own_examples, exact_counts
+
+_WORD = 8
+"""Bytes of a number on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedRound:
+    """One message of numbers: how many, in which bins, at which loss."""
+
+    statistic: str
+    numbers: int
+    loss: Loss
+
+    @property
+    def size(self) -> int:
+        """Bytes of the numbers; keys and shares of secure aggregation come on top."""
+        return _WORD * self.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a site would send, promise and pay."""
+
+    plan: Plan
+    examples: int
+    rounds: tuple[PreviewedRound, ...]
+    claim: Claim
+    refusal: str | None
+    """Why the site would decline, None when it would take part."""
+    checked: str
+    """What the plan was compared with."""
+    spent: Spent | None
+    """What the population has paid so far, when a ledger was looked at."""
+
+    @property
+    def sent(self) -> str:
+        """Who can read the numbers, in a word."""
+        return "masked" if self.plan.privacy.computational else "in the clear"
+
+    def charged(self) -> Spent:
+        """Return what all rounds would cost."""
+        return compose(r.loss for r in self.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "plan_digest": self.plan.digest().hex(),
+            "model": self.plan.model.name,
+            "examples": self.examples,
+            "rounds": [
+                {
+                    "statistic": r.statistic,
+                    "numbers": r.numbers,
+                    "bytes": r.size,
+                    "loss": str(r.loss),
+                }
+                for r in self.rounds
+            ],
+            "sent": self.sent,
+            "claim": self.claim.to_dict(),
+            "charged": spent_dict(self.charged()),
+            "spent": None if self.spent is None else spent_dict(self.spent),
+            "checked": self.checked,
+            "refusal": self.refusal,
+        }
+
+
+def spent_dict(spent: Spent) -> dict[str, str | int]:
+    """Return a total as plain values, amounts as exact texts."""
+    return {
+        "epsilon": decimal_text(spent.epsilon),
+        "delta": decimal_text(spent.delta),
+        "exact_sums": spent.exact_sums,
+    }
+
+
+def preview(
+    plan: Plan,
+    examples: Examples,
+    *,
+    policy: Policy | None = None,
+    ledger: Ledger | None = None,
+) -> Preview:
+    """Say what this site would send under a plan. Takes no entropy: draws none.
+
+    Args:
+        plan: what is asked.
+        examples: the site's data; rows that are not valid raise ``InputError``.
+        policy: the site's rules, if it has any yet.
+        ledger: what was spent, opened with the policy's limits.
+    """
+    count = len(examples)
+    refusal, checked = _refusal(plan, examples, policy, ledger)
+    sites = plan.cohort.min_survivors
+    if plan.roster is not None:
+        sites = len(plan.roster.sites)
+    spent = None
+    if policy is not None and ledger is not None:
+        spent = ledger.spent(policy.population)
+    return Preview(
+        plan,
+        count,
+        tuple(_rounds(plan)),
+        plan.claim("deployed", sites=sites),
+        refusal,
+        checked,
+        spent,
+    )
+
+
+def _refusal(
+    plan: Plan, examples: Examples, policy: Policy | None, ledger: Ledger | None
+) -> tuple[str | None, str]:
+    match policy, ledger:
+        case None, _:
+            checked = "the data alone: no policy was given"
+        case _, None:
+            checked = (
+                "the policy and the data: no ledger was given, caps are not checked"
+            )
+        case _:
+            checked = "the policy, the data and the ledger"
+    try:
+        if policy is not None and ledger is not None:
+            admit(plan, policy, examples, ledger)
+            return None, checked
+        if policy is not None:
+            policy.check(plan)
+            check_own_examples(examples, policy)
+        exact_counts(examples, plan, plan.resolve(0, []))
+    except DiscreetError as err:
+        return str(err), checked
+    return None, checked
+
+
+def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
+    return [
+        PreviewedRound(
+            ", ".join(describe(e.rule) for e in edges_of(r.statistic)),
+            sent_numbers(plan, plan.resolve(0, [])) if i == 0 else r.statistic.size,
+            fraction_of(plan.privacy.loss, r.budget),
+        )
+        for i, r in enumerate(plan.rounds)
+    ]
+
+
+def sent_numbers(plan: Plan, this: ResolvedRound) -> int:
+    """Return how many numbers a site sends in a round."""
+    mechanism = decoder_for(plan, this)
+    if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
+        return mechanism.size  # these also say how many spoke
+    return this.statistic.size

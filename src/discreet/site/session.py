@@ -1,0 +1,367 @@
+"""A site's side of a session: letters in, letters out, the state as bytes.
+
+Here the plan, the policy, the ledger, the data and the conversation of a round
+meet. Everything that can be refused is refused at the invitation, before the site
+shows a key; later every failure looks the same from outside. A state is used once:
+masks must not be used twice, even when a runtime restarts and offers an old state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.aggregation.secagg.conversation import SiteConversation
+from discreet.aggregation.secagg.keys import signature_holds
+from discreet.aggregation.secagg.messages import Request, Survivors
+from discreet.aggregation.secagg.site_state import (
+    AwaitingDelivery,
+    AwaitingRequest,
+    AwaitingSurvivors,
+    SiteState,
+    restore_site,
+)
+from discreet.aggregation.secagg.terms import Terms
+from discreet.arrays import IntVector
+from discreet.entropy import Entropy
+from discreet.errors import DiscreetError, PlanError
+from discreet.examples import Examples
+from discreet.label.answer import LabelCustody
+from discreet.label.answer import answer as flipped_counts
+from discreet.noise.response import ResponseKey
+from discreet.plan import Plan, ResolvedRound
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
+from discreet.roster import key_text
+from discreet.site.admission import Admitted, admit
+from discreet.site.ledger import Ledger
+from discreet.site.letters import (
+    Invitation,
+    Kind,
+    Letter,
+    LetterError,
+    pack,
+    round_digest,
+    session_of,
+    to_numbers,
+)
+from discreet.site.policy import Policy, PolicyError
+from discreet.site.progress import Once, Progress
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a site brings to a session.
+
+    Args:
+        examples: returns the data that a plan asks about; called at each step that
+            needs it, since every letter may find a new process.
+        policy: what the operator allows.
+        ledger: charged before anything is sent.
+        entropy: where keys, masks and noise come from.
+        once: which states were used.
+        plan: the plan that the operator agreed to; without it the policy alone
+            decides about the plan in the invitation.
+        identity: this site's key in the plan's roster.
+        flips: the key of this site's label flips, for plans that flip labels.
+    """
+
+    examples: Callable[[Plan], Examples] = field(repr=False)
+    policy: Policy
+    ledger: Ledger
+    entropy: Entropy = field(repr=False)
+    once: Once = field(repr=False)
+    plan: Plan | None = None
+    identity: Ed25519PrivateKey | None = field(default=None, repr=False)
+    flips: ResponseKey | None = field(default=None, repr=False)
+
+    def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
+        """Take a letter; return the next state and the answer.
+
+        Raises:
+            DiscreetError: the site declines; the reason is for its operator alone.
+        """
+        match letter.kind:
+            case Kind.INVITE:
+                return self._join(state, letter)
+            case Kind.STEP:
+                return self._step(state, letter)
+            case Kind.DECLINED:
+                raise LetterError("a coordinator does not decline")
+
+    def answer(
+        self, state: bytes, letter: Letter, *, report: Callable[[str], None]
+    ) -> tuple[bytes, Letter]:
+        """Take a letter; decline with a constant whatever the reason, and report it."""
+        try:
+            return self.receive(state, letter)
+        except DiscreetError as error:
+            report(str(error))
+        except Exception as error:  # noqa: BLE001 - a failure must not tell about data
+            report(f"{type(error).__name__}: {error}")
+        return b"", letter.reply(Kind.DECLINED, site=0)
+
+    def _join(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
+        invitation = self._check_invitation(letter)
+        plan = invitation.plan
+        began = Progress(
+            letter.session, letter.round, letter.session, 0, plan, letter.numbers
+        )
+        charged_before = None
+        if letter.round:
+            before = self._continued(state, letter)
+            charged_before = before.charged_as
+        this = began.resolve()
+        admitted = admit(
+            plan,
+            self.policy,
+            self.examples(plan),
+            self.ledger,
+            session=charged_before,
+        )
+        match plan.privacy:
+            case LocalDP() | LabelDP(mechanism="binned"):
+                vector = admitted.respond(
+                    this, session=letter.session, entropy=self.entropy
+                )
+                return _sent(began, letter, vector)
+            case LabelDP(mechanism="response"):
+                return _sent(began, letter, self._flipped(admitted, this, letter))
+            case SecureAggregation() | DistributedDP():
+                return self._advertise(
+                    invitation.opening, this, began, letter, charged_before
+                )
+            case _:
+                raise PlanError("this runtime does not carry the plan's privacy model")
+
+    def _check_invitation(self, letter: Letter) -> Invitation:
+        invitation = Invitation.decode(letter.body)
+        plan = invitation.plan
+        if plan.digest() != letter.plan_digest:
+            raise LetterError("the invitation's plan is not the one that it names")
+        if self.plan is not None and self.plan.digest() != letter.plan_digest:
+            raise PolicyError(
+                "the coordinator invites to another plan than this site agreed to"
+            )
+        if session_of(plan, invitation.nonce) != letter.session:
+            raise LetterError("the invitation's session does not fit its plan")
+        if not 0 <= letter.round < len(plan.rounds):
+            raise LetterError("the invitation is to a round that the plan lacks")
+        key = None if plan.roster is None else plan.roster.coordinator
+        if key is not None:
+            statement = invitation.statement(letter)
+            if not invitation.signature or not signature_holds(
+                key, invitation.signature, statement
+            ):
+                raise PolicyError(
+                    "the invitation is not signed by the coordinator of the roster"
+                )
+        return invitation
+
+    def _continued(self, state: bytes, letter: Letter) -> Progress:
+        """Return the round before this one, which must be over.
+
+        It is continued once: joining a later round a second time would put the same
+        noisy vector into two sums.
+        """
+        if not state:
+            raise LetterError("a later round came without the one before it")
+        before = Progress.of(state)
+        if (
+            before.session != letter.session
+            or before.plan.digest() != letter.plan_digest
+            or before.round + 1 != letter.round
+            or not before.finished
+        ):
+            raise LetterError("a later round does not follow the one before it")
+        shown = letter.numbers[: before.totals.size]
+        if not np.array_equal(shown, before.totals):
+            raise LetterError("an earlier sum was broadcast with other numbers")
+        self.once.take(hashlib.sha256(state).digest())
+        return before
+
+    def _flipped(
+        self, admitted: Admitted, this: ResolvedRound, letter: Letter
+    ) -> IntVector:
+        """Count labels that this site flipped once and for all, by its own key."""
+        if self.flips is None:
+            raise PolicyError(
+                "the plan flips labels: this site needs a key for its flips"
+            )
+        return flipped_counts(
+            admitted.examples,
+            LabelCustody(self.flips, self.ledger),
+            admitted.plan,
+            this,
+            session=letter.session,
+            population=self.policy.population,
+            entropy=self.entropy,
+        )
+
+    def _advertise(
+        self,
+        opening: bytes,
+        this: ResolvedRound,
+        began: Progress,
+        letter: Letter,
+        charged_before: bytes | None,
+    ) -> tuple[bytes, Letter]:
+        """Join a secure sum with fresh keys."""
+        number = self._number(began.plan, letter.site)
+        talk = SiteConversation(
+            number,
+            _terms(began, this),
+            _nothing,
+            self.entropy,
+            self._signer(began.plan),
+        )
+        conversation, advert = talk.join(opening)
+        # Fresh keys name this joining: whoever joins again pays again, because the
+        # same noisy vector in two different sums could be told from the others.
+        joined = hashlib.sha256(
+            b"discreet joined\0" + pack(letter.session, advert)
+        ).digest()
+        progress = Progress(
+            began.session,
+            began.round,
+            charged_before or joined,
+            number,
+            began.plan,
+            began.totals,
+            conversation,
+        )
+        return progress.to_bytes(), letter.reply(Kind.STEP, site=number, body=advert)
+
+    def _number(self, plan: Plan, assigned: int) -> int:
+        """Return this site's number: its place in the roster, or the assigned one."""
+        signer = self._signer(plan)
+        if plan.roster is None or signer is None:
+            return assigned
+        own = signer.public_key().public_bytes_raw()
+        return plan.roster.numbered()[plan.roster.name_of(own)]
+
+    def _signer(self, plan: Plan) -> Ed25519PrivateKey | None:
+        if plan.roster is None:
+            return None
+        if self.identity is None:
+            raise PolicyError("the plan has a roster: give this site's identity key")
+        return self.identity
+
+    def _step(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
+        if not state:
+            raise LetterError("a step came before an invitation")
+        progress = Progress.of(state)
+        if (letter.session, letter.round) != (progress.session, progress.round):
+            raise LetterError("a step of another session or round came")
+        if letter.plan_digest != progress.plan.digest():
+            raise LetterError("a step of another plan came")
+        if progress.finished:
+            raise LetterError("a step came after the round's last one")
+        self.once.take(hashlib.sha256(progress.conversation).digest())
+        this = progress.resolve()
+        terms = _terms(progress, this)
+        before = restore_site(progress.conversation, terms)
+
+        def vector() -> IntVector:
+            admitted = admit(
+                progress.plan,
+                self.policy,
+                self.examples(progress.plan),
+                self.ledger,
+                session=progress.charged_as,
+            )
+            return admitted.respond(
+                this, session=progress.charged_as, entropy=self.entropy
+            )
+
+        talk = SiteConversation(
+            progress.site, terms, vector, self.entropy, self._signer(progress.plan)
+        )
+        conversation, answer = talk.receive(progress.conversation, letter.body)
+        self._settle(progress, before, letter.body)
+        following = Progress(
+            progress.session,
+            progress.round,
+            progress.charged_as,
+            progress.site,
+            progress.plan,
+            progress.totals,
+            b"" if isinstance(before, AwaitingRequest) else conversation,
+        )
+        return following.to_bytes(), _split(letter, progress, before, answer)
+
+    def _settle(self, progress: Progress, before: SiteState, message: bytes) -> None:
+        """Tell the ledger who is in the sum, before this site helps to open it."""
+        roster = progress.plan.roster
+        if roster is None:
+            return
+        match before:
+            case AwaitingSurvivors():
+                survivors = Survivors.decode(message).survivors
+            case AwaitingRequest():
+                survivors = Request.decode(message).survivors
+            case _:
+                return
+        keys = roster.identities()
+        texts = [key_text(keys[site]) for site in survivors]
+        self.ledger.settle(progress.charged_as, progress.round, texts)
+
+
+def _sent(began: Progress, letter: Letter, vector: IntVector) -> tuple[bytes, Letter]:
+    """Answer at once with a vector that is private on its own.
+
+    The ledger knows it by the coordinator's session: a repeated invitation gets the
+    stored bytes again.
+    """
+    answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+    return began.to_bytes(), answer
+
+
+def secure_terms(
+    plan: Plan, session: bytes, index: int, totals: IntVector, length: int
+) -> Terms:
+    """Return the terms of a round's secure sum, the same at both ends."""
+    return Terms(
+        round_digest(plan, session, index, totals),
+        length=length,
+        min_survivors=plan.cohort.min_survivors,
+        colluders=plan.cohort.colluders,
+        identities=None if plan.roster is None else plan.roster.identities(),
+    )
+
+
+def _terms(progress: Progress, this: ResolvedRound) -> Terms:
+    return secure_terms(
+        progress.plan,
+        progress.session,
+        progress.round,
+        progress.totals,
+        this.statistic.size,
+    )
+
+
+def _nothing() -> IntVector:
+    raise LetterError("no vector is sent while joining")
+
+
+def _split(
+    letter: Letter, progress: Progress, before: SiteState, answer: bytes
+) -> Letter:
+    """Put the words of a masked vector where a runtime keeps its arrays."""
+    if not isinstance(before, AwaitingDelivery):
+        return letter.reply(Kind.STEP, site=progress.site, body=answer)
+    words = 8 * before.terms.length
+    return letter.reply(
+        Kind.STEP,
+        site=progress.site,
+        body=answer[:-words],
+        numbers=to_numbers(answer[-words:]),
+    )

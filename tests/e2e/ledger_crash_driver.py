@@ -1,0 +1,132 @@
+"""Kill a site's process at random instants and compare its ledger with what it sent.
+
+A program of its own, without threads, so that it can fork quickly. A child opens the
+ledger, answers one session after the other and "sends" by writing to a pipe; the
+parent kills it with SIGKILL after a random time, reads what had been sent by then,
+and looks into the ledger. Every few kills the ledger is a new one, so that children
+are killed while they make it, too. A child first retries the last session that was
+charged, in which the one before it may have been killed.
+
+A killed process is not a power cut: this tests the order of steps and the file's
+recovery, not the disk's honesty about fsync.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import time
+from fractions import Fraction
+from itertools import chain, count
+from pathlib import Path
+
+import numpy as np
+
+from discreet.privacy.accounting import Use, answer_once
+from discreet.privacy.loss import PureDP
+from discreet.site.fingerprint import LedgerError
+from discreet.site.ledger import Ledger
+
+POPULATION = "icu"
+LOSS = PureDP(Fraction(1, 2))
+SIZE = 16
+READY = b"ready"
+WAITS = np.array([1, 2])
+
+
+def use(session):
+    return Use(POPULATION, session, 0, LOSS, b"intent", plan=b"plan")
+
+
+def answer_forever(path, pipe, child, *, broken):
+    """Answer session after session; ``broken`` sends before it charges."""
+    with Ledger(path) as ledger:
+        charged = [] if broken else ledger.uses(POPULATION)
+        begun = [paid.session for paid in charged[-1:]]
+        new = (f"{child:08d}{i:08d}".encode() for i in count())
+        os.write(pipe, READY)
+        for session in chain(begun, new):
+            fresh = os.urandom(SIZE)
+            if broken:
+                os.write(pipe, session + fresh)
+                ledger.record(ledger.reserve(use(session)), fresh)
+            else:
+                message = answer_once(ledger, use(session), lambda: fresh)  # noqa: B023
+                os.write(pipe, session + message)
+
+
+def killed_after(path, child, waiting, seconds, *, broken):
+    """Run a child, wait for so many bytes and then so long, kill it, read the rest."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            answer_forever(path, writing, child, broken=broken)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    early = b""
+    while len(early) < waiting and (more := os.read(reading, waiting - len(early))):
+        early += more
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        sent = early + pipe.read()
+    return sent.removeprefix(READY), os.WIFSIGNALED(status)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--longest", type=float, default=0.03)
+    parser.add_argument("--kills-per-ledger", type=int, default=15)
+    parser.add_argument("--broken", action="store_true")
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    found = {"kills": 0, "messages": 0, "undercounts": 0, "changed": 0, "unsent": 0}
+    sent: dict[bytes, set[bytes]] = {}
+    for child in range(options.kills):
+        path = options.folder / f"{child // options.kills_per_ledger}.db"
+        if child % options.kills_per_ledger == 0:
+            sent = {}
+        # Before it has opened the ledger; right after that; after 1 or 2 messages.
+        waiting = int(rng.choice([0, len(READY), *(len(READY) + 2 * SIZE * WAITS)]))
+        seconds = float(rng.uniform(0.0, options.longest))
+        raw, killed = killed_after(path, child, waiting, seconds, broken=options.broken)
+        found["kills"] += killed
+        for start in range(0, len(raw), 2 * SIZE):
+            session, message = raw[start : start + SIZE], raw[start + SIZE :][:SIZE]
+            sent.setdefault(session, set()).add(message)
+            found["messages"] += 1
+        check(path, sent, found)
+    print(json.dumps(found))  # noqa: T201
+
+
+def check(path, sent, found):
+    """Count what was sent without a charge, or sent in two versions."""
+    try:
+        with Ledger(path) as ledger:
+            ledger.verify()
+            charged = {u.session for u in ledger.uses(POPULATION)}
+            spent = ledger.spent(POPULATION).epsilon
+            stored = {session: ledger.replay(session, 0) for session in sent}
+    except LedgerError as err:
+        raise SystemExit(f"a kill left a ledger that does not open: {err}") from err
+    unpaid = spent < LOSS.epsilon * len(sent) or not set(sent) <= charged
+    found["undercounts"] += unpaid
+    found["unsent"] += len(charged - set(sent))
+    found["changed"] += any(
+        messages != {stored[session]}
+        for session, messages in sent.items()
+        if session in charged
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Answer until no file may grow any more, as on a full disk, and say what was sent."""
+
+import resource
+import sys
+from fractions import Fraction
+from itertools import count
+
+from discreet.privacy.accounting import Use, answer_once
+from discreet.privacy.loss import PureDP
+from discreet.site.fingerprint import LedgerError
+from discreet.site.ledger import Ledger
+
+LOSS = PureDP(Fraction(1, 2))
+
+with Ledger(sys.argv[1]) as ledger:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    for i in count():
+        session = b"%d" % i
+        try:
+            use = Use("icu", session, 0, LOSS, b"intent")
+            answer_once(ledger, use, lambda: b"x" * 2000)
+        except LedgerError as err:
+            sys.stderr.write(f"{err}\n")
+            break
+        sys.stdout.write(f"{session.decode()}\n")

@@ -1,0 +1,67 @@
+"""A site's process is killed at random instants: its ledger never undercounts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from discreet.site.ledger import Ledger
+
+DRIVER = Path(__file__).with_name("ledger_crash_driver.py")
+
+
+def crash(folder, *arguments):
+    run = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, DRIVER, folder, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_300_kills_never_leave_a_charge_below_what_was_sent(tmp_path):
+    found = crash(tmp_path, "--kills", 300, "--seed", 1)
+    assert found["kills"] == 300
+    assert found["messages"] > 200  # the children did get somewhere
+    assert found["unsent"] > 0  # and some were killed between charge and sending
+    assert found["undercounts"] == 0
+    assert found["changed"] == 0
+
+
+def test_the_comparison_sees_a_site_that_sends_before_it_charges(tmp_path):
+    found = crash(tmp_path, "--kills", 40, "--seed", 2, "--broken")
+    assert found["undercounts"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [3, 4, 5])
+def test_1000_kills_never_leave_a_charge_below_what_was_sent(tmp_path, start):
+    found = crash(tmp_path, "--kills", 1000, "--seed", start)
+    assert found["kills"] == 1000
+    assert found["undercounts"] == found["changed"] == 0
+
+
+def test_a_disk_that_fills_up_stops_the_site_with_a_clear_sentence(tmp_path):
+    path = tmp_path / "ledger.db"
+    program = Path(__file__).with_name("ledger_full_disk_driver.py")
+    run = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, program, path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "nothing was charged or sent" in run.stderr
+    sent = run.stdout.split()
+    assert len(sent) > 3
+    with Ledger(path) as ledger:  # there is room again
+        ledger.verify()
+        charged = {use.session for use in ledger.uses("icu")}
+        assert {session.encode() for session in sent} <= charged
+        assert all(ledger.replay(session.encode(), 0) for session in sent)

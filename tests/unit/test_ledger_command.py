@@ -1,0 +1,93 @@
+"""``discreet ledger``: show, verify, export."""
+
+import json
+import sqlite3
+from fractions import Fraction
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli.ledger import app
+from discreet.privacy.accounting import Use
+from discreet.privacy.loss import PureDP, Unbounded
+from discreet.site.fingerprint import secret_path
+from discreet.site.ledger import Ledger
+
+TENTH = PureDP(Fraction(1, 10))
+
+
+@pytest.fixture
+def path(tmp_path):
+    found = tmp_path / "ledger.db"
+    with Ledger(found) as ledger:
+        for i in range(40):
+            use = Use("icu", b"s%d" % i, 0, TENTH, b"I" * 32, note="sepsis")
+            ledger.record(ledger.reserve(use), b"MESSAGE")
+        once = {"reusable": b"R" * 32, "note": "labels"}
+        ledger.reserve(Use("ward", b"a", 0, TENTH, b"i", **once))
+        ledger.reserve(Use("ward", b"b", 0, TENTH, b"i", **once))
+        ledger.reserve(Use("er", b"c", 0, Unbounded(), b"i", sites=("x", "y")))
+        ledger.settle(b"c", 0, ("x", "y"))
+    return found
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_show_gives_basic_and_tighter_totals_a_population(path):
+    shown = run("show", path)
+    assert shown.exit_code == 0, shown.output
+    assert "icu: epsilon 4 spent in 40 rounds." in shown.output
+    together = shown.output.split("together (")[1]
+    assert 1.5 < float(together.split(",")[0]) < 3.5
+    assert "ward: epsilon 0.1 spent in 2 rounds." in shown.output
+    assert "er: 1 exact sum spent in 1 round." in shown.output
+    assert "84 entries" in shown.output
+    only = run("show", path, "--population", "ward").output
+    assert "icu" not in only
+    for words in ("free", "no message"):
+        assert words in only.replace("\n", " ")
+
+
+def test_verify_says_intact_and_knows_a_noted_tag(path):
+    intact = run("verify", path)
+    assert intact.exit_code == 0
+    tag = intact.output.split()[-1]
+    assert run("verify", path, "--noted", tag).exit_code == 0
+    assert run("verify", path, "--noted", "00" * 32).exit_code == 1
+
+
+def test_verify_exits_with_1_and_names_the_entry_that_was_changed(path):
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE entry SET tag = zeroblob(32) WHERE number = 7")
+    file.close()
+    broken = run("verify", path)
+    assert broken.exit_code == 1
+    assert "Not intact: entry 7 of the ledger was changed" in broken.output
+
+
+def test_an_export_has_every_entry_and_total_but_no_secret(path, tmp_path):
+    out = tmp_path / "out.json"
+    assert run("export", path, "-o", out).exit_code == 0
+    text = out.read_text()
+    assert json.loads(run("export", path).output) == json.loads(text)
+    document = json.loads(text)
+    assert document["head"]["entries"] == len(document["entries"]) == 84
+    assert document["populations"]["icu"]["basic"]["epsilon"] == "4"
+    assert document["populations"]["icu"]["composed"]["epsilon"] < 4
+    assert document["populations"]["er"]["composed"]["epsilon"] is None
+    secrets = [secret_path(path).read_bytes(), b"MESSAGE", b"I" * 32, b"R" * 32]
+    with Ledger.read(path) as ledger:
+        charge, stored = ledger.entries()[:2]
+    secrets += [charge.use.intent, stored.mark]
+    for secret in secrets:
+        assert secret.hex() not in text
+    assert "MESSAGE" not in text
+
+
+def test_looking_makes_no_ledger(tmp_path):
+    missing = tmp_path / "none.db"
+    assert "there is no ledger" in str(run("show", missing).exception)
+    assert run("verify", missing).exit_code == 1
+    assert not missing.exists()

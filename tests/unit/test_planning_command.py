@@ -1,0 +1,83 @@
+"""``discreet plan``: a plan, its predicted errors, or the advice not to run it."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from discreet import planfile
+from discreet.cli.plan import plan as command
+from discreet.errors import InputError, PlanError
+from discreet.roster import key_text
+
+USUAL = ("--examples", "20000", "--prevalence", "0.2", "--repetitions", "2")
+NOISY = ("--privacy", "distributed", "--epsilon", "1")
+SITES = [f"{name}={key_text(name.encode() * 32)}" for name in "abc"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    app.command()(command)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path):
+    options = [part for site in SITES for part in ("--site", site)]
+    made = run(
+        *USUAL,
+        *NOISY,
+        *options,
+        *("--coordinator", key_text(b"k" * 32), "--model", "sepsis-xgb"),
+        *("--colluders", "1", "--threshold", "0.3", "-o", "plan.toml"),
+    )
+    assert made.exit_code == 0, made.output
+    assert "1-DP for one example added or removed" in made.output
+    assert "Predicted errors, if the AUC is 0.8" in made.output
+    written = planfile.loads((tmp_path / "plan.toml").read_text())
+    assert [site.name for site in written.roster.sites] == ["a", "b", "c"]
+    assert written.roster.coordinator == b"k" * 32
+    assert written.cohort.min_survivors == 3
+    assert written.cohort.colluders == 1
+    assert written.thresholds == (0.3,)
+    assert written.facts.examples == 20_000
+    assert written.model.name == "sepsis-xgb"
+
+
+def test_a_plan_that_is_no_use_is_not_written_unless_it_must_be(run, tmp_path):
+    hopeless = ("--examples", "300", "--repetitions", "2", "--prevalence", "0.1")
+    noise = ("--privacy", "distributed", "--epsilon", "0.01", "-o", "plan.toml")
+    made = run(*hopeless, *noise)
+    assert made.exit_code == 1
+    assert "Do not run: " in made.output
+    assert "no result" in made.output
+    assert not (tmp_path / "plan.toml").exists()
+    assert run(*hopeless, *noise, "--anyway").exit_code == 0
+    assert (tmp_path / "plan.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (("--privacy", "distributed"), InputError, "needs --epsilon"),
+        (("--epsilon", "1"), InputError, "no epsilon"),
+        (("--site", "north"), PlanError, "NAME=ed25519:KEY"),
+        (("--coordinator", key_text(b"k" * 32)), InputError, "belongs to a roster"),
+        ((*NOISY, "--sites", "1"), InputError, "min_survivors must be at least 2"),
+        (("--auc", "0.4"), PlanError, "assumed AUC"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(run, options, error, message):
+    made = run(*USUAL, *options)
+    assert isinstance(made.exception, error)
+    assert message in str(made.exception)
+
+
+def test_several_classes_are_planned_without_a_prediction(run, tmp_path):
+    options = [part for name in "xyz" for part in ("--class", name)]
+    made = run(*USUAL, *options, "-o", "plan.toml")
+    assert made.exit_code == 0, made.output
+    assert "no prediction for more than two classes" in made.output
+    assert planfile.loads((tmp_path / "plan.toml").read_text()).statistic.classes == (
+        *"xyz",
+    )

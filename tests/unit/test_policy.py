@@ -1,0 +1,170 @@
+"""A site's policy: what it allows, in a file whose every key is known."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import discreet
+from discreet.defaults import recommend
+from discreet.plan import Cohort, ModelRef, PublicFacts
+from discreet.privacy.accounting import Cap, Limits
+from discreet.privacy.models import LabelDP
+from discreet.roster import Member, Roster, key_text
+from discreet.site import policyfile
+from discreet.site.policy import Policy, PolicyError
+
+TEXT = """
+population = "icu-2025-test"
+[allow]
+privacy = ["distributed", "secure-aggregation", "local"]
+units = ["example", "subject"]
+coordinators = ["ed25519:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="]
+models = ["sepsis-*"]
+groups = ["ward-*", "icu"]
+[caps]
+epsilon_per_plan = "1"
+epsilon_total = 3
+delta_total = "1e-5"
+exact_sums = 2
+sessions_per_plan = 3
+[floors]
+sites = 3
+examples = 100
+"""
+POLICY = policyfile.loads(TEXT)
+ROSTER = Roster(
+    tuple(Member(name, name.encode() * 32) for name in "abcd"), coordinator=b"\1" * 32
+)
+PLAN = replace(
+    recommend(
+        PublicFacts(),
+        discreet.DistributedDP(1),
+        cohort=Cohort(4, 1),
+        model=ModelRef("sepsis-xgb"),
+    ),
+    roster=ROSTER,
+)
+
+
+def test_every_key_of_the_file_is_read():
+    expected = Policy(
+        population="icu-2025-test",
+        privacy=("distributed", "secure-aggregation", "local"),
+        units=("example", "subject"),
+        coordinators=(key_text(b"\1" * 32),),
+        models=("sepsis-*",),
+        groups=("ward-*", "icu"),
+        epsilon_per_plan=Fraction(1),
+        epsilon_total=Fraction(3),
+        delta_total=Fraction(1, 10**5),
+        exact_sums=2,
+        sessions_per_plan=3,
+        sites=3,
+        examples=100,
+    )
+    assert policyfile.loads(TEXT) == expected
+
+
+def test_a_policy_survives_its_file():
+    assert policyfile.loads(policyfile.dumps(POLICY)) == POLICY
+    bare = Policy(population="p", privacy=("local",))
+    assert policyfile.loads(policyfile.dumps(bare)) == bare
+
+
+def test_what_is_not_said_is_not_allowed_or_not_spent():
+    bare = policyfile.loads('population = "p"\n[allow]\nprivacy = ["distributed"]')
+    cap = Cap(Fraction(0), Fraction(0), Fraction(0), 0)
+    assert bare.limits() == Limits(cap, 1, 3)
+    with pytest.raises(PolicyError, match="allows epsilon 0 a plan"):
+        bare.check(PLAN)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("epsilon_total", "epsilon_totals", "unknown keys: epsilon_totals"),
+        ("[floors]", "[floor]", "unknown keys: floor"),
+        ('population = "icu-2025-test"', "", "lacks its population"),
+        ('population = "icu-2025-test"', 'population = " "', "names the population"),
+        ("privacy = [", "units2 = [", "unknown keys"),
+        ('"local"]', '"locale"]', "'locale'"),
+        ('"subject"]', '"person"]', "'person'"),
+        ("epsilon_total = 3", 'epsilon_total = "three"', "decimal number"),
+        ("epsilon_total = 3", "epsilon_total = -1", "not negative"),
+        ("epsilon_total = 3", "epsilon_total = true", "decimal number"),
+        ('"1e-5"', '"1"', r"\[0, 1\)"),
+        ("exact_sums = 2", 'exact_sums = "2"', "whole number"),
+        ("exact_sums = 2", "exact_sums = true", "whole number"),
+        ("exact_sums = 2", "exact_sums = -1", "not negative"),
+        ("sites = 3", "sites = 0", "at least 1 site"),
+        ('models = ["sepsis-*"]', 'models = "sepsis-*"', "list of texts"),
+        ("ed25519:AQ", "ed25519:!Q", "neither base64 nor hexadecimal"),
+        ("[caps]", "[caps", "not valid TOML"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused(old, new, message):
+    assert old in TEXT
+    with pytest.raises(PolicyError, match=message):
+        policyfile.loads(TEXT.replace(old, new))
+
+
+def test_a_policy_without_privacy_models_or_without_a_file_is_refused(tmp_path):
+    with pytest.raises(PolicyError, match=r"lacks allow\.privacy"):
+        policyfile.loads('population = "p"')
+    with pytest.raises(PolicyError, match="no readable policy file"):
+        policyfile.load(tmp_path / "none.toml")
+    (tmp_path / "policy.toml").write_text(TEXT)
+    assert policyfile.load(tmp_path / "policy.toml") == POLICY
+
+
+def test_a_plan_within_the_policy_passes():
+    POLICY.check(PLAN)
+
+
+GROUPED = recommend(
+    PublicFacts(), discreet.DistributedDP(1), groups=["icu", "surgery"]
+).rounds
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"privacy": LabelDP(1, mechanism="binned")}, "'label'"),
+        (
+            {"privacy": discreet.DistributedDP(1, unit="client", max_examples=9)},
+            "one client",
+        ),
+        ({"privacy": discreet.DistributedDP("1.01")}, "allows epsilon 1 a plan"),
+        ({"privacy": discreet.DistributedDP(1, "1e-4")}, "delta 0.00001 in all"),
+        ({"cohort": Cohort(2)}, "sum of 2 sites .* at least 3"),
+        ({"model": ModelRef("mortality")}, "'mortality', and the policy allows"),
+        ({"rounds": GROUPED}, "1 groups apart .* 'surgery'"),
+        ({"roster": None}, "the plan names none"),
+        ({"roster": replace(ROSTER, coordinator=b"\2" * 32)}, "not one that"),
+    ],
+)
+def test_a_plan_beyond_the_policy_is_refused_with_the_reason(change, message):
+    with pytest.raises(PolicyError, match=message):
+        POLICY.check(replace(PLAN, **change))
+
+
+def test_exact_sums_are_refused_where_none_is_allowed():
+    exact = replace(PLAN, privacy=discreet.SecureAggregation())
+    POLICY.check(exact)
+    with pytest.raises(PolicyError, match="exact sums, and the policy allows none"):
+        replace(POLICY, exact_sums=0).check(exact)
+
+
+def test_label_privacy_has_to_be_named_as_a_unit():
+    label = replace(PLAN, privacy=LabelDP(1, mechanism="binned"))
+    allowed = replace(POLICY, privacy=("label",))
+    with pytest.raises(PolicyError, match="one label"):
+        allowed.check(label)
+    replace(allowed, units=("label",)).check(label)
+
+
+def test_a_pattern_does_not_match_part_of_a_name_or_another_case():
+    for name in ("Sepsis-xgb", "my-sepsis-xgb", "sepsis", ""):
+        with pytest.raises(PolicyError, match="measures the model"):
+            POLICY.check(replace(PLAN, model=ModelRef(name)))
