@@ -1,0 +1,1 @@
+"""A scikit-learn model trained with FedAvg and evaluated by discreet."""

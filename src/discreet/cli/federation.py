@@ -1,0 +1,282 @@
+"""``discreet site``, ``coordinate`` and ``consortium``: a consortium over Flower."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from discreet.errors import InputError, MissingExtraError
+from discreet.evaluation import Evaluation
+from discreet.examples import Examples
+from discreet.multievaluation import MultiEvaluation
+from discreet.plan import Plan
+from discreet.planfile import dumps, loads
+from discreet.roster import Roster, key_text
+from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
+from discreet.runtime.session import Step
+from discreet.site import policyfile
+from discreet.site.letters import Kind, Letter
+from discreet.site.sources import read
+from discreet.statistic import OneVsOne, OneVsRest
+
+_PORT = 9443
+_POLICY = """\
+# What this site allows; see docs/policy.md. Change it before it guards real data.
+population = "{site}-test"
+
+[allow]
+privacy = ["secure-aggregation", "distributed", "local"]
+units = ["example", "subject", "client"]
+coordinators = ["{coordinator}"]
+models = ["*"]
+
+[caps]
+epsilon_per_plan = "1"
+epsilon_total = "3"
+delta_total = "0"
+exact_sums = 1
+sessions_per_plan = 3
+
+[floors]
+sites = 3
+examples = 1
+"""
+
+app = typer.Typer(no_args_is_help=True, help="Run a plan across separate sites.")
+
+
+def _deploy() -> ModuleType:
+    """Load Flower only for the commands that need it: it takes a second."""
+    try:
+        from discreet.runtime.flower import deploy  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        if (err.name or "").split(".")[0] != "flwr":
+            raise
+        raise MissingExtraError("joining a federation", "flower") from err
+    return deploy
+
+
+@app.command()
+def consortium(
+    folder: Annotated[
+        Path, typer.Argument(help="Gets one folder a site and the coordinator's.")
+    ],
+    site: Annotated[list[str], typer.Option(help="Name of a site; repeat for each.")],
+    host: Annotated[
+        list[str],
+        typer.Option(help="Name or address of the coordinator; repeat for more."),
+    ] = ["127.0.0.1", "localhost"],  # noqa: B006 - typer copies it
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Write the roster of these sites into this plan."),
+    ] = None,
+) -> None:
+    """Make keys, certificates and example policies of a test consortium.
+
+    In a real one each site makes its own keys: nobody should hold all of them.
+    """
+    agreed = None if plan is None else read_plan(plan)
+    roster = make_consortium(folder, site, hosts=host)
+    coordinator = "" if roster.coordinator is None else key_text(roster.coordinator)
+    for member in roster.sites:
+        text = _POLICY.format(site=member.name, coordinator=coordinator)
+        (folder / member.name / "policy.toml").write_text(text, encoding="utf-8")
+    _show_roster(roster)
+    if plan is not None and agreed is not None:
+        plan.write_text(dumps(replace(agreed, roster=roster)), encoding="utf-8")
+        typer.echo(f"The roster is in {plan}; send it to every site.")
+
+
+def _show_roster(roster: Roster) -> None:
+    if roster.coordinator is not None:
+        typer.echo(f"coordinator {key_text(roster.coordinator)}")
+    for member in roster.sites:
+        typer.echo(f"{member.name} {key_text(member.key)}")
+
+
+@app.command()
+def site(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
+    scores: Annotated[
+        Path, typer.Argument(help="Parquet or CSV file of scored examples.")
+    ],
+    policy: Annotated[Path, typer.Option(help="What this site allows.")],
+    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")],
+    coordinator: Annotated[
+        str, typer.Option(help="Where the coordinator listens, as host:port.")
+    ] = f"127.0.0.1:{_PORT}",
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger; by default beside the policy."),
+    ] = None,
+    score: Annotated[
+        list[str], typer.Option(help="Column of scores; repeat for classes.")
+    ] = ["y_score"],  # noqa: B006 - typer copies it
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    positive: Annotated[
+        str | None, typer.Option(help="The positive label, when not 0/1.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Column that says whom a row belongs to.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for a word of the coordinator.")
+    ] = 300.0,
+) -> None:
+    """Take part in a plan with this site's data, once."""
+    deploy = _deploy()
+    deploy.quiet()
+    # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    agreed = read_plan(plan)
+    joining = deploy.JoiningSite(
+        agreed,
+        _examples(agreed, scores, score, label, positive, group, subject),
+        policyfile.load(policy),
+        ledger or policy.with_name("ledger.sqlite"),
+        SiteKeys(keys),
+        answered=_show_answer,
+    )
+    joining.check()
+    typer.echo(
+        f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}", err=True
+    )
+    if not joining.join(coordinator, wait_seconds=wait):
+        typer.echo("This site declined; see above.", err=True)
+        raise typer.Exit(1)
+    typer.echo("Done: the coordinator has this site's part.", err=True)
+
+
+def _show_answer(answer: Letter) -> None:
+    if answer.kind is Kind.STEP:
+        size = len(answer.encode())
+        typer.echo(f"round {answer.round + 1}: sent {size:,} bytes", err=True)
+
+
+@app.command("coordinate")
+def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
+    keys: Annotated[Path, typer.Option(help="Folder of the coordinator's keys.")],
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at.")] = _PORT,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the sites to connect.")
+    ] = 300.0,
+    step: Annotated[
+        float, typer.Option(help="Seconds that each step waits for a site.")
+    ] = 60.0,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Print the interval of every rate.")
+    ] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write every number to this JSON file.")
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Write the plots into this folder.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report to this HTML file.")
+    ] = None,
+) -> None:
+    """Run a plan over the sites that connect, and print the evaluation."""
+    deploy = _deploy()
+    deploy.quiet()
+    # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("Waiting for the sites")
+
+        def watch(done: Step) -> None:
+            declined = f", {done.declined} declined" if done.declined else ""
+            text = (
+                f"round {done.round + 1}, {done.name}: {done.answered} of {done.asked} "
+                f"sites{declined}"
+            )
+            progress.update(task, description=text)
+            progress.console.print(text)
+
+        result = deploy.coordinate(
+            read_plan(plan),
+            CoordinatorKeys(keys),
+            host=host,
+            port=port,
+            wait_seconds=wait,
+            step_seconds=step,
+            watch=watch,
+        )
+    _write(result, wide=wide, json=json, plots=plots, report=report)
+
+
+def _write(
+    result: Evaluation | MultiEvaluation,
+    *,
+    wide: bool,
+    json: Path | None,
+    plots: Path | None,
+    report: Path | None,
+) -> None:
+    parts: dict[str, Evaluation]
+    if isinstance(result, Evaluation):
+        typer.echo(result.to_text(wide=wide))
+        parts = {"": result}
+    else:
+        typer.echo(str(result))
+        parts = {f"{name}-": part for name, part in result.items()}
+    if json is not None:
+        json.write_text(result.to_json(indent=1), encoding="utf-8")
+    if report is not None:
+        result.save(report)
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        for stem, part in parts.items():
+            part.plot("roc", plots / f"{stem}roc.png")
+            part.plot("pr", plots / f"{stem}pr.png")
+            part.plot("det", plots / f"{stem}det.png")
+            if part.plan.facts.scores.kind != "other":
+                part.plot("calibration", plots / f"{stem}calibration.png")
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan file."""
+    return loads(path.read_text(encoding="utf-8"))
+
+
+def _examples(
+    plan: Plan,
+    path: Path,
+    score: list[str],
+    label: str,
+    positive: str | None,
+    group: str | None,
+    subject: str | None,
+) -> Examples:
+    """Read the data as the plan speaks of it."""
+    statistic = plan.statistic
+    classes = None
+    if isinstance(statistic, OneVsRest | OneVsOne):
+        classes = statistic.classes
+    if classes is None and len(score) != 1:
+        raise InputError("the plan has two classes: give one column of --score")
+    kind = plan.facts.scores
+    limits = (kind.low, kind.high) if kind.kind == "other" else (None, None)
+    return read(
+        path,
+        label=label,
+        score=score[0] if classes is None else score,
+        group=group,
+        subject=subject,
+        positive=positive,
+        classes=classes,
+        kind=kind.kind,
+        low=limits[0],
+        high=limits[1],
+    )

@@ -1,0 +1,1 @@
+"""Sites and coordinator as Flower apps: the letters travel as ``query`` messages."""

@@ -1,0 +1,119 @@
+"""A site as a Flower ClientApp: every letter may find a new process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from discreet.entropy import SYSTEM
+from discreet.noise.response import ResponseKey
+from discreet.runtime.flower.keys import write_secret
+from discreet.runtime.flower.records import (
+    ACTION,
+    from_content,
+    load_state,
+    save_state,
+    to_content,
+)
+from discreet.site.letters import Kind, Letter
+from discreet.site.progress import Progress, UsedStateError
+from discreet.site.session import Site
+
+SiteOf: TypeAlias = Callable[[Message, Context], Site]
+"""Returns what the site brings, anew for every message."""
+Report: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnceFolder:
+    """Remembers used states as empty files, on disk before the answer is sent."""
+
+    folder: Path
+
+    def take(self, name: bytes) -> None:
+        """Mark a name as used, or raise when it already was."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        try:
+            os.close(os.open(self.folder / name.hex(), flags, mode=0o600))
+        except FileExistsError:
+            raise UsedStateError from None
+        directory = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def once_beside(ledger: Path) -> OnceFolder:
+    """Return the folder of used states that belongs to a ledger."""
+    return OnceFolder(ledger.with_name(ledger.name + ".steps"))
+
+
+def flip_key(ledger: Path) -> ResponseKey:
+    """Return the key of a site's label flips, kept beside its ledger.
+
+    It is made once: other flips of the same labels would average out.
+    """
+    path = ledger.with_name(ledger.name + ".flips")
+    if not path.exists():
+        write_secret(path, SYSTEM(32))
+    return ResponseKey(path.read_bytes())
+
+
+def report_on_stderr(reason: str) -> None:
+    """Tell the operator why the site declines."""
+    sys.stderr.write(f"discreet: declined: {reason}\n")
+    sys.stderr.flush()
+
+
+def client_app(site_of: SiteOf, *, report: Report = report_on_stderr) -> ClientApp:
+    """Make a ClientApp that answers discreet's letters and nothing else."""
+    app = ClientApp()
+    app.query(ACTION)(handler(site_of, report=report))
+    return app
+
+
+def handler(
+    site_of: SiteOf,
+    *,
+    report: Report = report_on_stderr,
+    answered: Callable[[Letter, bool], None] | None = None,
+) -> Callable[[Message, Context], Message]:
+    """Return the function that turns one message into its reply.
+
+    ``answered`` is told each answer and whether it was the session's last one.
+    """
+
+    def answer(message: Message, context: Context) -> Message:
+        letter = from_content(message.content)
+        state = load_state(context)
+        try:
+            site = site_of(message, context)
+        except Exception as error:  # noqa: BLE001 - a failure must not tell about data
+            report(f"{type(error).__name__}: {error}")
+            following, reply = b"", letter.reply(Kind.DECLINED, site=0)
+        else:
+            with site.ledger:
+                following, reply = site.answer(state, letter, report=report)
+        save_state(context, following)
+        if answered is not None:
+            answered(reply, _is_over(following))
+        return Message(to_content(reply), reply_to=message)
+
+    return answer
+
+
+def _is_over(state: bytes) -> bool:
+    """Whether the site has nothing left to say in this session."""
+    if not state:
+        return True
+    progress = Progress.of(state)
+    return progress.finished and progress.round + 1 == len(progress.plan.rounds)

@@ -1,0 +1,68 @@
+"""Private evaluation from inside a Flower ServerApp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+
+from discreet.entropy import SYSTEM, Entropy
+from discreet.evaluation import Evaluation
+from discreet.multievaluation import MultiEvaluation
+from discreet.plan import ModelRef, Plan
+from discreet.runtime.flower.records import model_digest
+from discreet.runtime.flower.server import STEP_SECONDS, GridExchange, connected
+from discreet.runtime.session import Session, Step, opened_evaluation
+
+WAIT_SECONDS: Final = 300.0
+
+
+def evaluate(  # noqa: PLR0913 - every public choice is a keyword
+    grid: Grid,
+    plan: Plan,
+    *,
+    model: ArrayRecord | None = None,
+    sites: int | None = None,
+    wait_seconds: float = WAIT_SECONDS,
+    step_seconds: float = STEP_SECONDS,
+    identity: Ed25519PrivateKey | None = None,
+    entropy: Entropy = SYSTEM,
+    watch: Callable[[Step], None] | None = None,
+) -> Evaluation | MultiEvaluation:
+    """Evaluate a model on the data of the nodes of a grid.
+
+    It ends within ``wait_seconds`` and ``step_seconds`` for each of at most five
+    steps a round, with the survivors' result or with ``AbortedError``.
+
+    Args:
+        grid: the ServerApp's.
+        plan: what is asked, under which privacy.
+        model: the global model, sent to the sites that score with it; the plan is
+            bound to it by its digest.
+        sites: how many nodes to wait for; by default those of the roster, or as
+            many as must survive.
+        wait_seconds: how long to wait for them; then go on with those present.
+        step_seconds: how long each step waits for the slowest site.
+        identity: the coordinator's key, when the roster names one.
+        entropy: where nonces come from.
+        watch: told after each step.
+    """
+    if model is not None:
+        bound = ModelRef(plan.model.name, model_digest(model))
+        plan = replace(plan, model=bound)
+    wanted = sites or plan.cohort.min_survivors
+    if sites is None and plan.roster is not None:
+        wanted = len(plan.roster.sites)
+    session = Session(
+        plan,
+        connected(grid, wanted=wanted, wait_seconds=wait_seconds),
+        GridExchange(grid, step_seconds, model),
+        entropy=entropy,
+        identity=identity,
+        watch=watch,
+    )
+    return opened_evaluation(plan, session.run(), entropy=entropy)

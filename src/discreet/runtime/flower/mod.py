@@ -1,0 +1,127 @@
+"""Private evaluation of the current global model, added to a Flower ClientApp.
+
+What the site allows is set by its operator, in the node's own configuration, never
+by the run that the coordinator starts::
+
+    flower-supernode ... --node-config 'discreet-policy="/site/policy.toml"'
+
+Flower runs the app that the run brings along: here the sites trust that code, as
+they do for training. ``discreet site`` runs no code but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from flwr.app import ArrayRecord, Context, Message
+from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import ClientAppCallable, Mod
+from numpy.typing import ArrayLike
+
+from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError
+from discreet.examples import Examples
+from discreet.plan import Plan
+from discreet.runtime.flower.client import flip_key, handler, once_beside
+from discreet.runtime.flower.keys import read_identity
+from discreet.runtime.flower.records import (
+    ACTION,
+    MESSAGE_TYPE,
+    keep_model,
+    model_digest,
+)
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
+from discreet.site.policy import PolicyError
+from discreet.site.session import Site
+
+POLICY: Final = "discreet-policy"
+"""Key of the node's configuration: the path of the site's policy."""
+LEDGER: Final = "discreet-ledger"
+"""The path of the ledger; by default ``ledger.sqlite`` beside the policy."""
+IDENTITY: Final = "discreet-identity"
+"""The path of the site's key in the roster; needed when the plan has one."""
+
+Scored: TypeAlias = Callable[
+    [ArrayRecord | None, Context], Examples | tuple[ArrayLike, ArrayLike]
+]
+"""From the global model to this site's scores and labels."""
+
+
+def add_evaluation(
+    app: ClientApp, scored: Scored, *, entropy: Entropy = SYSTEM
+) -> None:
+    """Let an app with ``@app.train()`` functions take part in private evaluations.
+
+    Args:
+        app: the app.
+        scored: gets the model that the server sent along and the node's context;
+            returns scores and labels, the same ones each time.
+        entropy: where keys, masks and noise come from.
+    """
+    app.query(ACTION)(handler(_site_of(scored, entropy)))
+
+
+def evaluation_mod(scored: Scored, *, entropy: Entropy = SYSTEM) -> Mod:
+    """Return the same as a mod, for an app that is made with a ``client_fn``."""
+    answer = handler(_site_of(scored, entropy))
+
+    def mod(
+        message: Message, context: Context, call_next: ClientAppCallable
+    ) -> Message:
+        if message.metadata.message_type == MESSAGE_TYPE:
+            return answer(message, context)
+        return call_next(message, context)
+
+    return mod
+
+
+def _site_of(scored: Scored, entropy: Entropy) -> Callable[[Message, Context], Site]:
+    def site_of(message: Message, context: Context) -> Site:
+        policy_path = _path(context, POLICY)
+        if policy_path is None:
+            raise PolicyError(
+                f"this node has no policy: start its SuperNode with {POLICY} in "
+                "--node-config"
+            )
+        policy = policyfile.load(policy_path)
+        ledger = _path(context, LEDGER) or policy_path.with_name("ledger.sqlite")
+        identity = _path(context, IDENTITY)
+        model = keep_model(message, context)
+        return Site(
+            lambda plan: _examples(scored, model, plan, context),
+            policy,
+            Ledger(ledger, limits=policy.limits()),
+            entropy,
+            once_beside(ledger),
+            identity=None if identity is None else read_identity(identity),
+            flips=flip_key(ledger),
+        )
+
+    return site_of
+
+
+def _examples(
+    scored: Scored, model: ArrayRecord | None, plan: Plan, context: Context
+) -> Examples:
+    """Score with the model that the plan names, and no other."""
+    if model is not None and model_digest(model) != plan.model.digest:
+        raise PolicyError("the model that came is not the one that the plan names")
+    found = scored(model, context)
+    if isinstance(found, Examples):
+        return found
+    scores, labels = found
+    kind = plan.facts.scores
+    limits = (kind.low, kind.high) if kind.kind == "other" else (None, None)
+    return Examples(scores, labels, kind=kind.kind, low=limits[0], high=limits[1])
+
+
+def _path(context: Context, key: str) -> Path | None:
+    value = context.node_config.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"{key} in the node's configuration is a path")
+    return Path(value)

@@ -1,0 +1,82 @@
+"""Letters as Flower's records: numbers in an ArrayRecord, the rest as bytes."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+
+from discreet.site.letters import Letter, LetterError
+
+ACTION: Final = "discreet"
+MESSAGE_TYPE: Final = f"query.{ACTION}"
+MODEL: Final = "discreet.model"
+"""The record of the model that a federation is training, when it travels along."""
+_LETTER: Final = "discreet.letter"
+_NUMBERS: Final = "discreet.numbers"
+_STATE: Final = "discreet.state"
+
+
+def to_content(letter: Letter) -> RecordDict:
+    """Return a letter as the content of a message."""
+    parts: dict[str, ConfigRecord | ArrayRecord] = {
+        _LETTER: ConfigRecord({"head": letter.head, "body": letter.body})
+    }
+    if letter.numbers.size:
+        parts[_NUMBERS] = ArrayRecord({"numbers": Array(letter.numbers)})
+    return RecordDict(parts)  # type: ignore[arg-type]
+
+
+def from_content(content: RecordDict) -> Letter:
+    """Read a letter from a message's content."""
+    record = content.config_records.get(_LETTER, ConfigRecord())
+    head, body = record.get("head"), record.get("body")
+    if not isinstance(head, bytes) or not isinstance(body, bytes):
+        raise LetterError("a message holds no letter")
+    numbers = np.zeros(0, dtype=np.int64)
+    if _NUMBERS in content.array_records:
+        array = content.array_records[_NUMBERS].get("numbers")
+        if array is None or array.dtype != "int64" or len(array.shape) != 1:
+            raise LetterError("a letter carries a vector of 64-bit integers")
+        try:
+            numbers = array.numpy().astype(np.int64)
+        except (ValueError, TypeError, EOFError, OSError) as error:
+            raise LetterError("a letter's numbers cannot be read") from error
+    return Letter.of(head, body, numbers)
+
+
+def load_state(context: Context) -> bytes:
+    """Return what the site kept from the letter before."""
+    state = context.state.config_records.get(_STATE, ConfigRecord()).get("state", b"")
+    if not isinstance(state, bytes):
+        raise LetterError("the kept state is not bytes")
+    return state
+
+
+def save_state(context: Context, state: bytes) -> None:
+    """Keep the state for the next letter; the old one is written over."""
+    context.state[_STATE] = ConfigRecord({"state": state})
+
+
+def keep_model(message: Message, context: Context) -> ArrayRecord | None:
+    """Return the model that came along, now or with an earlier letter."""
+    if MODEL in message.content.array_records:
+        context.state[MODEL] = message.content.array_records[MODEL]
+    return context.state.array_records.get(MODEL)
+
+
+def model_digest(model: ArrayRecord) -> str:
+    """Identify a model by its arrays: names, types, shapes and bytes.
+
+    >>> zeros, ones = ArrayRecord([np.zeros(2)]), ArrayRecord([np.ones(2)])
+    >>> model_digest(zeros) == model_digest(ones)
+    False
+    """
+    whole = sha256()
+    for name, array in model.items():
+        values = array.numpy()
+        header = f"{name}\0{values.dtype.str}\0{values.shape}\0"
+        whole.update(header.encode() + values.tobytes())
+    return f"sha256:{whole.hexdigest()}"

@@ -1,0 +1,336 @@
+"""The coordinator's side of a session: from a plan to its releases.
+
+What carries the letters is an argument: sites in this process, or Flower. The
+coordinator keeps its state in memory; one that is killed starts a new session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.aggregation.secagg.coordinator import CollectingAdverts, Opened, invite
+from discreet.aggregation.secagg.coordinator_state import CoordinatorState
+from discreet.aggregation.secagg.errors import FaultySiteError, TooFewSitesError
+from discreet.aggregation.secagg.terms import NONCE_SIZE
+from discreet.arrays import IntVector
+from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.errors import DiscreetError, PlanError
+from discreet.evaluation import Evaluation, evaluation
+from discreet.multievaluation import MultiEvaluation, multi_evaluation
+from discreet.noise.binned_positives import BinnedPositives
+from discreet.noise.choose import decoder_for
+from discreet.noise.level_reports import LevelReports
+from discreet.noise.reports import UnaryReports
+from discreet.plan import Plan, ResolvedRound
+from discreet.privacy.claim import Setting
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
+from discreet.release import Release
+from discreet.site.letters import (
+    Invitation,
+    Kind,
+    Letter,
+    joined_totals,
+    session_of,
+)
+from discreet.site.session import secure_terms
+from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
+
+
+class AbortedError(DiscreetError):
+    """The session ended without a result; nothing was opened."""
+
+
+class Exchange(Protocol):
+    """Carries letters to nodes and brings back what they answer in time."""
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        """Return the answers by node; who is silent or too late is left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is reported as a session goes on."""
+
+    round: int
+    name: str
+    asked: int
+    answered: int
+    declined: int
+
+
+Watch = Callable[[Step], None]
+
+
+@dataclass
+class Session:
+    """One run of a plan over some nodes.
+
+    Args:
+        plan: what is asked.
+        nodes: whom the exchange can reach.
+        exchange: how letters travel.
+        entropy: where nonces come from.
+        identity: signs the invitations when the roster names a coordinator.
+        watch: told after each step.
+    """
+
+    plan: Plan
+    nodes: Collection[int]
+    exchange: Exchange
+    entropy: Entropy = field(default=SYSTEM, repr=False)
+    identity: Ed25519PrivateKey | None = field(default=None, repr=False)
+    watch: Watch | None = None
+    _declined: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        check_carried(self.plan)
+        roster = self.plan.roster
+        if roster is not None and roster.coordinator is not None:
+            if self.identity is None:
+                raise PlanError("the roster names a coordinator: give its identity key")
+            own = self.identity.public_key().public_bytes_raw()
+            if own != roster.coordinator:
+                raise PlanError(
+                    "the identity key is not the coordinator's in the roster"
+                )
+        if len(self.nodes) < self.plan.cohort.min_survivors:
+            raise AbortedError(
+                f"{len(self.nodes)} sites are connected and the plan needs "
+                f"{self.plan.cohort.min_survivors}; nothing was asked"
+            )
+
+    def run(self) -> list[Release]:
+        """Carry out every round; return what was opened."""
+        nonce = self.entropy(NONCE_SIZE)
+        session = session_of(self.plan, nonce)
+        nodes = sorted(self.nodes)
+        roster = self.plan.roster
+        expected = len(nodes) if roster is None else len(roster.sites)
+        releases: list[Release] = []
+        for i in range(len(self.plan.rounds)):
+            this = self.plan.resolve(i, releases)
+            open_round = _OpenRound(
+                self.plan, this, session, nonce, joined_totals(releases)
+            )
+            if isinstance(self.plan.privacy, LocalDP | LabelDP):
+                total, nodes = self._relay(open_round, nodes)
+            else:
+                total, nodes = self._secure_sum(open_round, nodes)
+            releases.append(
+                Release(
+                    self.plan.digest(),
+                    session,
+                    i,
+                    total,
+                    len(nodes),
+                    expected,
+                    this.loss,
+                )
+            )
+        return releases
+
+    def _relay(
+        self, current: _OpenRound, nodes: Sequence[int]
+    ) -> tuple[IntVector, list[int]]:
+        """Add up vectors that are private on their own."""
+        letters = {
+            node: current.invitation(b"", site, self.identity)
+            for site, node in enumerate(nodes, 1)
+        }
+        total = np.zeros(current.length, dtype=np.int64)
+        present = []
+        for node, answer in self._ask("answer", current, letters).items():
+            if answer.numbers.size == total.size and not answer.body:
+                total += answer.numbers
+                present.append(node)
+        least = self.plan.cohort.min_survivors
+        if len(present) < least:
+            raise AbortedError(
+                f"{len(present)} sites answered, {self._declined} declined, and the "
+                f"plan needs {least}; nothing was opened"
+            )
+        return total, present
+
+    def _secure_sum(
+        self, current: _OpenRound, nodes: Sequence[int]
+    ) -> tuple[IntVector, list[int]]:
+        """Open the sum of the sites' vectors and nothing else."""
+        roster = self.plan.roster
+        terms = secure_terms(
+            self.plan,
+            current.session,
+            current.this.index,
+            current.totals,
+            current.length,
+        )
+        sites = range(1, len(nodes) + 1) if roster is None else roster.identities()
+        state: CoordinatorState
+        state, openings = invite(sites, terms=terms, entropy=self.entropy)
+        opening = next(iter(openings.values()))
+        letters = {
+            node: current.invitation(opening, 0 if roster else place, self.identity)
+            for place, node in enumerate(nodes, 1)
+        }
+        answers = self._ask("advertise", current, letters)
+        node_of = self._admit(state, answers, letters)
+        names = iter(("share", "mask", "reveal"))
+        if roster is not None:
+            names = iter(("share", "mask", "confirm", "reveal"))
+        try:
+            while not isinstance(advanced := state.advance(), Opened):
+                state, messages = advanced
+                letters = {
+                    node_of[site]: current.step(message, site)
+                    for site, message in messages.items()
+                }
+                for answer in self._ask(next(names), current, letters).values():
+                    _take(state, answer)
+        except TooFewSitesError as error:
+            raise AbortedError(
+                f"{error.present} sites are left after the {error.during} step, "
+                f"{self._declined} declined, and {error.needed} are needed; nothing "
+                "was opened"
+            ) from error
+        return advanced.total, [node_of[site] for site in advanced.contributors]
+
+    def _admit(
+        self,
+        state: CollectingAdverts,
+        answers: Mapping[int, Letter],
+        letters: Mapping[int, Letter],
+    ) -> dict[int, int]:
+        """Take the adverts; return which node each site speaks through."""
+        node_of: dict[int, int] = {}
+        for node, answer in answers.items():
+            assigned = letters[node].site
+            if assigned and assigned != answer.site:
+                continue
+            if _take(state, answer):
+                node_of[answer.site] = node
+        return node_of
+
+    def _ask(
+        self, name: str, current: _OpenRound, letters: Mapping[int, Letter]
+    ) -> dict[int, Letter]:
+        """Exchange letters; leave out who declined or answered something else."""
+        answers = {}
+        declined = 0
+        for node, answer in self.exchange(letters).items():
+            sent = letters.get(node)
+            if sent is None or not current.owns(answer):
+                continue
+            if answer.kind is Kind.DECLINED:
+                declined += 1
+            elif answer.kind is Kind.STEP and (
+                not sent.site or answer.site == sent.site
+            ):
+                answers[node] = answer
+        self._declined += declined
+        if self.watch is not None:
+            self.watch(
+                Step(current.this.index, name, len(letters), len(answers), declined)
+            )
+        return answers
+
+
+@dataclass(frozen=True)
+class _OpenRound:
+    """What every letter of one round has in common."""
+
+    plan: Plan
+    this: ResolvedRound
+    session: bytes
+    nonce: bytes
+    totals: IntVector = field(repr=False)
+
+    @property
+    def length(self) -> int:
+        """How many numbers each site contributes."""
+        mechanism = decoder_for(self.plan, self.this)
+        if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
+            return mechanism.size
+        return self.this.statistic.size
+
+    def invitation(
+        self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
+    ) -> Letter:
+        """Invite one node, signed when there is a key to sign with."""
+        body = Invitation(self.plan, self.nonce, opening)
+        letter = Letter(
+            Kind.INVITE,
+            self.plan.digest(),
+            self.session,
+            self.this.index,
+            site,
+            numbers=self.totals,
+        )
+        if identity is not None:
+            body = replace(body, signature=identity.sign(body.statement(letter)))
+        return replace(letter, body=body.encode())
+
+    def step(self, message: bytes, site: int) -> Letter:
+        """Carry one message of the conversation."""
+        return Letter(
+            Kind.STEP, self.plan.digest(), self.session, self.this.index, site, message
+        )
+
+    def owns(self, letter: Letter) -> bool:
+        """Whether an answer belongs to this plan, session and round."""
+        return (letter.plan_digest, letter.session, letter.round) == (
+            self.plan.digest(),
+            self.session,
+            self.this.index,
+        )
+
+
+def _take(state: CoordinatorState, answer: Letter) -> bool:
+    """Give an answer to the secure sum; a faulty one counts as silence."""
+    raw = answer.body + answer.numbers.astype("<i8").tobytes()
+    try:
+        state.receive(answer.site, raw)
+    except FaultySiteError:
+        return False
+    return True
+
+
+def check_carried(plan: Plan) -> None:
+    """Refuse a plan that cannot be carried out between separate sites."""
+    match plan.privacy:
+        case LocalDP() | LabelDP(mechanism="binned" | "response"):
+            pass
+        case SecureAggregation() | DistributedDP():
+            if plan.cohort.min_survivors < 2:
+                raise PlanError(
+                    "a secure sum needs min_survivors of at least 2: one site alone "
+                    "has no cover"
+                )
+            # The terms know which rosters and cohorts go together.
+            nothing = np.zeros(0, dtype=np.int64)
+            secure_terms(plan, bytes(NONCE_SIZE), 0, nothing, 1)
+        case LabelDP():
+            raise PlanError(
+                f"the label mechanism {plan.privacy.mechanism} is not carried between "
+                "separate sites; use 'response' or 'binned'"
+            )
+
+
+def opened_evaluation(
+    plan: Plan, releases: Sequence[Release], *, entropy: Entropy = SYSTEM
+) -> Evaluation | MultiEvaluation:
+    """Estimate everything that the releases allow, with the claim of a deployment."""
+    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
+    claim = plan.claim(setting, sites=releases[-1].contributors)
+    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
+        return evaluation(plan, releases, claim)
+    return multi_evaluation(plan, releases, claim)

@@ -1,0 +1,153 @@
+"""One SuperLink, four SuperNodes, TLS and node authentication: real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.evaluation import Evaluation
+from discreet.plan import Plan, Round
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    PrivacyModel,
+    SecureAggregation,
+)
+from discreet.runtime.flower.evaluate import evaluate
+from discreet.runtime.flower.keys import CoordinatorKeys
+from discreet.runtime.flower.tasks import coordinator_grid
+from discreet.runtime.session import Step
+from discreet.statistic import EquiDepthFrom, Hierarchy
+from e2e.flower_consortium import (
+    SITES,
+    Consortium,
+    agree,
+    consortium,
+    own_answer,
+    plan_for,
+)
+
+STEP_SECONDS = 45.0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("consortium")) as started:
+        yield started
+
+
+class Watched:
+    """Runs a plan over a consortium and notes its steps."""
+
+    def __init__(self, consortium: Consortium) -> None:
+        self.consortium = consortium
+        self.steps: list[Step] = []
+        self.kill_after: dict[str, str] = {}
+        self.step_seconds = STEP_SECONDS
+
+    def watch(self, step: Step) -> None:
+        self.steps.append(step)
+        if step.name in self.kill_after:
+            self.consortium.kill(self.kill_after.pop(step.name))
+
+    def run(self, plan: Plan, *, sites: int = 4) -> Evaluation:
+        keys = CoordinatorKeys(self.consortium.folder / "coordinator")
+        signer = keys.identity() if plan.roster is not None else None
+        authority = self.consortium.authority
+        with coordinator_grid(self.consortium.link, authority) as grid:
+            result = evaluate(
+                grid,
+                plan,
+                sites=sites,
+                wait_seconds=120,
+                step_seconds=self.step_seconds,
+                identity=signer,
+                watch=self.watch,
+            )
+        assert isinstance(result, Evaluation)
+        return result
+
+
+def expected(plan: Plan, sites: tuple[str, ...] = SITES) -> list[int]:
+    this = plan.resolve(0, [])
+    return np.sum([own_answer(s, plan, this) for s in sites], axis=0).tolist()
+
+
+@pytest.mark.parametrize(
+    ("privacy", "signed", "steps"),
+    [
+        (SecureAggregation(), True, 5),
+        (DistributedDP("1"), False, 4),
+        (LocalDP("1", "laplace"), False, 1),
+        (LabelDP("1", mechanism="binned"), False, 1),
+    ],
+    ids=["secure aggregation", "distributed", "local", "label"],
+)
+def test_processes_give_the_sum_of_the_sites_own_answers(
+    running: Consortium, privacy: PrivacyModel, signed: bool, steps: int
+) -> None:
+    plan = plan_for(privacy, survivors=3, roster=running.roster if signed else None)
+    before = {site: running.spent(site) for site in SITES}
+    watched = Watched(running)
+    result = watched.run(plan)
+    (release,) = result.releases
+    assert release.total.tolist() == expected(plan)
+    assert (release.contributors, release.expected) == (4, 4)
+    assert len(watched.steps) == steps
+    assert all(step.answered == 4 for step in watched.steps)
+    assert result.claim.setting == "deployed"
+    cost = 0 if isinstance(privacy, SecureAggregation) else 1
+    for site, spent in before.items():
+        assert running.spent(site) - spent == cost
+
+
+def test_a_site_that_declines_is_left_out_and_says_why(running: Consortium) -> None:
+    plan = plan_for(LocalDP("1", "laplace"), survivors=3, floor=400)
+    watched = Watched(running)
+    result = watched.run(plan)
+    assert result.releases[0].total.tolist() == expected(plan, SITES[1:])
+    assert [step.declined for step in watched.steps] == [1]
+    assert "fewer than" in running.said("north")
+
+
+def test_a_site_that_is_killed_leaves_the_survivors_result(running: Consortium) -> None:
+    plan = plan_for(DistributedDP("0.5"), survivors=3, roster=running.roster)
+    watched = Watched(running)
+    watched.kill_after = {"share": "west"}
+    spent = running.spent("west")
+    result = watched.run(plan)
+    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert [step.answered for step in watched.steps] == [4, 4, 3, 3, 3]
+    assert running.spent("west") == spent, "a site that sent nothing pays nothing"
+    running.start("west")
+
+
+@pytest.mark.slow
+def test_two_rounds_recompute_the_edges_at_every_site(running: Consortium) -> None:
+    plan = plan_for(DistributedDP("1"), survivors=3, roster=running.roster)
+    statistic = plan_for(DistributedDP("1"), survivors=3).rounds[0].statistic
+    tree = Hierarchy(statistic.edges, 2)  # type: ignore[union-attr]
+    half = Fraction(1, 2)
+    adaptive = EquiDepthFrom(tree, 8, plan.thresholds)
+    plan = replace(plan, rounds=(Round(tree, half), Round(adaptive, half)))
+    result = Watched(running).run(plan)
+    second = plan.resolve(1, result.releases[:1])
+    total = np.sum([own_answer(s, plan, second) for s in SITES], axis=0)
+    assert np.array_equal(result.releases[1].total, total)
+
+
+@pytest.mark.slow
+def test_a_site_that_agreed_to_another_plan_declines(running: Consortium) -> None:
+    plan = plan_for(LocalDP("1", "laplace"), survivors=3)
+    agree(running.folder, "north", plan_for(LocalDP("0.5", "laplace"), survivors=3))
+    try:
+        result = Watched(running).run(plan)
+    finally:
+        agree(running.folder, "north", None)
+    assert result.releases[0].total.tolist() == expected(plan, SITES[1:])
+    assert "another plan than this site agreed to" in running.said("north")

@@ -1,0 +1,312 @@
+"""The adapter on Flower's own messages, with a grid in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.supercore.task_identity import TaskIdentity
+from numpy.typing import NDArray
+
+from discreet.defaults import recommend
+from discreet.edges import Warped
+from discreet.entropy import Seeded
+from discreet.errors import InputError
+from discreet.evaluation import Evaluation
+from discreet.examples import Examples
+from discreet.plan import Cohort, Plan, PublicFacts
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    PrivacyModel,
+    SecureAggregation,
+)
+from discreet.runtime.flower.client import OnceFolder, flip_key
+from discreet.runtime.flower.evaluate import evaluate
+from discreet.runtime.flower.keys import (
+    CoordinatorKeys,
+    SiteKeys,
+    make_consortium,
+    read_identity,
+)
+from discreet.runtime.flower.mod import add_evaluation, evaluation_mod
+from discreet.runtime.flower.records import (
+    MESSAGE_TYPE,
+    from_content,
+    load_state,
+    save_state,
+    to_content,
+)
+from discreet.runtime.flower.server import GridExchange
+from discreet.runtime.session import AbortedError
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
+from discreet.site.letters import Kind, Letter, LetterError
+from discreet.site.policy import Policy
+from discreet.site.progress import UsedStateError
+
+POLICY = Policy(
+    population="people",
+    privacy=("secure-aggregation", "distributed", "local", "label"),
+    units=("example", "label"),
+    epsilon_per_plan=Fraction(1),
+    epsilon_total=Fraction(10),
+    exact_sums=5,
+    sessions_per_plan=5,
+    sites=2,
+)
+WEIGHTS = ArrayRecord([np.array([1.0, -0.5])])
+
+
+@dataclass
+class Node:
+    """A SuperNode: what Flower keeps for it, and what its app does."""
+
+    app: Callable[[Message, Context], Message]
+    context: Context
+
+
+@dataclass
+class LoopGrid:
+    """Hands messages to apps in this process, as Flower would."""
+
+    nodes: dict[int, Node]
+    silent: frozenset[int] = frozenset()
+    failing: frozenset[int] = frozenset()
+    replies: dict[str, Message] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        identifiers = []
+        for message in messages:
+            identifier = f"message {next(self.numbers)}"
+            message.metadata.__dict__["_message_id"] = identifier
+            identifiers.append(identifier)
+            place = message.metadata.dst_node_id
+            if place in self.silent:
+                continue
+            if place in self.failing:
+                reply = Message(Error(1, "secret detail"), reply_to=message)
+            else:
+                node = self.nodes[place]
+                reply = node.app(message, node.context)
+            self.replies[identifier] = reply
+        return identifiers
+
+    def pull_messages(self, identifiers: Iterable[str]) -> list[Message]:
+        return [self.replies.pop(i) for i in identifiers if i in self.replies]
+
+
+def scored(
+    model: ArrayRecord | None, context: Context
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    assert model is not None
+    rng = np.random.default_rng(context.node_id)
+    x = rng.normal(size=(400, 2))
+    labels = rng.random(400) < 1 / (1 + np.exp(-x[:, 0]))
+    return 1 / (1 + np.exp(-x @ model.to_numpy_ndarrays()[0])), labels
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> LoopGrid:
+    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+    nodes = {}
+    for place in (11, 12, 13):
+        app = ClientApp()
+        add_evaluation(app, scored, entropy=Seeded(bytes([place])))
+        policy = tmp_path / str(place) / "policy.toml"
+        policy.parent.mkdir()
+        policy.write_text(policyfile.dumps(POLICY))
+        config = {"discreet-policy": str(policy)}
+        nodes[place] = Node(app, Context(1, place, config, RecordDict(), {}))
+    return LoopGrid(nodes)
+
+
+def plan_for(privacy: PrivacyModel, survivors: int = 2) -> Plan:
+    facts = PublicFacts(1200, 0.5)
+    return recommend(facts, privacy, edges=Warped(16), cohort=Cohort(survivors))
+
+
+def run(grid: LoopGrid, plan: Plan, **options: float) -> Evaluation:
+    settings = {"wait_seconds": 1.0, "step_seconds": 0.5, **options}
+    result = evaluate(grid, plan, model=WEIGHTS, sites=3, **settings)  # type: ignore[arg-type]
+    assert isinstance(result, Evaluation)
+    return result
+
+
+PRIVACY = [SecureAggregation(), DistributedDP("1"), LabelDP("1", mechanism="response")]
+
+
+@pytest.mark.parametrize("privacy", PRIVACY, ids=lambda p: p.name)
+def test_the_global_model_is_evaluated_on_every_nodes_data(
+    grid: LoopGrid, privacy: PrivacyModel
+) -> None:
+    result = run(grid, plan_for(privacy))
+    assert result.releases[0].contributors == 3
+    assert 0.6 < result.auc.value < 0.9
+    assert result.plan.model.digest.startswith("sha256:")
+
+
+def test_exact_counts_are_those_of_the_pooled_scores(grid: LoopGrid) -> None:
+    result = run(grid, plan_for(SecureAggregation()))
+    statistic = result.plan.rounds[0].statistic
+    total = sum(
+        statistic.count(Examples(*scored(WEIGHTS, node.context)))  # type: ignore[union-attr]
+        for node in grid.nodes.values()
+    )
+    assert np.array_equal(result.releases[0].total, total)
+
+
+def test_silent_and_failing_nodes_are_left_out(grid: LoopGrid) -> None:
+    grid.failing = frozenset({12})
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    grid.silent = frozenset({11})
+    with pytest.raises(AbortedError, match="1 sites are left after the advertise"):
+        run(grid, plan_for(DistributedDP("1")))
+
+
+def test_too_few_connected_nodes_are_asked_nothing(grid: LoopGrid) -> None:
+    with pytest.raises(AbortedError, match="nothing was asked"):
+        run(grid, plan_for(DistributedDP("1"), survivors=4), wait_seconds=0.1)
+    assert not grid.replies
+
+
+def test_a_node_without_a_policy_declines(
+    grid: LoopGrid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid.nodes[11].context.node_config.clear()
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert "this node has no policy" in capsys.readouterr().err
+
+
+def test_a_model_that_the_plan_does_not_name_is_not_scored(
+    grid: LoopGrid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = replace(plan_for(DistributedDP("1")), model=plan_for(PRIVACY[0]).model)
+    exchange = GridExchange(grid, 0.5, WEIGHTS)  # type: ignore[arg-type]
+    from discreet.runtime.session import Session
+
+    with pytest.raises(AbortedError, match="3 declined"):
+        Session(plan, list(grid.nodes), exchange).run()
+    assert "not the one that the plan names" in capsys.readouterr().err
+
+
+def test_a_function_that_fails_tells_the_coordinator_nothing(
+    grid: LoopGrid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(model: ArrayRecord | None, context: Context) -> Examples:
+        del model, context
+        raise RuntimeError("row 17 of patient Smith")
+
+    app = ClientApp()
+    add_evaluation(app, broken)
+    grid.nodes[11].app = app
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert "Smith" in capsys.readouterr().err
+
+
+def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:
+    def other(message: Message, context: Context) -> Message:
+        del context
+        return Message(RecordDict({"other": ConfigRecord({"x": 1})}), reply_to=message)
+
+    mod = evaluation_mod(scored)
+    grid.nodes[11].app = lambda message, context: mod(message, context, other)
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 3
+    message = Message(RecordDict(), dst_node_id=11, message_type="query.another")
+    (identifier,) = grid.push_messages([message])
+    (reply,) = grid.pull_messages([identifier])
+    assert "other" in reply.content
+
+
+def test_every_evaluation_is_charged_at_the_node(
+    grid: LoopGrid, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        run(grid, plan_for(DistributedDP("1")))
+    with Ledger.read(tmp_path / "11" / "ledger.sqlite") as ledger:
+        assert ledger.spent("people").epsilon == 2
+
+
+def test_a_letter_survives_flowers_records() -> None:
+    numbers = np.array([-(2**63), 2**63 - 1, 0], dtype=np.int64)
+    letter = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, b"\0body", numbers)
+    read = from_content(to_content(letter))
+    assert read == letter
+    assert np.array_equal(read.numbers, numbers)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({"discreet.letter": ConfigRecord({"head": "text", "body": b""})}),
+        RecordDict({"discreet.letter": ConfigRecord({"head": b"x", "body": b""})}),
+    ],
+)
+def test_content_that_is_no_letter_is_refused(content: RecordDict) -> None:
+    with pytest.raises(LetterError):
+        from_content(content)
+
+
+def test_numbers_that_are_no_integers_are_refused() -> None:
+    letter = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, numbers=np.ones(2, np.int64))
+    content = to_content(letter)
+    content["discreet.numbers"] = ArrayRecord({"numbers": WEIGHTS["0"]})
+    with pytest.raises(LetterError, match="64-bit integers"):
+        from_content(content)
+
+
+def test_the_state_is_kept_in_the_context() -> None:
+    context = Context(1, 1, {}, RecordDict(), {})
+    assert load_state(context) == b""
+    save_state(context, b"state")
+    assert load_state(context) == b"state"
+
+
+def test_a_message_type_is_the_query_of_its_name() -> None:
+    assert MESSAGE_TYPE == "query.discreet"
+
+
+def test_a_used_state_is_remembered_across_processes(tmp_path: Path) -> None:
+    OnceFolder(tmp_path / "steps").take(b"name")
+    with pytest.raises(UsedStateError):
+        OnceFolder(tmp_path / "steps").take(b"name")
+    OnceFolder(tmp_path / "steps").take(b"other")
+
+
+def test_the_key_of_flips_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    assert flip_key(ledger).secret == flip_key(ledger).secret
+    assert (tmp_path / "ledger.sqlite.flips").stat().st_mode & 0o077 == 0
+
+
+def test_a_consortiums_keys_fit_its_roster(tmp_path: Path) -> None:
+    roster = make_consortium(tmp_path, ["b", "a"], hosts=["127.0.0.1", "example.org"])
+    own = SiteKeys(tmp_path / "a").identity()
+    assert own is not None
+    assert own.public_key().public_bytes_raw() == roster.key_of("a")
+    coordinator = CoordinatorKeys(tmp_path / "coordinator")
+    assert set(coordinator.nodes()) == {"a", "b"}
+    for key in tmp_path.rglob("*.key"):
+        assert key.stat().st_mode & 0o077 == 0, key
+    with pytest.raises(InputError, match="never written over"):
+        make_consortium(tmp_path, ["b", "a"], hosts=["127.0.0.1"])
+
+
+def test_wrong_key_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"lacks ca\.pem, node\.key"):
+        SiteKeys(tmp_path)
+    (tmp_path / "identity.key").write_text("no key")
+    with pytest.raises(InputError, match="Ed25519"):
+        read_identity(tmp_path / "identity.key")

@@ -1,0 +1,188 @@
+"""What goes wrong in a consortium, with real processes: the long matrix."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from discreet.planfile import dumps
+from discreet.privacy.models import DistributedDP, LocalDP
+from discreet.runtime.flower.deploy import JoiningSite
+from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
+from discreet.runtime.flower.processes import LOOPBACK, ProcessError, free_port
+from discreet.runtime.session import AbortedError
+from discreet.site.ledger import Ledger
+from discreet.site.policy import PolicyError
+from e2e.flower_consortium import (
+    POLICY,
+    SITES,
+    Consortium,
+    consortium,
+    examples,
+    plan_for,
+    process,
+)
+from e2e.test_flower import Watched, expected
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("consortium")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("after", ["advertise", "share", "mask", "confirm"])
+def test_a_site_killed_after_any_step_leaves_a_right_sum(
+    running: Consortium, after: str
+) -> None:
+    plan = plan_for(DistributedDP("0.5"), survivors=3, roster=running.roster)
+    watched = Watched(running)
+    watched.kill_after = {after: "west"}
+    try:
+        result = watched.run(plan)
+    finally:
+        running.start("west")
+    # Whoever has sent its masked vector stays in the sum.
+    present = SITES[:3] if after in {"advertise", "share"} else SITES
+    assert result.releases[0].total.tolist() == expected(plan, present)
+    assert watched.steps[-1].answered == 3
+
+
+def test_a_slow_site_is_not_waited_for(running: Consortium) -> None:
+    slow = running.folder / "west" / "slow"
+    slow.write_text("300")
+    plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
+    began = time.monotonic()
+    watched = Watched(running)
+    try:
+        result = watched.run(plan)
+        took = time.monotonic() - began
+    finally:
+        slow.unlink()
+        running.kill("west")
+        running.start("west")
+    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert [step.answered for step in watched.steps] == [3]
+    assert took < 120 + watched.step_seconds + 10
+
+
+def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None:
+    plan = plan_for(DistributedDP("0.5"), survivors=4)
+    watched = Watched(running)
+    watched.kill_after = {"advertise": "west"}
+    watched.step_seconds = 20
+    began = time.monotonic()
+    try:
+        with pytest.raises(AbortedError, match="nothing was opened"):
+            watched.run(plan)
+    finally:
+        running.start("west")
+    assert time.monotonic() - began < 120 + 2 * 20
+
+
+def joining(keys: Path, folder: Path) -> JoiningSite:
+    plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
+    ledger = folder / "ledger.sqlite"
+    return JoiningSite(plan, examples("north"), POLICY, ledger, SiteKeys(keys))
+
+
+@pytest.mark.parametrize("wrong", [CA, NODE_KEY])
+def test_a_wrong_certificate_or_key_does_not_connect(
+    running: Consortium, tmp_path: Path, wrong: str
+) -> None:
+    make_consortium(tmp_path / "strangers", ["north"], hosts=[LOOPBACK])
+    keys = tmp_path / "north"
+    shutil.copytree(running.folder / "north", keys)
+    shutil.copy(tmp_path / "strangers" / "north" / wrong, keys / wrong)
+    site = joining(keys, tmp_path)
+    with pytest.raises(ProcessError):
+        site.join(running.link.runtime, wait_seconds=30)
+    with Ledger.read(tmp_path / "ledger.sqlite") as ledger:
+        assert not ledger.spent("people").epsilon
+
+
+def test_a_site_that_may_not_join_does_not_connect(
+    running: Consortium, tmp_path: Path
+) -> None:
+    site = joining(running.folder / "north", tmp_path)
+    site.plan = plan_for(LocalDP("40", "laplace"), survivors=3)
+    with pytest.raises(PolicyError, match="the policy allows epsilon"):
+        site.join(running.link.runtime, wait_seconds=30)
+
+
+def wait_for(what: Callable[[], bool], *, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def test_a_coordinator_that_is_killed_can_start_again(tmp_path: Path) -> None:
+    """The sites' first charge stays, the second session is paid anew."""
+    roster = make_consortium(tmp_path, SITES, hosts=[LOOPBACK])
+    plan = plan_for(DistributedDP("0.5"), survivors=3, roster=roster)
+    file = tmp_path / "plan.toml"
+    file.write_text(dumps(plan))
+    said = tmp_path / "coordinator.log"
+
+    def run(*, kill_after: str | None) -> str:
+        said.write_bytes(b"")
+        port = free_port()
+        with said.open("ab") as log:
+            coordinator = process(
+                "coordinate", str(tmp_path), str(file), str(port), output=log
+            )
+        sites = []
+        try:
+            for site in SITES:
+                with (tmp_path / f"{site}.log").open("ab") as log:
+                    address = f"{LOOPBACK}:{port}"
+                    sites.append(
+                        process("site", str(tmp_path), site, address, output=log)
+                    )
+            if kill_after is None:
+                assert coordinator.wait(240) == 0, said.read_text()
+            else:
+                wait_for(lambda: f"step {kill_after}" in said.read_text(), seconds=240)
+                coordinator.kill()
+                coordinator.wait()
+        finally:
+            coordinator.kill()
+            coordinator.wait()
+            for process_of_site in sites:
+                process_of_site.terminate()
+            for process_of_site in sites:
+                process_of_site.wait(60)
+        return said.read_text().splitlines()[-1]
+
+    run(kill_after="mask")
+    total = json.loads(run(kill_after=None))
+    assert total == expected(plan)
+    for site in SITES:
+        with Ledger.read(tmp_path / site / "ledger.sqlite") as ledger:
+            ledger.verify()
+            assert ledger.spent("people").epsilon == 1
+
+
+def test_a_superlink_that_dies_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+    with consortium(tmp_path) as running:
+        plan = plan_for(DistributedDP("0.5"), survivors=3, roster=running.roster)
+        watched = Watched(running)
+        began = time.monotonic()
+
+        def end_the_link(_: object) -> None:
+            assert running.link.process is not None
+            running.link.process.kill()
+            running.link.process.wait()
+
+        watched.watch = end_the_link  # type: ignore[method-assign]
+        with pytest.raises(ProcessError, match=r"superlink ended|does not answer"):
+            watched.run(plan)
+        assert time.monotonic() - began < 240
