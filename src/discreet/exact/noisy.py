@@ -1,0 +1,138 @@
+r"""Opening a private AUC: noise inside, so that no exact value is ever opened.
+
+The two integers are those of the curator's ``pair-count`` mechanism
+(``discreet.curator.weighted_count``), with M the public number of rows:
+
+.. math:: Q = 2U - nm, \qquad G = nM,
+
+joint L1 sensitivity :math:`2M - 1` for one row replaced. Both are polynomials of
+secret sums, so the parties need no lookup in a table of weights; the price is up to
+half as much noise again as the best weights would have.
+
+Each compute party adds a Polya share of discrete Laplace noise of scale
+:math:`(2M-1)/\varepsilon`. Shares are sized for **two** honest parties of three:
+a party that tells its share to the analyst takes away nothing that the claim
+needs. As all three do add theirs, the noise has 1.5 times that variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+import numpy as np
+from scipy.integrate import cumulative_trapezoid
+from scipy.special import k1
+
+from discreet.arrays import FloatVector, IntVector
+from discreet.curator.interval import AucSampling, ReleasedScalar
+from discreet.curator.result import PrivateEstimate, private_estimate, too_little
+from discreet.curator.weighted_count import pair_count_weights
+from discreet.entropy import Entropy
+from discreet.errors import InputError, PlanError
+from discreet.exact.model import ROW
+from discreet.exact.program import PARTIES, Program
+from discreet.noise.polya import PolyaLaw, PolyaShares
+from discreet.privacy.claim import Claim
+from discreet.privacy.loss import PureDP
+from discreet.privacy.unit import Sensitivity
+
+HONEST: Final = 2
+"""Compute parties whose noise nobody else knows: one of three may be curious."""
+_NODES: Final = 128
+_THIN: Final = 64
+
+
+def mechanism(rows: int, epsilon: Fraction) -> PolyaShares:
+    """Return the noise that each compute party adds a share of.
+
+    >>> mechanism(500, Fraction(1)).sensitivity.l1
+    999
+    """
+    if rows < 2:
+        raise InputError("a noisy AUC needs at least 2 rows")
+    l1 = 2 * rows - 1
+    return PolyaShares(PureDP(epsilon), Sensitivity(l1, l1 * l1, l1, ROW), HONEST)
+
+
+def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
+    """Draw one party's share, which it then shares like an owner's data."""
+    nothing = np.zeros(2, dtype=np.int64)
+    return mechanism(rows, epsilon).protect(nothing, entropy=entropy)
+
+
+def noise_law(rows: int, epsilon: Fraction) -> PolyaLaw:
+    """Return the law of the noise in each opened integer."""
+    return mechanism(rows, epsilon).law(PARTIES)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyPair:
+    """What a noisy program opens: Q and G with noise, and its public facts."""
+
+    balance: int
+    code: int
+    rows: int
+    epsilon: Fraction
+
+    @classmethod
+    def of(cls, program: Program, opened: IntVector) -> NoisyPair:
+        """Read an opening, which must belong to a noisy program."""
+        if program.epsilon is None:
+            raise PlanError("this program opens exact areas, not a noisy pair")
+        if opened.shape != (2,):
+            raise InputError("a noisy opening has two integers")
+        return cls(int(opened[0]), int(opened[1]), program.rows, program.epsilon)
+
+    @property
+    def positives(self) -> float:
+        """The number of positives that the opened code stands for."""
+        found = pair_count_weights(self.rows).counts_of(np.array([float(self.code)]))
+        return float(found[0])
+
+    def estimate(self, claim: Claim) -> PrivateEstimate:
+        """Return the AUC with its errors, or a refusal if noise hides it."""
+        value, errors = self.read()
+        negatives = self.rows - self.positives
+        return private_estimate(
+            ReleasedScalar(value, errors, AucSampling(self.positives, negatives)),
+            claim=claim,
+            mechanism="pair-count, shares of discrete Laplace noise on two integers",
+            positives=self.positives,
+            refusal=too_little(float(self.epsilon), self.positives, self.rows),
+        )
+
+    def read(self) -> tuple[float, FloatVector]:
+        """Return the value before it is cut to 0 .. 1, and equally likely errors.
+
+        Every pair of likely noises is taken off the two integers and the value that
+        is left compared with the opened one.
+        """
+        table = pair_count_weights(self.rows)
+        scale = noise_law(self.rows, self.epsilon).scale
+        noise = scale * _likely_noise()
+        counts = table.counts_of(float(self.code) - np.append(0.0, noise))
+        weights = table.weights_of(counts)
+        if weights[0] <= 0:
+            return 0.5, np.repeat([-np.inf, np.inf], _NODES)
+        value = 0.5 + self.balance / float(weights[0])
+        left = np.tile(self.balance - noise, (noise.size, 1))
+        beyond = np.where(left >= 0, np.inf, -np.inf)  # a weight of 0 says nothing
+        column = weights[1:, None]
+        truth = 0.5 + np.divide(left, column, out=beyond, where=column > 0)
+        return value, np.sort((value - truth).ravel())[_THIN // 2 :: _THIN]
+
+
+@cache
+def _likely_noise() -> FloatVector:
+    r"""Return equally likely values of the noise over its scale.
+
+    Three halves of discrete Laplace noise of a large scale are the difference of
+    two Gamma(3/2) variables, whose density is :math:`|x| K_1(|x|)/\pi`.
+    """
+    x = np.linspace(1e-6, 40.0, 40_001)
+    upper = 0.5 + cumulative_trapezoid(x * k1(x) / np.pi, x, initial=0.0)
+    half = np.interp(0.5 + (np.arange(_NODES // 2) + 0.5) / _NODES, upper, x)
+    return np.append(-half[::-1], half)

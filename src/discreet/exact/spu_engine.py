@@ -1,0 +1,145 @@
+"""SecretFlow SPU in one process: three parties as threads, real shares, no network.
+
+It runs the very executable that separate processes run. Needs the ``mpc`` extra.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from discreet.arrays import IntVector
+from discreet.exact.encode import Encoded
+from discreet.exact.engine import Opened, Progress, check_inputs
+from discreet.exact.extra import load
+from discreet.exact.program import PARTIES, Program
+from discreet.exact.traffic import read_traffic, rounds, total_bytes
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""The engine's log, from which the traffic is read, is one a process."""
+_PATIENCE_MS: Final = 600_000
+"""How long a party waits for another's message; a busy machine may need minutes."""
+
+
+def runtime_config() -> Any:
+    """Return the only settings that are offered; ``program.SETTINGS`` names them.
+
+    ABY3 has an honest majority and needs no trusted dealer. The sort is radix: its
+    messages depend on the number of rows alone. The engine's quick sort compares
+    in the open after a shuffle, so ties would show in its rounds.
+    """
+    spu = load("spu")
+    config = spu.RuntimeConfig(protocol=spu.ProtocolKind.ABY3, field=spu.FieldType.FM64)
+    config.sort_method = spu.RuntimeConfig.SortMethod.SORT_RADIX
+    config.enable_pphlo_profile = True  # the log then tells the traffic
+    return config
+
+
+def quiet_log(path: Path) -> None:
+    """Send the engine's log to a file instead of the terminal, process-wide."""
+    logging = load("spu.libspu").logging
+    options = logging.LogOptions()
+    options.enable_console_logger = False
+    options.system_log_path = str(path)
+    logging.setup_logging(options)
+
+
+def secret_inputs(
+    program: Program, owners: Sequence[Encoded], noise: Sequence[IntVector]
+) -> dict[str, IntVector]:
+    """Return what is to be shared, by the names of the executable's inputs."""
+    found: dict[str, IntVector] = {}
+    for k, owner in enumerate(owners):
+        found |= {f"keys{k}": owner.keys, f"labels{k}": owner.labels}
+        if program.padded:
+            found[f"count{k}"] = np.array(owner.count, dtype=np.int64)
+    return found | {f"noise{k}": share for k, share in enumerate(noise)}
+
+
+@dataclass(frozen=True, slots=True)
+class SpuSimulator:
+    """All three parties in this process: the protocol is real, the trust is not."""
+
+    @property
+    def name(self) -> str:
+        """The engine and its protocol."""
+        return "SPU (ABY3), three parties in one process"
+
+    def run(
+        self,
+        program: Program,
+        owners: Sequence[Encoded],
+        *,
+        noise: Sequence[IntVector] = (),
+        progress: Progress | None = None,
+    ) -> Opened:
+        """Share, compute, open."""
+        check_inputs(program, owners, noise)
+        say = progress or _silent
+        say("compiling")
+        executable = load("spu.libspu").Executable()
+        executable.ParseFromString(program.compile())
+        spu, api = load("spu"), load("spu.api")
+        io = api.Io(PARTIES, runtime_config())
+        say(f"sharing {program.rows:,} rows")
+        shares = {
+            name: io.make_shares(values, visibility)
+            for visibility, inputs in (
+                (spu.Visibility.VIS_SECRET, secret_inputs(program, owners, noise)),
+                (spu.Visibility.VIS_PUBLIC, program.public_inputs()),
+            )
+            for name, values in inputs.items()
+        }
+        say(f"computing on {program.rows:,} rows")
+        with _ONE_AT_A_TIME:
+            log = _log_file()
+            quiet_log(log)
+            earlier = len(log.read_text())
+            start = time.perf_counter()
+            outputs = _in_threads(lambda rank: _party(rank, executable, shares))
+            seconds = time.perf_counter() - start
+            traffic = read_traffic(log.read_text()[earlier:])
+        say("opening")
+        opened: IntVector = np.asarray(io.reconstruct(outputs), dtype=np.int64)
+        return Opened(opened, total_bytes(traffic), rounds(traffic), seconds)
+
+
+@cache
+def _log_file() -> Path:
+    """Return the file that holds the engine's log as long as this process lives."""
+    folder = tempfile.TemporaryDirectory(prefix="discreet-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name) / "engine.log"
+
+
+def _silent(phase: str) -> None:
+    del phase
+
+
+def _party(rank: int, executable: Any, shares: Mapping[str, Any]) -> Any:
+    """Run one party; return its share of the result."""
+    link = load("spu.libspu").link
+    desc = link.Desc()
+    desc.recv_timeout_ms = _PATIENCE_MS
+    for k in range(PARTIES):
+        desc.add_party(f"party{k}", f"thread{k}")
+    runtime = load("spu.api").Runtime(link.create_mem(desc, rank), runtime_config())
+    for name in executable.input_names:
+        runtime.set_var(name, shares[name][rank])
+    runtime.run(executable)
+    return runtime.get_var(executable.output_names[0])
+
+
+def _in_threads(party: Callable[[int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(PARTIES) as pool:
+        return list(pool.map(party, range(PARTIES)))

@@ -1,0 +1,89 @@
+"""Exact areas against scikit-learn, on the engine's real protocol."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import (
+    auc,
+    average_precision_score,
+    precision_recall_curve,
+    roc_auc_score,
+)
+
+from discreet.exact import ExactMPC, evaluate
+from discreet.exact.reference import Reference
+from discreet.exact.spu_engine import SpuSimulator
+from discreet.examples import Examples
+
+SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+pytestmark = pytest.mark.interop
+
+
+def scored(name):
+    path = SHARED / f"{name}.parquet"
+    if not path.exists():
+        pytest.skip(f"the scored examples {name} are not on this machine")
+    table = pq.read_table(path)
+    return table["score"].to_numpy(), table["label"].to_numpy().astype(np.int64)
+
+
+def random_with_ties(rows, seed=11):
+    rng = np.random.default_rng(seed)
+    scores = rng.beta(2, 3, rows)
+    # A third of the scores on a coarse grid, a third one ulp from another.
+    scores[::3] = scores[::3].round(3)
+    scores[1::3] = np.nextafter(scores[: scores[1::3].size * 3 : 3], 1.0)
+    return scores, (rng.random(rows) < scores).astype(np.int64)
+
+
+def owners(scores, labels, count):
+    parts = zip(
+        np.array_split(scores, count), np.array_split(labels, count), strict=True
+    )
+    return [Examples(*part) for part in parts]
+
+
+def assert_equals_scikit_learn(result, scores, labels):
+    precision, recall, _ = precision_recall_curve(labels, scores)
+    assert abs(result.auc.value - roc_auc_score(labels, scores)) < 1e-12
+    expected = average_precision_score(labels, scores)
+    assert abs(result.average_precision.value - expected) < 1e-10
+    assert abs(result.aupr.value - auc(recall, precision)) < 1e-10
+
+
+@pytest.mark.parametrize("engine", [Reference(), SpuSimulator()], ids=lambda e: e.name)
+def test_heart_equals_scikit_learn(engine):
+    scores, labels = scored("heart-lr")
+    result = evaluate(owners(scores, labels, 4), engine=engine)
+    assert_equals_scikit_learn(result, scores, labels)
+
+
+def test_random_rows_with_ties_and_hidden_sizes_equal_scikit_learn():
+    scores, labels = random_with_ties(700)
+    result = evaluate(owners(scores, labels, 3), ExactMPC(hide_sizes=True))
+    assert result.facts["rows"] == 3 * 256
+    assert_equals_scikit_learn(result, scores, labels)
+
+
+@pytest.mark.parametrize("name", ["adult-xgb", "adult-knn5-oof", "bank-xgb"])
+def test_the_reference_equals_scikit_learn_on_larger_data(name):
+    scores, labels = scored(name)
+    result = evaluate(owners(scores, labels, 12), engine=Reference())
+    assert_equals_scikit_learn(result, scores, labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adult-xgb", "adult-knn5-oof"])
+def test_adult_equals_scikit_learn(name):
+    scores, labels = scored(name)
+    result = evaluate(owners(scores, labels, 12))
+    assert_equals_scikit_learn(result, scores, labels)
+
+
+@pytest.mark.slow
+def test_100_000_random_rows_with_ties_equal_scikit_learn():
+    scores, labels = random_with_ties(100_000)
+    result = evaluate(owners(scores, labels, 5))
+    assert_equals_scikit_learn(result, scores, labels)
