@@ -1,0 +1,1 @@
+"""The papers behind discreet, measured again: their numbers beside ours."""
