@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP    := -m pip --disable-pip-version-check install --quiet
 BIN    := .venv/bin
 
-.PHONY: help demo test test-all test-numpy2 check format bench clean
+.PHONY: help demo test test-all test-numpy2 check format bench papers clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,10 +30,15 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage calibration
+BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage calibration calibration_coverage label_privacy label_curves exact federation
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
+
+PAPERS := boyd2015 cormode2023 sun2022 unal2023 xu2025 index
+
+papers: .venv/.dev    ## Measure the papers' tables and figures again
+	for name in $(PAPERS); do $(BIN)/discreet reproduce $$name || exit 1; done
 
 clean:           ## Remove both environments
 	rm -rf .venv .venv-numpy2

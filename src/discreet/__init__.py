@@ -18,12 +18,19 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.range_queries import RangeQueries
 from discreet.evaluation import Evaluation
+from discreet.exact.model import ExactMPC
 from discreet.examples import Examples
 from discreet.multievaluation import MultiEvaluation
 from discreet.plan import Plan, PublicFacts
-from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
 from discreet.runtime.comparison import ModelComparison, compare
 from discreet.runtime.simulation import evaluate
+from discreet.scalar_evaluation import ScalarEvaluation
 from discreet.site.sources import read
 
 __version__ = "0.1.0"
@@ -34,9 +41,11 @@ __all__ = [
     "DiscreetError",
     "DistributedDP",
     "Evaluation",
+    "ExactMPC",
     "Examples",
     "FedCurve",
     "InputError",
+    "LabelDP",
     "Listed",
     "LocalDP",
     "MissingExtraError",
@@ -48,6 +57,7 @@ __all__ = [
     "PublicFacts",
     "RangeQueries",
     "ReleaseError",
+    "ScalarEvaluation",
     "SecureAggregation",
     "Support",
     "UndefinedMetricWarning",

@@ -26,6 +26,7 @@ from discreet.plan import (
 )
 from discreet.privacy.models import (
     DistributedDP,
+    LabelDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
@@ -79,6 +80,8 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
     38
     """
+    if isinstance(privacy, LabelDP) and not (classes is groups is None):
+        raise PlanError("label privacy counts two classes and no groups")
     chosen = default_thresholds(facts.scores) if thresholds is None else thresholds
     cohort = cohort or default_cohort(privacy)
     # The cohort is the plan's; a model that also held it could contradict it.
@@ -180,6 +183,11 @@ def default_edges(
             bins = ARC_BINS
         case LocalDP(mechanism="unary"):
             bins = UNARY_BINS
+        case LabelDP():
+            raise PlanError(
+                "under label privacy the edges come from the public scores: use "
+                "discreet.evaluate, or give edges"
+            )
         case _:
             bins = bins_for(facts, signal)
     if facts.scores.kind == "other":

@@ -13,16 +13,18 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Unusable
 from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.known_totals import KnownTotals
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.arc import CircularArc
-from discreet.noise.choose import mechanism_for
+from discreet.noise.binned_positives import BinnedPositives
+from discreet.noise.choose import decoder_for
 from discreet.noise.level_reports import LevelReports
 from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.reports import UnaryReports
 from discreet.noise.summed import SummedNegatives
 from discreet.plan import Plan
-from discreet.privacy.models import LocalDP, SecureAggregation
+from discreet.privacy.models import LabelDP, LocalDP, SecureAggregation
 from discreet.release import Release, one_release
 from discreet.statistic import BinCounts, Statistic
 
@@ -30,11 +32,14 @@ from discreet.statistic import BinCounts, Statistic
 def default_estimator(plan: Plan) -> Estimator:
     """Return the estimator for a plan's noise: a smooth model where counts have it.
 
-    Decoded arcs are smooth already, and exact counts need no smoothing.
+    Decoded arcs are smooth already, and exact counts need no smoothing. Under label
+    privacy the examples of a bin are known exactly.
     """
     match plan.privacy:
         case SecureAggregation() | LocalDP(mechanism="arc"):
             return Flat()
+        case LabelDP():
+            return KnownTotals()
         case _:
             return Smooth()
 
@@ -74,10 +79,10 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
             f"{last.contributors} sites contributed, and the plan asks for at least "
             f"{least}; this sum must not be opened"
         )
-    mechanism = mechanism_for(plan, this)
+    mechanism = decoder_for(plan, this)
     size = this.statistic.size
-    if isinstance(mechanism, UnaryReports | LevelReports):
-        size = mechanism.size  # these also say how many clients spoke
+    if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
+        size = mechanism.size  # these also say how many spoke
     if last.total.size != size:
         raise PlanError(
             f"the plan's statistic has {size} counts, the release {last.total.size}"
@@ -85,7 +90,7 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
     match mechanism:
         case CircularArc():
             return _opened_arcs(this.statistic, last.total, mechanism)
-        case UnaryReports() | LevelReports():
+        case UnaryReports() | LevelReports() | BinnedPositives():
             counts, law = mechanism.opened(last.total)
             return Opened(this.statistic, counts, law)
         case _:

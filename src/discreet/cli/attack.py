@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from discreet.attack.reidentify import reidentify_auc
+from discreet.attack.top_scores import TOP, Guessed, guess_top_scores
 from discreet.errors import InputError
 from discreet.site.sources import read
 
@@ -72,3 +73,38 @@ def auc(  # noqa: PLR0913, PLR0917 - one option a choice
             f"{row.size:7,}{row.digits:8}{row.success:10.2f}{row.null:14.2f}"
             f"{row.private:20.2f}"
         )
+
+
+@app.command()
+def top_scores(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+    ],
+    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    positive: Annotated[
+        str | None, typer.Option(help="The positive label, when not 0/1.")
+    ] = None,
+    top: Annotated[
+        list[int], typer.Option(help="How many scores are guessed; repeat.")
+    ] = list(TOP),  # noqa: B006 - typer copies it
+) -> None:
+    """Guess that the examples with the k highest scores are positive.
+
+    Label privacy takes scores as public, and this guess needs nothing else. Sites
+    that send their scores shuffled leave the guess their own rate of positives.
+    """
+    sites = [
+        read(path, score=score, label=label, positive=positive, kind="logit")
+        for path in files
+    ]
+    typer.echo(f"{'':9}{'scores in order':^33}{'scores shuffled':^33}")
+    columns = f"{'positives':>11}{'precision':>11}{'recall':>11}"
+    typer.echo(f"{'top':>9}{columns}{columns}")
+    for row in guess_top_scores(sites, top):
+        typer.echo(f"{row.top:9,}{_cells(row.in_order)}{_cells(row.shuffled)}")
+
+
+def _cells(guessed: Guessed) -> str:
+    return f"{guessed.positives:11,.6g}{guessed.precision:11.4f}{guessed.recall:11.3g}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 from rich.console import Console
@@ -16,14 +16,31 @@ from rich.progress import Progress
 import discreet
 from discreet.cli.attack import app as attack
 from discreet.cli.demo import run_demo
+from discreet.cli.exact import app as exact
+from discreet.cli.federation import app as federation
+from discreet.cli.ledger import app as ledger
+from discreet.cli.plan import plan
+from discreet.cli.preview import preview
+from discreet.cli.reproduce import reproduce
 from discreet.defaults import recommend
 from discreet.edges import Warped
 from discreet.errors import DiscreetError, InputError
 from discreet.evaluation import Evaluation
 from discreet.multievaluation import MultiEvaluation
 from discreet.plan import PublicFacts
-from discreet.privacy.models import PrivacyModel
+from discreet.privacy.models import (
+    CURVE_MECHANISMS,
+    RANK_MECHANISMS,
+    LabelDP,
+    LabelMechanism,
+    LocalMechanism,
+    PrivacyModel,
+)
+from discreet.report.page import check_suffix
+from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run
+from discreet.runtime.summing import Aggregation
+from discreet.scalar_evaluation import ScalarEvaluation
 
 app = typer.Typer(
     add_completion=False,
@@ -38,6 +55,7 @@ class Privacy(StrEnum):
     secure_aggregation = "secure-aggregation"
     distributed = "distributed"
     local = "local"
+    label = "label"
 
 
 class Unit(StrEnum):
@@ -46,15 +64,6 @@ class Unit(StrEnum):
     example = "example"
     subject = "subject"
     client = "client"
-
-
-class Mechanism(StrEnum):
-    """How a local message is randomised."""
-
-    arc = "arc"
-    unary = "unary"
-    levels = "levels"
-    laplace = "laplace"
 
 
 class Kind(StrEnum):
@@ -69,9 +78,6 @@ def _version(value: bool) -> None:
     if value:
         typer.echo(f"discreet {discreet.__version__}")
         raise typer.Exit
-
-
-app.add_typer(attack, name="attack")
 
 
 @app.callback()
@@ -96,11 +102,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         Privacy,
         typer.Option(
             help="Who may learn what: exact sums only, sums with distributed noise, "
-            "or private messages."
+            "private messages, or public scores with private labels."
         ),
     ] = Privacy.secure_aggregation,
     epsilon: Annotated[
-        str | None, typer.Option(help="Privacy loss, for distributed and local.")
+        str | None,
+        typer.Option(help="Privacy loss, for distributed, local and label."),
     ] = None,
     delta: Annotated[
         str, typer.Option(help="0 for pure differential privacy, or a small number.")
@@ -122,8 +129,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         int, typer.Option(help="Sites that may tell the coordinator their noise.")
     ] = 0,
     mechanism: Annotated[
-        Mechanism, typer.Option(help="How local messages are randomised.")
-    ] = Mechanism.arc,
+        str | None,
+        typer.Option(
+            help="How messages are randomised. Local: "
+            f"{', '.join(get_args(LocalMechanism))}. Label: "
+            f"{', '.join((*RANK_MECHANISMS, *CURVE_MECHANISMS))}; the last three "
+            "give curves, the others the AUC alone."
+        ),
+    ] = None,
     secagg: Annotated[
         bool,
         typer.Option(
@@ -193,19 +206,32 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         Path | None,
         typer.Option(help="Write every number to this JSON file."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a report to this file: .html, .json or .txt."),
+    ] = None,
     plots: Annotated[
         Path | None,
         typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
     ] = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
+    if report is not None:
+        check_suffix(report)  # before any budget is spent
     model = _model(
         privacy,
         epsilon,
-        lambda e: discreet.DistributedDP(
-            e, delta, unit.value, max_examples, min_survivors, colluders
-        ),
-        lambda e: discreet.LocalDP(e, mechanism.value),
+        {
+            Privacy.distributed: lambda e: discreet.DistributedDP(
+                e, delta, unit.value, max_examples, min_survivors, colluders
+            ),
+            Privacy.local: lambda e: discreet.LocalDP(
+                e, cast("LocalMechanism", mechanism or "arc")
+            ),
+            Privacy.label: lambda e: LabelDP(
+                e, delta, cast("LabelMechanism", mechanism or "choice")
+            ),
+        },
     )
     sites = [
         discreet.read(
@@ -222,31 +248,46 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         )
         for path in files
     ]
-    facts = PublicFacts(examples, prevalence, sites[0].scores)
-    plan = recommend(
-        facts,
-        model,
-        thresholds=threshold,
-        edges=None if bins is None else Warped(bins),
-        classes=classes,
-        multiclass="ovo" if ovo else "ovr",
-        groups=groups,
-        cohort=cohort_of(model, len(sites)),
-    )
+    binning = None if bins is None else Warped(bins)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
-        result = run(
-            plan,
-            sites,
-            aggregation="secagg" if secagg else "plain",
-            progress=lambda done: progress.update(task, completed=done),
-        )
-    if isinstance(result, Evaluation):
-        typer.echo(result.to_text(wide=wide))
-    else:
-        typer.echo(str(result))
+        aggregation: Aggregation = "secagg" if secagg else "plain"
+        result: Evaluation | MultiEvaluation | ScalarEvaluation
+        if isinstance(model, LabelDP):
+            if classes or groups:
+                raise InputError("label privacy measures two classes and no groups")
+            result = evaluate_labels(
+                sites,
+                privacy=model,
+                prevalence=prevalence,
+                thresholds=threshold,
+                edges=binning,
+                aggregation=aggregation,
+                progress=lambda done: progress.update(task, completed=done),
+            )
+        else:
+            plan = recommend(
+                PublicFacts(examples, prevalence, sites[0].scores),
+                model,
+                thresholds=threshold,
+                edges=binning,
+                classes=classes,
+                multiclass="ovo" if ovo else "ovr",
+                groups=groups,
+                cohort=cohort_of(model, len(sites)),
+            )
+            result = run(
+                plan,
+                sites,
+                aggregation=aggregation,
+                progress=lambda done: progress.update(task, completed=done),
+            )
+    typer.echo(result.to_text(wide=wide))
     if json is not None:
         json.write_text(result.to_json(indent=1), encoding="utf-8")
+    if report is not None:
+        result.save(report)
+        typer.echo(f"The report is in {report}")
     if plots is not None:
         _write_plots(result, plots)
 
@@ -254,21 +295,25 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
 def _model(
     privacy: Privacy,
     epsilon: str | None,
-    distributed: Callable[[str], PrivacyModel],
-    local: Callable[[str], PrivacyModel],
+    make: Mapping[Privacy, Callable[[str], PrivacyModel]],
 ) -> PrivacyModel:
     if privacy is Privacy.secure_aggregation:
         if epsilon is not None:
             raise InputError(
-                "exact sums have no epsilon; choose --privacy distributed or local"
+                "exact sums have no epsilon; choose --privacy distributed, local or "
+                "label"
             )
         return discreet.SecureAggregation()
     if epsilon is None:
         raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
-    return (distributed if privacy is Privacy.distributed else local)(epsilon)
+    return make[privacy](epsilon)
 
 
-def _write_plots(result: Evaluation | MultiEvaluation, folder: Path) -> None:
+def _write_plots(
+    result: Evaluation | MultiEvaluation | ScalarEvaluation, folder: Path
+) -> None:
+    if isinstance(result, ScalarEvaluation):
+        result.plot()  # says what was not released, and the remedy
     folder.mkdir(parents=True, exist_ok=True)
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
     for name, part in parts.items():
@@ -289,6 +334,15 @@ def demo(
 ) -> None:
     """Measure a real model at twelve simulated hospitals that cannot pool data."""
     run_demo(out)
+
+
+app.command()(plan)
+app.command()(preview)
+app.add_typer(federation)
+app.add_typer(ledger, name="ledger")
+app.add_typer(exact, name="exact")
+app.add_typer(attack, name="attack")
+app.command()(reproduce)
 
 
 def _show_warning(

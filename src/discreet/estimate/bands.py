@@ -164,13 +164,15 @@ def _recall_shape(
 ) -> RatioShape:
     positives, negatives = read[0] + read[1], read[2] + read[3]
     f = read[2] / negatives
-    noise_f = (1 - f) ** 2 * noise[2, 2] + f**2 * noise[3, 3]
-    variance_f = f * (1 - f) / negatives + noise_f / negatives**2
-    # An error of F is, along the curve, an error of T: it moves TP against FN.
-    along = (positives * slope) ** 2 * variance_f
+    # An error of F is, along the curve, an error of T: it moves TP against FN. Under
+    # label privacy the two are one error: what one class gains the other loses.
+    moved = positives * slope / negatives * np.array([0.0, 0.0, 1 - f, -f])
+    both = np.eye(4)[:2] + np.stack([-moved, moved])
+    own = both @ noise @ both.T
+    along = (positives * slope) ** 2 * f * (1 - f) / negatives
     return RatioShape(
         *(released[0], released[1], positives),
-        *(noise[0, 0] + along, noise[1, 1] + along, noise[0, 1] - along),
+        *(own[0, 0] + along, own[1, 1] + along, own[0, 1] - along),
     )
 
 

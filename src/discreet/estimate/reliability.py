@@ -75,6 +75,8 @@ class Groups:
     """Share of each bin's cells in each group: a row a group."""
     sums: FloatArray
     """Sum of the predictions of those cells, for one example in the bin."""
+    variances: FloatArray
+    """Sum of s(1 - s) of those predictions s, likewise."""
 
     @classmethod
     def of(
@@ -96,6 +98,7 @@ class Groups:
             said,
             each.mean(axis=2),
             np.where(each, said.cells, 0.0).mean(axis=2),
+            np.where(each, said.cells * (1 - said.cells), 0.0).mean(axis=2),
         )
 
     @cached_property
@@ -152,14 +155,16 @@ class Groups:
         r"""Standard deviation of each group's deviation, sampling and noise.
 
         It sums y - s over examples: a positive in a cell of prediction s adds
-        :math:`(1 - s)^2`, a negative :math:`s^2`.
+        :math:`(1 - s)^2`, a negative :math:`s^2`. A small group of one class hardly
+        varies by itself; it counts as if its predictions were right, s(1 - s).
         """
         one, none = np.eye(self.shares.shape[0]), np.zeros(self.shares.shape[0])
         rows = [self.slopes(row, none, -row) for row in one]
         n, p = (
             np.maximum(c, 0.0) for c in (self.counts.negatives, self.counts.positives)
         )
-        variances = np.array([n @ r.negatives**2 + p @ r.positives**2 for r in rows])
+        seen = np.array([n @ r.negatives**2 + p @ r.positives**2 for r in rows])
+        variances = np.maximum(seen, self.variances @ (n + p))
         if not self.counts.exact:
             weights = np.array([np.concatenate(r) for r in rows])
             variances += np.diag(covariance_of(self.counts, weights))

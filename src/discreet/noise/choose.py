@@ -6,18 +6,27 @@ from typing import TypeAlias
 
 from discreet.errors import PlanError
 from discreet.noise.arc import CircularArc
+from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.level_reports import LevelReports
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.none import ExactSum
 from discreet.noise.polya import PolyaShares
 from discreet.noise.reports import UnaryReports
+from discreet.noise.response import RandomizedResponse
 from discreet.noise.skellam import SkellamShares
 from discreet.plan import Plan, ResolvedRound
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.privacy.models import DistributedDP, LocalDP, SecureAggregation
+from discreet.privacy.models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
 from discreet.statistic import ClassHistogram, Hierarchy
 
-AnyMechanism: TypeAlias = Mechanism | CircularArc | UnaryReports | LevelReports
+AnyMechanism: TypeAlias = (
+    Mechanism | CircularArc | UnaryReports | LevelReports | BinnedPositives
+)
 """What one-example clients send is decoded by its own estimator."""
 
 
@@ -39,6 +48,40 @@ def mechanism_for(plan: Plan, this: ResolvedRound) -> AnyMechanism:
                     raise PlanError("distributed noise keeps pure or approximate DP")
         case LocalDP():
             return _local(privacy, this)
+        case LabelDP(mechanism="binned"):
+            bins = len(_histogram(this).edges)
+            return BinnedPositives(_pure(this), bins)
+        case LabelDP(mechanism="response"):
+            raise PlanError(
+                "flipped labels come from a site's key, not from fresh randomness, "
+                "which would average out: answer with discreet.label.answer"
+            )
+        case LabelDP():
+            raise PlanError(
+                f"the label mechanism {privacy.mechanism} counts nothing per bin: a "
+                "plan holds 'response' or 'binned'"
+            )
+
+
+def decoder_for(plan: Plan, this: ResolvedRound) -> AnyMechanism | RandomizedResponse:
+    """Return what reads the sum of one round: the mechanism, or undoes the flips."""
+    privacy = plan.privacy
+    if isinstance(privacy, LabelDP) and privacy.mechanism == "response":
+        _histogram(this)
+        return RandomizedResponse(_pure(this))
+    return mechanism_for(plan, this)
+
+
+def _histogram(this: ResolvedRound) -> ClassHistogram:
+    if not isinstance(this.statistic, ClassHistogram):
+        raise PlanError("label privacy counts two classes and no groups")
+    return this.statistic
+
+
+def _pure(this: ResolvedRound) -> PureDP:
+    if not isinstance(this.loss, PureDP):
+        raise PlanError("label mechanisms that count per bin keep pure DP")
+    return this.loss
 
 
 def _local(privacy: LocalDP, this: ResolvedRound) -> AnyMechanism:

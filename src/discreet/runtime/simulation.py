@@ -5,37 +5,66 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, overload
+from typing import overload
 
-from discreet.aggregation.plain import add
-from discreet.aggregation.secagg.in_process import secure_sum
-from discreet.arrays import IntVector
+from discreet import exact
 from discreet.defaults import Multiclass, recommend
 from discreet.edges import EdgeRule
 from discreet.entropy import SYSTEM, Entropy, Seeded
-from discreet.errors import InputError
+from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.on_tree import TreeMethod
 from discreet.evaluation import Evaluation, evaluation
+from discreet.exact.model import ExactMPC
 from discreet.examples import Examples
 from discreet.multievaluation import MultiEvaluation, multi_evaluation
 from discreet.plan import Cohort, Plan, PublicFacts, Round
 from discreet.privacy.accounting import MemoryAccount
-from discreet.privacy.models import DistributedDP, PrivacyModel, SecureAggregation
+from discreet.privacy.models import (
+    DistributedDP,
+    HistogramPrivacy,
+    LabelDP,
+    PrivacyModel,
+    SecureAggregation,
+)
 from discreet.release import Release
+from discreet.runtime.label import evaluate_labels
+from discreet.runtime.summing import Aggregation, opened_sum
+from discreet.scalar_evaluation import ScalarEvaluation
 from discreet.site.respond import respond
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
-
-Aggregation: TypeAlias = Literal["plain", "secagg"]
 
 
 @overload
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: PrivacyModel = ...,
+    privacy: ExactMPC,
+    prevalence: float | None = ...,
+) -> ScalarEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sequence[Examples],
+    *,
+    privacy: LabelDP,
+    prevalence: float | None = ...,
+    thresholds: Sequence[float] | None = ...,
+    edges: EdgeRule | None = ...,
+    interpolation: Interpolation | None = ...,
+    aggregation: Aggregation = ...,
+    progress: Callable[[int], None] | None = ...,
+) -> Evaluation | ScalarEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sequence[Examples],
+    *,
+    privacy: HistogramPrivacy = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -53,7 +82,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: PrivacyModel = ...,
+    privacy: HistogramPrivacy = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -70,7 +99,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: PrivacyModel = ...,
+    privacy: HistogramPrivacy = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -85,7 +114,7 @@ def evaluate(
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     sites: Sequence[Examples],
     *,
-    privacy: PrivacyModel | None = None,
+    privacy: PrivacyModel | ExactMPC | None = None,
     examples: int | None = None,
     prevalence: float | None = None,
     thresholds: Sequence[float] | None = None,
@@ -97,7 +126,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Evaluation | MultiEvaluation | ScalarEvaluation:
     """Evaluate the pooled data of several sites in one process.
 
     The plan is made from the arguments alone; each site then counts, and only
@@ -105,7 +134,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
 
     Args:
         sites: the sites' examples.
-        privacy: the privacy model; exact sums by default.
+        privacy: the privacy model; exact sums by default. ``LabelDP`` gives the AUC
+            alone unless its mechanism releases curves, ``ExactMPC`` the areas alone.
         examples: public: roughly how many examples there are in all.
         prevalence: public: roughly which share of them is positive.
         thresholds: decision thresholds to report; they become bin edges.
@@ -136,6 +166,25 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     kinds = {site.scores for site in sites}
     if len(kinds) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
+    if isinstance(privacy, ExactMPC):
+        if any(asked is not None for asked in (thresholds, edges, classes, groups)):
+            raise PlanError(
+                "exact areas open no counts: no thresholds, edges, classes or groups"
+            )
+        return exact.evaluate(sites, privacy, prevalence=prevalence)
+    if isinstance(privacy, LabelDP):
+        if classes is not None or groups is not None or method is not None:
+            raise PlanError("label privacy measures two classes, no groups, no tree")
+        return evaluate_labels(
+            sites,
+            privacy=privacy,
+            prevalence=prevalence,
+            thresholds=thresholds,
+            edges=edges,
+            interpolation=interpolation,
+            aggregation=aggregation,
+            progress=progress,
+        )
     plan = recommend(
         PublicFacts(examples, prevalence, sites[0].scores),
         privacy or SecureAggregation(),
@@ -227,30 +276,10 @@ def simulate(
             )
             if progress is not None:
                 progress(k + 1)
-        total, contributors = _sum(answers, plan, aggregation, entropy)
+        total, contributors = opened_sum(answers, plan, aggregation, entropy)
         releases.append(
             Release(
                 plan.digest(), session, i, total, contributors, len(sites), this.loss
             )
         )
     return releases
-
-
-def _sum(
-    answers: Sequence[IntVector], plan: Plan, aggregation: Aggregation, entropy: Entropy
-) -> tuple[IntVector, int]:
-    """Return the sum of the sites' vectors and how many are in it."""
-    match aggregation:
-        case "plain":
-            return add(answers, answers[0].size), len(answers)
-        case "secagg":
-            opened = secure_sum(
-                answers,
-                plan_digest=plan.digest(),
-                min_survivors=max(plan.cohort.min_survivors, 2),
-                colluders=plan.cohort.colluders,
-                entropy=entropy,
-            )
-            return opened.total, len(opened.contributors)
-        case _:
-            raise InputError("aggregation is 'plain' or 'secagg'")

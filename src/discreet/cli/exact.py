@@ -1,0 +1,307 @@
+"""``discreet exact``: exact areas by three compute parties, as separate processes."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from discreet.entropy import SYSTEM
+from discreet.errors import DiscreetError, InputError, PlanError
+from discreet.exact.evaluate import evaluation_of
+from discreet.exact.model import ExactMPC
+from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.certificates import (
+    VALID_DAYS,
+    Identity,
+    default_names,
+    make_certificates,
+)
+from discreet.runtime.spu.demo import run_demo
+from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.opening import collect, costs, opened
+from discreet.runtime.spu.owner import make_packages, send_packages
+from discreet.runtime.spu.party import run_party
+from discreet.runtime.spu.session import (
+    Address,
+    OwnerEntry,
+    PartyEntry,
+    Scores,
+    Session,
+)
+from discreet.site.sources import read
+
+DEFAULT_TIMEOUT: Final = 60.0
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Exact AUC, average precision and AUPR by three compute parties.",
+)
+
+SessionFile = Annotated[
+    Path, typer.Argument(metavar="SESSION", help="The session's TOML file.")
+]
+Certificates = Annotated[
+    Path,
+    typer.Option(help="Folder with ca.crt and this member's NAME.crt and NAME.key."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(min=1.0, help="Seconds without a sign of life that end the session."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
+
+
+@app.callback()
+def _root() -> None:
+    """Exact AUC, average precision and AUPR by three compute parties.
+
+    Exit codes: 0 done; 2 something given to this process is wrong, nothing was
+    sent; 3 the session failed here or elsewhere, nothing was opened.
+    """
+
+
+@contextmanager
+def _failing_clearly() -> Iterator[None]:
+    """End a failed session with one sentence and exit code 3."""
+    try:
+        yield
+    except SessionFailedError as err:
+        typer.echo(f"discreet: {err}; nothing was opened", err=True)
+        raise typer.Exit(EXIT_SESSION) from None
+
+
+def _reporter(*, quiet: bool) -> Callable[[str], None]:
+    def report(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=True)
+
+    return report
+
+
+@app.command()
+def certificates(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    parties: Annotated[int, typer.Option(min=3, max=3, help="Compute parties.")] = 3,
+    owners: Annotated[int, typer.Option(min=1, max=1000, help="Data owners.")] = 2,
+    days: Annotated[int, typer.Option(min=1, help="How long they hold.")] = VALID_DAYS,
+) -> None:
+    """Make a test authority and a certificate for every member of a session.
+
+    The names are party-0 to party-2, owner-1 and so on, and analyst. Give each
+    member ca.crt and its own two files. A real consortium signs its own.
+    """
+    names = default_names(parties, owners)
+    make_certificates(folder, names, days=days)
+    typer.echo(f"{folder}/ holds ca.crt and certificates for {', '.join(names)}")
+
+
+@app.command()
+def session(
+    file: Annotated[Path, typer.Argument(help="The TOML file to write.")],
+    *,
+    party: Annotated[
+        list[str],
+        typer.Option(help="HOST:INTAKE_PORT:LINK_PORT of a party; three times."),
+    ],
+    owner: Annotated[
+        list[str], typer.Option(help="NAME:ROWS of an owner; repeat for each.")
+    ],
+    scores: Annotated[
+        str, typer.Option(help="What the scores are: probability or logit.")
+    ] = "probability",
+    ties: Annotated[
+        str, typer.Option(help="exact; or none, cheaper, for scores without ties.")
+    ] = "exact",
+    hide_sizes: Annotated[
+        bool, typer.Option("--hide-sizes", help="ROWS are padded sizes.")
+    ] = False,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Open only an AUC with noise of this loss.")
+    ] = None,
+) -> None:
+    """Write a fresh session; everybody gets the same file, for one run."""
+    if file.exists():
+        raise InputError(f"{file} exists; a session is used once, name a new file")
+    kind: Scores = "logit" if scores == "logit" else "probability"
+    if scores != kind:
+        raise PlanError("scores are probability or logit")
+    fresh = Session.fresh(
+        [_party(f"party-{i}", text) for i, text in enumerate(party)],
+        [_owner(text) for text in owner],
+        ExactMPC(ties, hide_sizes, epsilon),  # type: ignore[arg-type]
+        entropy=SYSTEM,
+        scores=kind,
+    )
+    file.write_text(sessionfile.dumps(fresh), encoding="utf-8")
+    typer.echo(f"{file}: session {fresh.id}, {fresh.rows:,} rows")
+
+
+@app.command(name="compile")
+def compile_session(
+    file: SessionFile,
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+) -> None:
+    """Compile a session's program ahead of time; sessions of equal sizes share it."""
+    program = sessionfile.read(file).program()
+    executable = program.compile()
+    out.write_bytes(executable)
+    typer.echo(f"{out}: sha256 {program.digest(executable).hex()}")
+
+
+@app.command()
+def party(
+    file: SessionFile,
+    name: Annotated[str, typer.Option(help="This party's name in the session.")],
+    certificates: Certificates,
+    executable: Annotated[
+        Path | None,
+        typer.Option(help="What `compile` wrote for this session; else it compiles."),
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    quiet: Quiet = False,
+) -> None:
+    """Be one of the three compute parties, for one session."""
+    terms = sessionfile.read(file)
+    identity = Identity.within(certificates, name)
+    with _failing_clearly():
+        run_party(
+            terms,
+            identity,
+            timeout=timeout,
+            report=_reporter(quiet=quiet),
+            executable=executable,
+        )
+
+
+@app.command()
+def owner(  # noqa: PLR0913, PLR0917 - one option a choice
+    file: SessionFile,
+    data: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
+    name: Annotated[str, typer.Option(help="This owner's name in the session.")],
+    certificates: Certificates,
+    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    positive: Annotated[
+        str | None, typer.Option(help="The positive label, when not 0/1.")
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    quiet: Quiet = False,
+) -> None:
+    """Share a file's rows among the three parties, and leave.
+
+    The file is checked before anything is sent: labels 0/1, scores in range, as
+    many rows as the session says.
+    """
+    terms = sessionfile.read(file)
+    identity = Identity.within(certificates, name)
+    examples = read(
+        data, score=score, label=label, positive=positive, kind=terms.scores
+    )
+    packages = make_packages(terms, name, examples, entropy=SYSTEM)
+    with _failing_clearly():
+        send_packages(
+            terms,
+            identity,
+            [package.encode() for package in packages],
+            timeout=timeout,
+            report=_reporter(quiet=quiet),
+        )
+
+
+@app.command(name="open")
+def open_result(
+    file: SessionFile,
+    certificates: Certificates,
+    name: Annotated[str, typer.Option(help="The analyst's name.")] = "analyst",
+    prevalence: Annotated[
+        float | None,
+        typer.Option(help="Public: roughly which share of the rows is positive."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write every number to this JSON file.")
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    quiet: Quiet = False,
+) -> None:
+    """Be the analyst: wait for the parties, and open the result."""
+    terms = sessionfile.read(file)
+    if name != terms.analyst:
+        raise InputError(f"the session's analyst is {terms.analyst!r}")
+    identity = Identity.within(certificates, name)
+    with _failing_clearly():
+        results = collect(
+            terms, identity, timeout=timeout, report=_reporter(quiet=quiet)
+        )
+    evaluation = evaluation_of(
+        terms.program(),
+        opened(results),
+        owners=len(terms.owners),
+        setting="deployed",
+        prevalence=prevalence,
+    )
+    typer.echo(evaluation.to_text())
+    if json is not None:
+        found = evaluation.to_dict() | {"costs": costs(results)}
+        json.write_text(jsonlib.dumps(found, indent=1), encoding="utf-8")
+
+
+@app.command()
+def demo(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="One file an owner; synthetic data without."),
+    ] = None,
+    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
+    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    hide_sizes: Annotated[
+        bool, typer.Option("--hide-sizes", help="Pad every owner's rows.")
+    ] = False,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Run three parties, the owners and an analyst on this machine, as processes."""
+    with _failing_clearly():
+        typer.echo(
+            run_demo(
+                files or [],
+                score=score,
+                label=label,
+                model=ExactMPC(hide_sizes=hide_sizes),
+                timeout=timeout,
+                report=_reporter(quiet=False),
+            )
+        )
+
+
+def _party(name: str, text: str) -> PartyEntry:
+    host, _, link = text.rpartition(":")
+    intake = Address.parse(host)
+    return PartyEntry(name, intake, Address.parse(f"{intake.host}:{link}"))
+
+
+def _owner(text: str) -> OwnerEntry:
+    name, _, rows = text.rpartition(":")
+    if not rows.isdecimal():
+        raise PlanError("an owner is NAME:ROWS")
+    return OwnerEntry(name, int(rows))
+
+
+def main() -> None:
+    """Run these commands alone, with the exit codes of ``discreet``."""
+    try:
+        app()
+    except DiscreetError as err:
+        typer.echo(f"discreet: {err}", err=True)
+        sys.exit(EXIT_INPUT)
+    except OSError as err:
+        typer.echo(f"discreet: {err.strerror}: {err.filename}", err=True)
+        sys.exit(EXIT_INPUT)
+
+
+if __name__ == "__main__":
+    main()

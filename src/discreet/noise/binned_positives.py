@@ -1,0 +1,158 @@
+r"""Positives per bin under label privacy: noise where labels are, and only there.
+
+The scores are public, so are the examples of each bin at a site, and a flipped
+label moves the positives of one bin by one: an L1 sensitivity of 1, and every bin
+is released at the full budget. What a bin costs depends on the public number t of
+its examples, with :math:`c = e^\varepsilon/(e^\varepsilon - 1)^2`:
+
+- none: nothing is secret, nothing is added;
+- one: its label is flipped with probability :math:`1/(1 + e^\varepsilon)`, which
+  after undoing the flips on average has the variance c;
+- more: discrete Laplace noise of scale :math:`1/\varepsilon`, variance 2c. Flipping
+  the labels instead would have :math:`t\,c`.
+
+So a bin is never noisier than under randomized response, and a crowded one far less
+noisy. The draws are fresh in every evaluation, and every evaluation is charged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.entropy import Entropy
+from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.noise.bernoulli import bernoulli_logistic
+from discreet.noise.laplace import discrete_laplace
+from discreet.noise.mechanism import BinCovariance
+from discreet.noise.stream import stretched
+from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.unit import LABEL, Sensitivity
+
+_BLOCKS = 5
+"""Crowded negatives and positives, lone negatives and positives, crowded bins."""
+
+SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1, unit=LABEL)
+"""Of the positives per bin, whose totals are public: one label is in one bin."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedPositives:
+    """A site's class histogram with public bin totals and private labels.
+
+    Sent are five numbers a bin, which add up over sites: negatives and positives of
+    bins with two examples or more, whose noise is equal and opposite; negatives and
+    positives of bins with one, its label flipped; and whether the bin is of the
+    first kind, so that the reader of a sum knows how much noise is in it.
+    """
+
+    budget: PureDP
+    bins: int
+
+    def __post_init__(self) -> None:
+        if self.bins < 1:
+            raise PlanError(f"need at least 1 bin, got {self.bins}")
+
+    @property
+    def size(self) -> int:
+        """Five numbers a bin."""
+        return _BLOCKS * self.bins
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return what a site sends for its class histogram."""
+        if exact.shape != (2 * self.bins,) or (exact < 0).any():
+            raise InputError(f"expected {2 * self.bins} exact counts, none negative")
+        secret = stretched(entropy)
+        negatives, positives = np.split(exact, 2)
+        totals = negatives + positives
+        crowded, alone = totals > 1, totals == 1
+        scale = SENSITIVITY.l1 / self.budget.epsilon
+        noisy = np.where(crowded, positives, 0)
+        noisy[crowded] += discrete_laplace(
+            scale, int(np.count_nonzero(crowded)), secret
+        )
+        flipped = np.where(alone, positives, 0)
+        flipped[alone] ^= bernoulli_logistic(
+            self.budget.epsilon, int(np.count_nonzero(alone)), secret
+        )
+        return np.concatenate(
+            [
+                np.where(crowded, totals, 0) - noisy,
+                noisy,
+                alone - flipped,
+                flipped,
+                crowded.astype(np.int64),
+            ]
+        )
+
+    def loss(self) -> Loss:
+        """The whole budget, in each evaluation."""
+        return self.budget
+
+    def opened(self, total: IntVector) -> tuple[FloatVector, BinnedLaw]:
+        """Return unbiased counts, negatives then positives, and their noise's law."""
+        if total.shape != (self.size,):
+            raise ReleaseError(
+                f"binned positives have {self.size} counts, the release {total.size}"
+            )
+        crowded_n, crowded_p, lone_n, lone_p, cells = np.split(total, _BLOCKS)
+        lone = lone_n + lone_p
+        if (lone < 0).any() or (cells < 0).any() or (crowded_n + crowded_p < 0).any():
+            raise ReleaseError("the public parts of a release of labels are counts")
+        rho = 1.0 / (1.0 + math.exp(self.budget.epsilon))
+        positives = crowded_p + (lone_p - rho * lone) / (1.0 - 2.0 * rho)
+        negatives = crowded_n + crowded_p + lone - positives
+        law = BinnedLaw(float(self.budget.epsilon), cells, lone)
+        return np.concatenate([negatives, positives]), law
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedLaw:
+    """The noise of positives per bin; that of the negatives is its opposite."""
+
+    epsilon: float
+    cells: IntVector
+    """In how many sites a bin has discrete Laplace noise."""
+    flipped: IntVector
+    """How many lone labels of a bin were flipped or not."""
+
+    @property
+    def variances(self) -> FloatVector:
+        """The variance in each bin."""
+        each = math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
+        return (2.0 * self.cells + self.flipped) * each
+
+    @property
+    def scale(self) -> float:
+        """The root mean square of the bins' noise, at least one label's."""
+        least = math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
+        return math.sqrt(max(float(self.variances.mean()), least))
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Equal variances, correlation -1."""
+        del at
+        each = self.variances
+        return BinCovariance(each, each, -each)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw simulated noise; a lone label's from the released rate of its bin."""
+        success = -math.expm1(-self.epsilon)
+        shape = (size, self.cells.size)
+        # A sum of differences of geometric variables; no cell, no noise.
+        often = np.maximum(self.cells, 1)
+        noise = rng.negative_binomial(often, success, shape).astype(np.float64)
+        noise -= rng.negative_binomial(often, success, shape)
+        noise *= self.cells > 0
+        negatives, positives = np.split(np.maximum(at, 0.0), 2)
+        both = np.maximum(negatives + positives, 1e-300)
+        true = np.rint(self.flipped * positives / both).astype(np.int64)
+        rho = 1.0 / (1.0 + math.exp(self.epsilon))
+        became = rng.binomial(self.flipped - true, rho, shape)
+        seen = became + true - rng.binomial(true, rho, shape)
+        noise += (seen - rho * self.flipped) / (1.0 - 2.0 * rho) - true
+        return np.concatenate([-noise, noise], axis=1)

@@ -1,0 +1,253 @@
+"""The disposable process that runs the engine of one party.
+
+A native engine may crash, hang in a system call or exit on its own; here that costs
+one process and never the party. It speaks on three pipes: orders on standard input,
+events as JSON lines on standard output, the engine's own log on standard error. It
+ends when nobody hears its beats, so it cannot outlive the party.
+
+    -> {"session": ..., "party": 0, "name": ..., "folder": ..., "timeout": 60.0,
+        "executable": null or a file that was compiled before}
+    <- {"event": "alive"}                                    twice a second
+    <- {"event": "compiled", "digest": hex, "seconds": s}
+    -> {"packages": [bytes of each, owners first, then noise]}, then the packages
+    <- {"event": "connected"}
+    <- {"event": "result", "pairs": hex, "bytes_sent": ..., ...}
+    <- {"event": "failed", "sentence": ...}                  instead of any of these
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+from discreet.exact.extra import load
+from discreet.exact.program import Input, Program
+from discreet.exact.spu_engine import runtime_config
+from discreet.exact.traffic import read_traffic
+from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.certificates import Identity
+from discreet.runtime.spu.errors import EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.link import open_link
+from discreet.runtime.spu.packages import Package
+from discreet.runtime.spu.shares import PARTIES, Pairs
+
+BEAT_SECONDS: Final = 0.5
+_STORAGE: Final = "aby3.AShr<FM64>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """This party's share of the result, and how long it took."""
+
+    pairs: Pairs = field(repr=False)
+    seconds: float
+    cpu_seconds: float
+
+
+class Events:
+    """Writes events; one line each, from any thread."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def send(self, event: str, **fields: object) -> None:
+        """Write one event."""
+        line = json.dumps({"event": event, **fields}).encode() + b"\n"
+        with self._lock:
+            self._stream.write(line)
+            self._stream.flush()
+
+
+def compute(orders: IO[bytes], events: Events) -> None:
+    """Compile, wait for the shares, run, report this party's share of the result."""
+    order = json.loads(orders.readline())
+    session = sessionfile.loads(order["session"])
+    party, timeout = int(order["party"]), float(order["timeout"])
+    identity = Identity.within(Path(order["folder"]), order["name"])
+    program = session.program()
+    started = time.monotonic()
+    given = order["executable"]
+    executable = Path(given).read_bytes() if given else program.compile()
+    events.send(
+        "compiled",
+        digest=program.digest(executable).hex(),
+        seconds=time.monotonic() - started,
+    )
+    packages = _packages(orders)
+    inputs = place(program, packages)
+    started = time.monotonic()
+    try:
+        link = open_link(session, party, identity, timeout=timeout)
+    except RuntimeError:
+        raise SessionFailedError(
+            "the engines did not connect: a link address is wrong or taken, or a "
+            "certificate is not of this authority"
+        ) from None
+    events.send("connected", seconds=time.monotonic() - started)
+    try:
+        run = _run(program, executable, inputs, link, party)
+    except RuntimeError:
+        raise SessionFailedError(
+            "the engines' link broke while computing: a party died or was silent "
+            f"for {timeout:g} s"
+        ) from None
+    traffic = read_traffic(_log())[-1]
+    events.send(
+        "result",
+        pairs=run.pairs.astype("<u8").tobytes().hex(),
+        seconds=run.seconds,
+        cpu_seconds=run.cpu_seconds,
+        bytes_sent=traffic.bytes_sent,
+        messages=traffic.messages,
+        memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    )
+    link.stop_link()
+
+
+def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
+    """Cut the packages into the program's secret inputs, in their order.
+
+    An owner's package holds its keys, its labels and, when sizes are hidden, its
+    count: the order in which the program declares an owner's inputs.
+    """
+    secret = [i for i in program.inputs() if i.source != "public"]
+    placed: dict[str, Pairs] = {}
+    ordered: dict[tuple[str, int], list[Input]] = {}
+    for wanted in secret:
+        ordered.setdefault((wanted.source, wanted.index), []).append(wanted)
+    for package, inputs in zip(packages, ordered.values(), strict=True):
+        start = 0
+        for wanted in inputs:
+            size = int(np.prod(wanted.shape, dtype=np.int64))
+            placed[wanted.name] = package.pairs[start : start + size]
+            start += size
+        if start != len(package.pairs):
+            raise SessionFailedError("a package does not fit the program")
+    return placed
+
+
+def _run(
+    program: Program,
+    executable: bytes,
+    inputs: Mapping[str, Pairs],
+    link: Any,
+    party: int,
+) -> Run:
+    native, api = load("spu.libspu"), load("spu.api")
+    config = runtime_config()
+    runtime = api.Runtime(link, config)
+    public = api.Io(PARTIES, config)
+    visible = program.public_inputs()
+    for wanted in program.inputs():
+        if wanted.source == "public":
+            copies = public.make_shares(
+                visible[wanted.name], native.Visibility.VIS_PUBLIC
+            )
+            runtime.set_var(wanted.name, copies[party])
+        else:
+            runtime.set_var(
+                wanted.name, native_share(inputs[wanted.name], wanted.shape)
+            )
+    parsed = native.Executable()
+    parsed.ParseFromString(executable)
+    started, busy = time.monotonic(), time.process_time()
+    runtime.run(parsed)
+    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - busy
+    (name,) = program.output_names
+    return Run(pairs_of(runtime.get_var(name)), seconds, cpu_seconds)
+
+
+def native_share(pairs: Pairs, shape: tuple[int, ...]) -> Any:
+    """Wrap one party's pairs as the engine's arithmetic share of 64-bit integers."""
+    native = load("spu.libspu")
+    meta = native.ValueMeta()
+    meta.data_type = native.DataType.DT_I64
+    meta.visibility = native.Visibility.VIS_SECRET
+    meta.storage_type = _STORAGE
+    meta.shape = list(shape)
+    chunk = native.ValueChunk()
+    chunk.content = pairs.astype("<u8", copy=False).tobytes()
+    chunk.total_bytes = len(chunk.content)
+    chunk.chunk_offset = 0
+    share = native.Share()
+    share.meta = meta.SerializeToString()
+    share.share_chunks = [chunk.SerializeToString()]
+    return share
+
+
+def pairs_of(share: Any) -> Pairs:
+    """Take the pairs out of the engine's share; refuse any other kind of share."""
+    native = load("spu.libspu")
+    meta = native.ValueMeta()
+    meta.ParseFromString(share.meta)
+    if meta.storage_type != _STORAGE:
+        raise SessionFailedError("the engine returned a share of another kind")
+    parts = []
+    for raw in share.share_chunks:
+        chunk = native.ValueChunk()
+        chunk.ParseFromString(raw)
+        parts.append(bytes(chunk.content))
+    return np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 2)
+
+
+def _packages(orders: IO[bytes]) -> list[Package]:
+    line = orders.readline()
+    if not line:
+        os._exit(EXIT_SESSION)  # the party is gone; nobody waits for an event
+    return [Package.decode(orders.read(n)) for n in json.loads(line)["packages"]]
+
+
+def _beat(events: Events) -> None:
+    """Show twice a second that the process lives; end it when the party does."""
+
+    def beat() -> None:
+        try:
+            while True:
+                time.sleep(BEAT_SECONDS)
+                events.send("alive")
+        except OSError:
+            os._exit(EXIT_SESSION)  # the party is gone: nobody hears the result
+
+    threading.Thread(target=beat, daemon=True).start()
+
+
+def _log() -> str:
+    """Return the engine's log so far: standard error is a file."""
+    size = os.fstat(2).st_size
+    return os.pread(2, size, 0).decode("utf-8", errors="replace")
+
+
+def main() -> None:
+    """Run the computing process; it exits at once, past the engine's teardown."""
+    # The engine logs to standard output: keep a copy of it for the events and
+    # send what the engine writes to standard error, where the party keeps it.
+    events = Events(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    _beat(events)
+    try:
+        compute(sys.stdin.buffer, events)
+    except DiscreetError as err:
+        events.send("failed", sentence=str(err))
+        os._exit(EXIT_SESSION)
+    except Exception as err:  # noqa: BLE001 - the process ends here in every case
+        traceback.print_exc()
+        events.send("failed", sentence=f"the engine failed ({type(err).__name__})")
+        os._exit(EXIT_SESSION)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""All processes of a session on one machine: for the demo, the tests and the bench.
+
+Every member is a process of its own, started from the command line that an operator
+would type. Leaving the context ends whatever still runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from discreet.entropy import SYSTEM
+from discreet.exact.model import ExactMPC
+from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.certificates import default_names, make_certificates
+from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.session import Address, OwnerEntry, PartyEntry, Session
+from discreet.runtime.spu.shares import PARTIES
+
+COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
+_HOST: Final = "127.0.0.1"
+_PORTS: Final = range(10_000, 32_000)
+
+
+def _leave(number: int, frame: object) -> None:
+    del frame
+    raise SystemExit(128 + number)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on at this moment.
+
+    They lie below the range from which systems take the ports of outgoing
+    connections, so that none of these can take one before its process starts.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = _PORTS.start + int.from_bytes(SYSTEM(4), "big") % len(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((_HOST, port))
+            found.add(port)
+    return sorted(found)
+
+
+def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Session:
+    """Return a fresh session whose parties listen on this machine."""
+    ports = free_ports(2 * PARTIES)
+    parties = [
+        PartyEntry(
+            f"party-{i}", Address(_HOST, ports[2 * i]), Address(_HOST, ports[2 * i + 1])
+        )
+        for i in range(PARTIES)
+    ]
+    owners = [OwnerEntry(f"owner-{i + 1}", rows) for i, rows in enumerate(sizes)]
+    return Session.fresh(parties, owners, model or ExactMPC(), entropy=SYSTEM)
+
+
+class Member:
+    """One running process and what it printed."""
+
+    def __init__(self, name: str, arguments: Sequence[str], log: IO[bytes]) -> None:
+        self.name = name
+        self._log = log
+        # Not the terminal's: an interrupt reaches the starter, which ends the rest.
+        self.process = subprocess.Popen(  # noqa: S603 - our own command line
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the end; return the exit code."""
+        return self.process.wait(timeout=seconds)
+
+    def output(self) -> str:
+        """Return everything printed so far."""
+        return os.pread(self._log.fileno(), 2**24, 0).decode(errors="replace")
+
+    def last_line(self) -> str:
+        """Return the last line printed: after a failure, the reason."""
+        return (self.output().strip().splitlines() or ["no word"])[-1]
+
+    def children(self) -> list[int]:
+        """Return the ids of the processes that this one started (Linux)."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in path.read_text().split()] if path.exists() else []
+
+
+class Fleet:
+    """The processes of one session; a context that leaves none behind."""
+
+    def __init__(
+        self, session: Session, folder: Path, *, timeout: float = 60.0
+    ) -> None:
+        self.session = session
+        self.folder = folder
+        self.certificates = folder / "certificates"
+        self.timeout = timeout
+        self.members: list[Member] = []
+        self._files = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # A terminated starter leaves through the context, and so ends the rest.
+            before = signal.signal(signal.SIGTERM, _leave)
+            self._files.callback(signal.signal, signal.SIGTERM, before)
+        names = default_names(PARTIES, len(self.session.owners))
+        if not self.certificates.exists():
+            make_certificates(self.certificates, names)
+        text = sessionfile.dumps(self.session)
+        (self.folder / "session.toml").write_text(text, "utf-8")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self.members:
+            if member.process.poll() is None:
+                member.process.terminate()
+        deadline = time.monotonic() + 5.0
+        for member in self.members:
+            try:
+                member.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+                member.process.wait()
+        self._files.close()
+
+    def start(
+        self,
+        role: str,
+        name: str,
+        *more: str,
+        session: Path | None = None,
+        certificates: Path | None = None,
+    ) -> Member:
+        """Start one member by its command line."""
+        log = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the fleet
+        arguments = [
+            role,
+            str(session or self.folder / "session.toml"),
+            *more,
+            *("--name", name),
+            *("--certificates", str(certificates or self.certificates)),
+            *("--timeout", str(self.timeout)),
+        ]
+        member = Member(name, arguments, log)
+        self.members.append(member)
+        return member
+
+    def compile(self) -> Path:
+        """Compile once for the three parties, who would each do the same."""
+        executable = self.folder / "executable"
+        arguments = ["compile", str(self.folder / "session.toml"), str(executable)]
+        log = self._files.enter_context(
+            tempfile.TemporaryFile()  # noqa: SIM115 - closed with the fleet
+        )
+        member = Member("compiler", arguments, log)
+        self.members.append(member)
+        if member.process.wait():
+            raise SessionFailedError(member.last_line())
+        return executable
+
+    def start_parties(self, *more: str) -> list[Member]:
+        """Start the three parties."""
+        return [
+            self.start("party", party.name, *more) for party in self.session.parties
+        ]
+
+    def start_owners(self, files: Sequence[Path]) -> list[Member]:
+        """Start an owner for each file, the first owners of the session."""
+        owners = zip(self.session.owners, files, strict=False)
+        return [self.start("owner", owner.name, str(file)) for owner, file in owners]
+
+    def start_analyst(self) -> Member:
+        """Start the analyst, who writes the result to ``result.json``."""
+        return self.start(
+            "open", self.session.analyst, "--json", str(self.folder / "result.json")
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Return what the analyst wrote."""
+        text = (self.folder / "result.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text)
+        return found

@@ -1,0 +1,140 @@
+"""Shares as bytes: what an owner sends to a party and a party to the analyst.
+
+Format 1, integers big-endian, words little-endian as the engine keeps them:
+
+    8   magic        b"discreet"
+    1   version      1
+    1   kind         1 an owner's data, 2 the result, 3 a party's noise
+    32  session      SHA-256 of the session's canonical bytes
+    1   party        whose shares these are, 0 to 2
+    2   owner        number in the session's list, of the party for noise,
+                     0xffff in a result
+    16  sharing      fresh random bytes of the owner, the same at the three parties;
+                     in a result the first 16 bytes of the parties' agreement
+    8   values       number of shared values
+    16v pairs        (x_i, x_{i+1}) for each value
+    32  check        SHA-256 of everything before
+
+The check finds truncation and damage in files and memory; authenticity comes from
+TLS. A package of another session, party, owner or size is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+from discreet.runtime.spu.shares import PAIR_BYTES, PARTIES, Pairs
+
+MAGIC: Final = b"discreet"
+VERSION: Final = 1
+SHARING_BYTES: Final = 16
+RESULT_OWNER: Final = 0xFFFF
+_HEADER: Final = struct.Struct(">8sBB32sBH16sQ")
+_CHECK_BYTES: Final = 32
+OVERHEAD: Final = _HEADER.size + _CHECK_BYTES
+"""Bytes of a package beside its pairs."""
+
+
+class PackageError(DiscreetError, ValueError):
+    """A package of shares is damaged or not the one that was expected."""
+
+
+class Kind(IntEnum):
+    """What a package holds."""
+
+    OWNER = 1
+    RESULT = 2
+    NOISE = 3
+
+
+_WORDS: Final = {Kind.OWNER: "data", Kind.RESULT: "result", Kind.NOISE: "noise"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Package:
+    """One party's shares with what they belong to. The shares never print."""
+
+    kind: Kind
+    session: bytes
+    party: int
+    owner: int
+    sharing: bytes
+    pairs: Pairs = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.session) != 32 or len(self.sharing) != SHARING_BYTES:
+            raise PackageError("a session has 32 bytes and a sharing 16")
+        if not 0 <= self.party < PARTIES:
+            raise PackageError(f"parties are numbered 0 to {PARTIES - 1}")
+        if self.pairs.ndim != 2 or self.pairs.shape[1] != 2:
+            raise PackageError("shares are pairs of words")
+
+    def encode(self) -> bytes:
+        """Return the bytes of this package."""
+        header = _HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.kind,
+            self.session,
+            self.party,
+            self.owner,
+            self.sharing,
+            len(self.pairs),
+        )
+        body = header + self.pairs.astype("<u8", copy=False).tobytes()
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Package:
+        """Read a package; raise ``PackageError`` for anything but a whole one."""
+        if not raw.startswith(MAGIC):
+            raise PackageError("this is not a package of shares")
+        if len(raw) <= len(MAGIC) or raw[len(MAGIC)] != VERSION:
+            raise PackageError(
+                f"the shares are not in format {VERSION}; "
+                "run the same release of discreet everywhere"
+            )
+        if len(raw) < OVERHEAD:
+            raise PackageError(f"the shares are truncated at {len(raw)} bytes")
+        _, _, kind, session, party, owner, sharing, count = _HEADER.unpack_from(raw)
+        expected = OVERHEAD + PAIR_BYTES * count
+        if len(raw) != expected:
+            raise PackageError(
+                f"the shares are truncated or too long: {len(raw)} bytes, "
+                f"expected {expected}; send them again in a new session"
+            )
+        body = memoryview(raw)[:-_CHECK_BYTES]
+        if hashlib.sha256(body).digest() != raw[-_CHECK_BYTES:]:
+            raise PackageError("the shares are damaged: their checksum does not fit")
+        if kind not in tuple(Kind):
+            raise PackageError(f"a package of kind {kind} is unknown")
+        words = np.frombuffer(body[_HEADER.size :], dtype="<u8").astype(np.uint64)
+        return cls(Kind(kind), session, party, owner, sharing, words.reshape(count, 2))
+
+    def require(
+        self, *, kind: Kind, session: bytes, party: int, owner: int, values: int
+    ) -> None:
+        """Refuse a package that is whole but meant for something else."""
+        if self.kind is not kind:
+            raise PackageError(
+                f"these are {_WORDS[self.kind]} shares, not {_WORDS[kind]} ones"
+            )
+        if self.session != session:
+            raise PackageError("the shares are for another session")
+        if self.party != party:
+            raise PackageError(
+                f"the shares are for party {self.party}, not for party {party}"
+            )
+        if self.owner != owner:
+            raise PackageError("the shares are of another owner than the sender")
+        if len(self.pairs) != values:
+            raise PackageError(
+                f"the shares hold {len(self.pairs)} values, the session says {values}"
+            )

@@ -1,0 +1,372 @@
+"""Exact areas by real processes: three parties, their engines, owners, an analyst.
+
+Every process is a command line of ``discreet exact``. After each test no process of
+it is left.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.exact.model import ExactMPC
+from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.certificates import default_names, make_certificates
+from discreet.runtime.spu.demo import simulate_owner_files
+from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION
+from discreet.runtime.spu.fleet import COMMAND, Fleet, local_session
+
+pytest.importorskip("spu", reason="needs the mpc extra")
+
+SIZES = (5, 7, 4)
+PATIENCE = 120.0
+"""A test's own limit; what is asserted is who ended, how and why, not when."""
+
+
+@pytest.fixture(scope="module")
+def executables(tmp_path_factory):
+    """Compile a program once a module, whatever the sessions are called."""
+    made = {}
+
+    def executable(model=None):
+        key = model or ExactMPC()
+        if key not in made:
+            folder = tmp_path_factory.mktemp("compiled")
+            with Fleet(local_session(SIZES, key), folder) as fleet:
+                made[key] = fleet.compile()
+        return str(made[key])
+
+    return executable
+
+
+@pytest.fixture
+def files(tmp_path):
+    return simulate_owner_files(tmp_path, SIZES, seed=3)
+
+
+class Witness:
+    """Remembers every process of a fleet, engines too, to see that all are gone."""
+
+    def __init__(self, fleet):
+        self.fleet = fleet
+        self.pids = set()
+
+    def look(self):
+        for member in self.fleet.members:
+            self.pids |= {member.process.pid, *member.children()}
+
+    def await_line(self, member, text):
+        deadline = time.monotonic() + PATIENCE
+        while text not in member.output():
+            assert time.monotonic() < deadline, member.output()
+            assert member.process.poll() is None, member.output()
+            self.look()
+            time.sleep(0.05)
+        self.look()
+
+    def await_engine(self, member):
+        deadline = time.monotonic() + PATIENCE
+        while not member.children():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        self.look()
+        return member.children()[0]
+
+    def assert_all_end(self, because, *, code=EXIT_SESSION, but=()):
+        for member in self.fleet.members:
+            if member in but:
+                continue
+            assert member.wait(PATIENCE) == code, (member.name, member.output())
+            assert because in member.last_line(), (member.name, member.output())
+        assert not (self.fleet.folder / "result.json").exists()
+        self.assert_nobody_left()
+
+    def assert_nobody_left(self):
+        deadline = time.monotonic() + 10
+        while any(running(pid) for pid in self.pids):
+            assert time.monotonic() < deadline, [p for p in self.pids if running(p)]
+            time.sleep(0.1)
+
+
+def running(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def scikit_learn(files):
+    metrics = pytest.importorskip("sklearn.metrics")
+    tables = [pq.read_table(file) for file in files]
+    scores = np.concatenate([t["y_score"].to_numpy() for t in tables])
+    labels = np.concatenate([t["y_true"].to_numpy() for t in tables])
+    precision, recall, _ = metrics.precision_recall_curve(labels, scores)
+    return {
+        "auc": metrics.roc_auc_score(labels, scores),
+        "average_precision": metrics.average_precision_score(labels, scores),
+        "aupr": metrics.auc(recall, precision),
+    }
+
+
+def run_to_the_end(fleet, files, executable):
+    witness = Witness(fleet)
+    fleet.start_parties("--executable", executable)
+    fleet.start_owners(files)
+    fleet.start_analyst()
+    for member in fleet.members:
+        while member.process.poll() is None:
+            witness.look()
+            time.sleep(0.1)
+        assert member.wait(PATIENCE) == 0, (member.name, member.output())
+    witness.assert_nobody_left()
+    return fleet.result()
+
+
+def assert_equals_scikit_learn(result, files):
+    for metric, value in scikit_learn(files).items():
+        assert result["metrics"][metric]["value"] == pytest.approx(value, abs=1e-12)
+
+
+def test_seven_processes_find_what_scikit_learn_finds_on_the_pooled_rows(
+    tmp_path, files, executables
+):
+    with Fleet(local_session(SIZES), tmp_path) as fleet:
+        result = run_to_the_end(fleet, files, executables())
+        parties = [m.output() for m in fleet.members if m.name.startswith("party")]
+    assert_equals_scikit_learn(result, files)
+    assert result["claim"]["setting"] == "deployed"
+    assert result["costs"]["bytes_between_parties"] > 0
+    assert result["facts"]["rounds"] > 0
+    value = repr(result["metrics"]["auc"]["value"])[:8]
+    assert not any(value in text for text in parties), "a party printed the value"
+
+
+def test_a_killed_party_ends_every_other_process_with_its_name(
+    tmp_path, files, executables
+):
+    with Fleet(local_session(SIZES), tmp_path, timeout=30) as fleet:
+        witness = Witness(fleet)
+        parties = fleet.start_parties("--executable", executables())
+        fleet.start_analyst()
+        for party in parties:
+            witness.await_engine(party)
+        witness.await_line(fleet.members[3], "party-2: waiting")
+        owner = fleet.start("owner", "owner-1", str(files[0]))
+        assert owner.wait(PATIENCE) == 0
+        parties[1].process.send_signal(signal.SIGKILL)
+        witness.assert_all_end("party-1 went away", but=(parties[1], owner))
+
+
+@pytest.mark.slow
+class TestSlowFailures:
+    """Each failure once more between real processes."""
+
+    def start(self, fleet, files, executable):
+        witness = Witness(fleet)
+        parties = fleet.start_parties("--executable", executable)
+        analyst = fleet.start_analyst()
+        witness.await_line(analyst, "party-2: waiting")
+        owners = fleet.start_owners(files)
+        for owner in owners:
+            assert owner.wait(PATIENCE) == 0, owner.output()
+        return witness, parties, owners
+
+    def test_a_killed_engine_ends_the_session(self, tmp_path, files, executables):
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            witness, parties, owners = self.start(fleet, files[:2], executables())
+            engine = witness.await_engine(parties[2])
+            os.kill(engine, signal.SIGKILL)
+            witness.assert_all_end(
+                "the engine of party-2 ended with signal 9", but=owners
+            )
+
+    def test_an_engine_killed_while_computing_ends_the_session(
+        self, tmp_path, files, executables
+    ):
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            witness, parties, owners = self.start(fleet, files, executables())
+            witness.await_line(parties[0], "connecting the engines")
+            os.kill(witness.await_engine(parties[0]), signal.SIGKILL)
+            witness.assert_all_end(
+                "the engine of party-0 ended with signal 9", but=owners
+            )
+
+    def test_a_frozen_party_is_noticed_within_the_timeout(
+        self, tmp_path, files, executables
+    ):
+        with Fleet(local_session(SIZES), tmp_path, timeout=25) as fleet:
+            witness, parties, owners = self.start(fleet, files[:1], executables())
+            os.kill(parties[0].process.pid, signal.SIGSTOP)
+            started = time.monotonic()
+            for member in (*parties[1:], fleet.members[3]):
+                assert member.wait(PATIENCE) == EXIT_SESSION, member.output()
+            assert time.monotonic() - started < 90
+            os.kill(parties[0].process.pid, signal.SIGCONT)
+            parties[0].wait(PATIENCE)
+            assert owners[0].process.returncode == 0
+            witness.assert_nobody_left()
+
+    def test_a_party_of_another_authority_ends_the_session(self, tmp_path, executables):
+        rogue = tmp_path / "rogue"
+        make_certificates(rogue, default_names(3, 3))
+        with Fleet(local_session(SIZES), tmp_path, timeout=10) as fleet:
+            witness = Witness(fleet)
+            compiled = ("--executable", executables())
+            for name in ("party-0", "party-1"):
+                fleet.start("party", name, *compiled)
+            fleet.start("party", "party-2", *compiled, certificates=rogue)
+            for member in fleet.members:
+                assert member.wait(PATIENCE) == EXIT_SESSION
+                witness.look()
+            honest = [m.last_line() for m in fleet.members[:2]]
+            assert all("does not prove it is party-2" in line for line in honest)
+            witness.assert_nobody_left()
+
+    def test_a_plaintext_party_ends_the_session(self, tmp_path, executables):
+        with Fleet(local_session(SIZES), tmp_path, timeout=10) as fleet:
+            address = fleet.session.parties[2].intake
+            with socket.create_server((address.host, address.port)) as server:
+                threading.Thread(
+                    target=answer_plainly, args=(server,), daemon=True
+                ).start()
+                witness = Witness(fleet)
+                for name in ("party-0", "party-1"):
+                    fleet.start("party", name, "--executable", executables())
+                witness.assert_all_end("does not speak TLS")
+
+    def test_shares_for_another_session_end_the_session(
+        self, tmp_path, files, executables
+    ):
+        other = local_session(SIZES)
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            text = sessionfile.dumps(fleet.session).replace(fleet.session.id, other.id)
+            path = tmp_path / "other.toml"
+            path.write_text(text, "utf-8")
+            witness, _, owners = self.start(fleet, files[:2], executables())
+            wrong = fleet.start("owner", "owner-3", str(files[2]), session=path)
+            witness.assert_all_end(
+                "owner-3: the shares are for another session", but=owners
+            )
+            assert wrong.process.returncode == EXIT_SESSION
+
+    def test_repeated_shares_end_the_session(self, tmp_path, files, executables):
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            witness, _, owners = self.start(fleet, files[:2], executables())
+            fleet.start("owner", "owner-1", str(files[0]))
+            witness.assert_all_end("sent a second time", but=owners)
+
+    def test_bad_data_are_refused_before_anything_is_sent(self, tmp_path):
+        bad = tmp_path / "bad.csv"
+        bad.write_text("y_score,y_true\n0.5,2\n0.1,0\n0.2,1\n0.3,1\n0.4,0\n", "utf-8")
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            owner = fleet.start("owner", "owner-1", str(bad))
+            assert owner.wait(PATIENCE) == EXIT_INPUT
+            assert "labels" in owner.last_line()
+            assert "connected" not in owner.output()
+
+    def test_sizes_can_be_hidden(self, tmp_path, files, executables):
+        model = ExactMPC(hide_sizes=True)
+        short = simulate_owner_files(tmp_path, (5, 3, 2), seed=4)
+        with Fleet(local_session(SIZES, model), tmp_path) as fleet:
+            result = run_to_the_end(fleet, short, executables(model))
+        assert_equals_scikit_learn(result, short)
+        assert len(files) == len(short)
+
+    def test_parties_compile_for_themselves(self, tmp_path, files):
+        with Fleet(local_session(SIZES), tmp_path) as fleet:
+            fleet.start_parties()
+            fleet.start_owners(files)
+            fleet.start_analyst()
+            for member in fleet.members:
+                assert member.wait(PATIENCE) == 0, member.output()
+            assert_equals_scikit_learn(fleet.result(), files)
+
+    def test_an_auc_can_be_opened_with_noise_only(self, tmp_path, files, executables):
+        model = ExactMPC(epsilon="1000")
+        with Fleet(local_session(SIZES, model), tmp_path) as fleet:
+            result = run_to_the_end(fleet, files, executables(model))
+        assert set(result["metrics"]) == {"auc"}
+        assert "1000-DP" in result["claim"]["loss"]
+        expected = scikit_learn(files)["auc"]
+        assert result["metrics"]["auc"]["value"] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.slow
+def test_a_terminated_demo_leaves_no_process_behind():
+    demo = subprocess.Popen(  # noqa: S603 - our own command
+        [*COMMAND, "demo"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children")
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while len(pids := children.read_text().split()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        demo.terminate()
+    assert demo.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert not any(running(int(pid)) for pid in pids)
+
+
+ENGINE_LINK = """
+import sys, pathlib
+from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.certificates import Identity
+from discreet.runtime.spu.link import open_link
+session = sessionfile.read(pathlib.Path(sys.argv[1]))
+identity = Identity.within(pathlib.Path(sys.argv[3]), "party-" + sys.argv[2])
+link = open_link(session, int(sys.argv[2]), identity, timeout=10)
+link.barrier()
+link.stop_link()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rogue", [False, True])
+def test_the_engines_link_refuses_a_certificate_of_another_authority(tmp_path, rogue):
+    names = default_names(3, 1)
+    make_certificates(tmp_path / "good", names)
+    make_certificates(tmp_path / "rogue", names)
+    path = tmp_path / "session.toml"
+    path.write_text(sessionfile.dumps(local_session((3,))), "utf-8")
+    folders = ["good", "good", "rogue" if rogue else "good"]
+    engines = [
+        subprocess.Popen(  # noqa: S603 - our own code
+            [sys.executable, "-c", ENGINE_LINK, path, str(i), tmp_path / folder],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for i, folder in enumerate(folders)
+    ]
+    deadline = time.monotonic() + (30 if rogue else PATIENCE)
+    try:
+        while None in (codes := [engine.poll() for engine in engines]):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+    finally:
+        for engine in engines:
+            engine.kill()
+            engine.wait()
+    # Refused engines call again and again; the party's watchdog ends them.
+    assert 0 not in codes if rogue else codes == [0, 0, 0]
+
+
+def answer_plainly(server):
+    try:
+        while True:
+            caller, _ = server.accept()
+            with caller:
+                caller.recv(1)
+                caller.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    except OSError:
+        return

@@ -1,0 +1,60 @@
+"""Every rank-sum mechanism on small sites, for tests that hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.label.build import build, options_for
+from discreet.label.linear import LinearSums
+from discreet.label.ranks import SiteRanks
+from discreet.label.sums import LabelMechanism
+from discreet.privacy.loss import ApproxDP, PureDP
+
+LINEAR = (
+    "choice",
+    "endpoint",
+    "slack",
+    "staircase",
+    "global-laplace",
+    "local-laplace",
+    "orthogonal",
+    "adaptive",
+)
+EVERY = (*LINEAR, "response", "response-labels")
+GAUSSIAN = ("endpoint", "global-laplace", "local-laplace", "orthogonal", "adaptive")
+EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(7, 3), Fraction(8))
+GAUSSIAN_BUDGET = ApproxDP(Fraction(1), Fraction(1, 10**6))
+
+
+def random_sites(count: int, rng: np.random.Generator) -> Iterator[SiteRanks]:
+    """Yield small sites: ties, one rank, one example, narrow and wide ones."""
+    for k in range(count):
+        examples = int(rng.integers(2, 60))
+        size = int(rng.integers(1, min(5, examples) + 1))
+        if k % 4 == 0:
+            doubled = np.full(size, rng.integers(0, 2 * examples - 1))
+        elif k % 4 == 1:
+            low = rng.integers(0, 2 * examples - 1)
+            doubled = np.minimum(low + rng.integers(0, 3, size), 2 * examples - 2)
+        else:
+            doubled = rng.integers(0, 2 * examples - 1, size)
+        yield SiteRanks(doubled.astype(np.int64), examples)
+
+
+def mechanism_of(
+    name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
+) -> LabelMechanism:
+    """Return what a site releases under a name."""
+    option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]  # type: ignore[arg-type]
+    return build(option, ranks, budget)
+
+
+def linear_of(
+    name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
+) -> LinearSums | None:
+    """Return the mechanism if it releases noisy sums, None if it flips labels."""
+    found = mechanism_of(name, ranks, budget)
+    return found if isinstance(found, LinearSums) else None

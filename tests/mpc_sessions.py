@@ -1,0 +1,169 @@
+"""Whole sessions in one event loop: real TLS, real parties, no engine.
+
+The engine that stands in returns the first values of the first owner, which every
+party can cut out of its own shares: enough to see the whole conversation.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from discreet import Examples
+from discreet.entropy import Seeded
+from discreet.runtime.spu import party as party_module
+from discreet.runtime.spu.certificates import (
+    Identity,
+    default_names,
+    make_certificates,
+)
+from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.fleet import local_session
+from discreet.runtime.spu.opening import collect
+from discreet.runtime.spu.owner import make_packages, send_packages
+from discreet.runtime.spu.packages import Package
+from discreet.runtime.spu.party import Party
+from discreet.runtime.spu.transport import client_context, server_context
+
+SIZES = (3, 4)
+
+
+def owner_examples(size, seed):
+    rng = np.random.default_rng(seed)
+    return Examples(np.round(rng.random(size), 2), np.arange(size) % 2)
+
+
+class CuttingEngine:
+    """Stands in for the computing process; ``behave`` may make it fail."""
+
+    digests = ("11" * 32,) * 3
+
+    def __init__(self, session, party, identity, alarm, *, timeout, executable):
+        assert timeout > 0
+        assert executable is None
+        assert identity.name == f"party-{party}"
+        self._values = len(session.metrics)
+        self._party = party
+        self._alarm = alarm
+
+    @staticmethod
+    def behave(party, alarm):
+        """Work; a test that wants a failure rings the alarm here."""
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        return None
+
+    async def submit(self, packages):
+        self._pairs = Package.decode(packages[0]).pairs[: self._values]
+        await asyncio.sleep(0.05)
+        self.behave(self._party, self._alarm)
+
+    async def expect(self, kind):
+        if kind == "result":
+            return {
+                "pairs": self._pairs.astype("<u8").tobytes().hex(),
+                **dict.fromkeys(("bytes_sent", "messages", "memory_bytes"), 1),
+                "seconds": 0.5,
+                "cpu_seconds": 0.25,
+            }
+        return {"digest": self.digests[self._party], "seconds": 0.1}
+
+
+@dataclass
+class Outcome:
+    """What became of every member: None, or the sentence it ended with."""
+
+    ends: dict[str, str | None] = field(default_factory=dict)
+    opened: list | None = None
+    log: list[str] = field(default_factory=list)
+
+
+class InProcess:
+    """A session whose parties run in one loop, for a test to interfere with."""
+
+    def __init__(self, folder: Path, monkeypatch, *, timeout=5.0, engine=CuttingEngine):
+        monkeypatch.setattr(party_module, "Watchdog", engine)
+        self.session = local_session(SIZES)
+        self.folder = folder / "certificates"
+        make_certificates(self.folder, default_names(3, len(SIZES) + 1))
+        self.timeout = timeout
+        self.outcome = Outcome()
+        self.data = [owner_examples(n, seed) for seed, n in enumerate(SIZES)]
+        self.parties = {}
+
+    def identity(self, name, folder=None):
+        return Identity.within(folder or self.folder, name)
+
+    def packages(self, owner, session=None):
+        return make_packages(
+            session or self.session,
+            f"owner-{owner + 1}",
+            self.data[owner],
+            entropy=Seeded(b"owner" + bytes((owner,))),
+        )
+
+    def send(self, owner, packages=None, *, identity=None):
+        made = packages or [p.encode() for p in self.packages(owner)]
+        send_packages(
+            self.session,
+            identity or self.identity(f"owner-{owner + 1}"),
+            made,
+            timeout=self.timeout,
+            report=self.outcome.log.append,
+        )
+
+    def open(self):
+        self.outcome.opened = collect(
+            self.session,
+            self.identity("analyst"),
+            timeout=self.timeout,
+            report=self.outcome.log.append,
+        )
+
+    async def serve(self, number, *, session=None, folder=None):
+        identity = self.identity(f"party-{number}", folder)
+        member = Party(
+            session or self.session,
+            number,
+            identity,
+            timeout=self.timeout,
+            report=self.outcome.log.append,
+        )
+        self.parties[number] = member
+        await member.run(server_context(identity), client_context(identity), None)
+
+    async def attempt(self, name, work):
+        try:
+            await work
+        except SessionFailedError as err:
+            self.outcome.ends[name] = str(err)
+        else:
+            self.outcome.ends[name] = None
+
+    def run(self, *members, parties=(0, 1, 2), **serve):
+        """Run the parties beside some members: (name, function or coroutine)."""
+
+        async def together():
+            jobs = [
+                self.attempt(f"party-{i}", self.serve(i, **serve.get(f"p{i}", {})))
+                for i in parties
+            ]
+            for name, what in members:
+                work = what if asyncio.iscoroutine(what) else asyncio.to_thread(what)
+                jobs.append(self.attempt(name, work))
+            async with asyncio.timeout(10 * self.timeout):
+                await asyncio.gather(*jobs)
+
+        asyncio.run(together())
+        return self.outcome
+
+    def owners_and_analyst(self):
+        return (
+            ("owner-1", lambda: self.send(0)),
+            ("owner-2", lambda: self.send(1)),
+            ("analyst", self.open),
+        )

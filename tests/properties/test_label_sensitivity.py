@@ -1,0 +1,156 @@
+"""Brute force: every label vector of a small site, every flip of one label."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.errors import PlanError
+from discreet.label.common import CommonEndpoint
+from discreet.label.gaussian_row import GaussianNoise, discrete_delta
+from discreet.label.laplace_row import LaplaceNoise
+from discreet.label.linear import LinearSums, Row
+from discreet.label.ranks import SiteRanks
+from discreet.label.staircase_row import StaircaseNoise, staircase_pmf
+from discreet.noise.gaussian import gaussian_table
+from discreet.privacy.loss import PureDP
+from label_cases import (
+    EPSILONS,
+    GAUSSIAN,
+    GAUSSIAN_BUDGET,
+    LINEAR,
+    linear_of,
+    random_sites,
+)
+
+
+def flips(mechanism, size):
+    """Yield how far the released integers move, for all labels and all flips."""
+    for labels in itertools.product((0, 1), repeat=size):
+        y = np.array(labels, dtype=np.int64)
+        here = mechanism.exact(y)
+        for i in range(size):
+            other = y.copy()
+            other[i] = 1 - other[i]
+            yield mechanism.exact(other) - here
+
+
+def loss_of(row_noise, distance):
+    """The loss of one sum, by the definition of its law, exactly."""
+    distance = abs(int(distance))
+    if isinstance(row_noise, LaplaceNoise):
+        return Fraction(distance) / row_noise.scale
+    return row_noise.epsilon * math.ceil(Fraction(distance, row_noise.step))
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_flip_of_any_labels_costs_more_than_epsilon(name, epsilon, rng):
+    tight = 0
+    for ranks in random_sites(12, rng):
+        mechanism = linear_of(name, ranks, PureDP(epsilon))
+        if mechanism is None:
+            continue  # the choice fell on randomized response: tested by its channel
+        worst, furthest = Fraction(0), 0
+        for move in flips(mechanism, len(ranks)):
+            noises = [row.noise for row in mechanism.rows]
+            cost = sum(
+                (loss_of(n, d) for n, d in zip(noises, move, strict=True)), Fraction(0)
+            )
+            worst = max(worst, cost)
+            furthest = max(furthest, int(np.abs(move).sum()))
+        assert worst <= epsilon
+        assert worst == mechanism.epsilon_spent
+        assert furthest == mechanism.l1_sensitivity
+        tight += worst > epsilon * Fraction(999, 1000)
+    expected = 0 if name == "global-laplace" else 1
+    assert tight >= expected  # the noise is not larger than the flips ask for
+
+
+def test_the_endpoint_sums_move_by_exactly_their_range(rng):
+    for ranks in random_sites(40, rng):
+        if ranks.low == ranks.high:
+            continue
+        mechanism = linear_of("endpoint", ranks, PureDP(Fraction(1)))
+        moves = {int(np.abs(m).sum()) for m in flips(mechanism, len(ranks))}
+        assert moves == {ranks.high - ranks.low}
+
+
+def test_the_common_endpoint_sums_move_by_exactly_the_range_of_all_ranks(rng):
+    for ranks in random_sites(40, rng):
+        common = CommonEndpoint(ranks.examples, PureDP(Fraction(1)), honest=1)
+
+        class Bound:
+            def exact(self, labels, common=common, ranks=ranks):
+                return common.exact(labels, ranks)
+
+        moves = {int(np.abs(m).sum()) for m in flips(Bound(), len(ranks))}
+        assert moves == {2 * (ranks.examples - 1)}
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_gaussian_sums_keep_their_delta_for_every_flip(name, rng):
+    epsilon, delta = GAUSSIAN_BUDGET.epsilon, GAUSSIAN_BUDGET.delta
+    for ranks in random_sites(12, rng):
+        mechanism = linear_of(name, ranks, GAUSSIAN_BUDGET)
+        noises = [row.noise for row in mechanism.rows]
+        moves = [tuple(move.tolist()) for move in flips(mechanism, len(ranks))]
+        found = discrete_delta(float(epsilon), moves, noises)
+        assert found <= delta
+        if name in ("endpoint", "adaptive"):
+            assert found > float(delta) * 0.95
+
+
+@pytest.mark.parametrize(("sigma_squared", "moves"), [(30, (3, 2)), (200, (9, 0))])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_the_bound_for_discrete_noise_is_above_its_exact_delta(
+    sigma_squared, moves, epsilon
+):
+    table = gaussian_table(Fraction(sigma_squared))
+    reach = table.reach
+    p = table.probabilities
+    here = np.outer(p, p)
+    there = np.outer(*(np.pad(p, (m, 0))[: 2 * reach + 1] for m in moves))
+    exact = np.maximum(here - math.exp(epsilon) * there, 0).sum()
+    noise = GaussianNoise(sigma_squared)
+    bound = discrete_delta(epsilon, [moves], [noise, noise])
+    assert exact <= bound
+    assert bound < 2 * exact + 1e-9  # and it is not idle
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2), Fraction(6)])
+@pytest.mark.parametrize("step", [1, 2, 7, 24])
+def test_no_move_within_a_step_changes_a_staircase_by_more_than_epsilon(step, epsilon):
+    for width in range(1, step + 1):
+        noise = StaircaseNoise(step, width, epsilon)
+        x = np.arange(-20 * step, 20 * step + 1)
+        p = staircase_pmf(noise, x)
+        for move in range(1, step + 1):
+            ratio = np.log(p[move:] / p[:-move])
+            assert np.abs(ratio).max() <= float(epsilon) * (1 + 1e-12)
+        beyond = np.log(p[step + width :] / p[: -step - width])
+        assert np.abs(beyond).max() > float(epsilon) * 1.5  # one step is the limit
+
+
+def test_a_mechanism_that_would_exceed_its_budget_cannot_be_made():
+    ranks = SiteRanks(np.array([0, 4, 8]), examples=5)
+    noise = LaplaceNoise(Fraction(8))
+    rows = (Row(1, 0, noise), Row(-1, 8, noise))
+    assert LinearSums(ranks, rows, PureDP(Fraction(1))).epsilon_spent == 1
+    too_little = LaplaceNoise(Fraction(79, 10))
+    for bad in ((Row(1, 0, too_little), rows[1]), (rows[0], Row(-1, 9, noise))):
+        with pytest.raises(PlanError, match="exceed their budget"):
+            LinearSums(ranks, bad, PureDP(Fraction(1)))
+
+
+def test_gaussian_noise_that_is_too_small_cannot_be_made():
+    ranks = SiteRanks(np.array([0, 4, 8]), examples=5)
+    good = linear_of("endpoint", ranks, GAUSSIAN_BUDGET)
+    small = [
+        Row(r.slope, r.offset, GaussianNoise(int(r.noise.variance * 0.98)))
+        for r in good.rows
+    ]
+    with pytest.raises(PlanError, match="exceed their budget"):
+        LinearSums(ranks, tuple(small), GAUSSIAN_BUDGET)
