@@ -5,6 +5,7 @@ party can cut out of its own shares: enough to see the whole conversation.
 """
 
 import asyncio
+import gc
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -159,6 +160,7 @@ class InProcess:
                 await asyncio.gather(*jobs)
 
         asyncio.run(together())
+        gc.collect()  # a connection cut in its handshake is dropped here, not later
         return self.outcome
 
     def owners_and_analyst(self):

@@ -12,14 +12,20 @@ from discreet.site.ledger import Ledger
 
 LOSS = PureDP(Fraction(1, 2))
 
-with Ledger(sys.argv[1]) as ledger:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-    for i in count():
-        session = b"%d" % i
-        try:
-            use = Use("icu", session, 0, LOSS, b"intent")
-            answer_once(ledger, use, lambda: b"x" * 2000)
-        except LedgerError as err:
-            sys.stderr.write(f"{err}\n")
-            break
-        sys.stdout.write(f"{session.decode()}\n")
+
+def main(path: str) -> None:
+    with Ledger(path) as ledger:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        for i in count():
+            session = b"%d" % i
+            try:
+                use = Use("icu", session, 0, LOSS, b"intent")
+                answer_once(ledger, use, lambda: b"x" * 2000)
+            except LedgerError as err:
+                sys.stderr.write(f"{err}\n")
+                break
+            sys.stdout.write(f"{session.decode()}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -72,7 +72,7 @@ def test_the_claim_names_the_unit_and_what_is_seen(rng):
     again = label_auc(federation(rng), epsilon=2, mechanism="response")
     assert "covers every model" in str(again.claim)
     json.loads(result.to_json())
-    with pytest.raises(NotReleasedError, match="response"):
+    with pytest.raises(NotReleasedError, match="mechanism='curves'"):
         result.roc_curve()
 
 

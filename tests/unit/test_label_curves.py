@@ -253,11 +253,13 @@ def test_custody_must_be_one_a_site() -> None:
 
 
 def test_the_claim_names_the_unit_the_trust_and_what_is_seen() -> None:
-    s, y = pooled(1000)
+    s, y = pooled(4000)
     words = {}
     for mechanism in ("response", "binned"):
         privacy = LabelDP("0.5", mechanism=mechanism)
-        result = evaluate_labels(cut(s, y, 2), privacy=privacy)
+        result = evaluate_labels(
+            cut(s, y, 2), privacy=privacy, entropy=Seeded(b"claim")
+        )
         assert result.claim.unit == LABEL
         assert result.claim.trust is Trust.LABELS_ONLY
         words[mechanism] = str(result.claim)

@@ -22,6 +22,7 @@ from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.site.fingerprint import LedgerError, SiteSecret, secret_path
 from discreet.site.ledger import Ledger
 from discreet.site.ledger_entries import TamperedLedgerError, public_dict
+from ledger_spender import spend
 
 HALF = PureDP(Fraction(1, 2))
 SITES = tuple(f"site-{i}" for i in range(10))
@@ -369,25 +370,11 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_charged_or_kept(path):
         ledger.verify()
 
 
-def _spend(path, number, results):
-    paid = 0
-    with Ledger(path, limits=Limits(Cap(epsilon=Fraction(10)))) as ledger:
-        for i in range(20):
-            try:
-                ledger.reserve(use(f"{number}-{i}".encode()))
-                paid += 1
-            except LedgerError:
-                raise  # waiting for the other process is no failure
-            except BudgetError:
-                pass
-    results.put(paid)
-
-
 def test_two_processes_at_once_start_one_ledger_and_spend_no_more_than_the_cap(path):
     context = get_context("spawn")
     results = context.Queue()
     workers = [
-        context.Process(target=_spend, args=(path, number, results))
+        context.Process(target=spend, args=(path, number, results))
         for number in range(2)
     ]
     for worker in workers:

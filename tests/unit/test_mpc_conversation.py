@@ -18,6 +18,11 @@ from discreet.runtime.spu.shares import InconsistentSharesError
 from discreet.runtime.spu.transport import Tag, client_context, connect
 from mpc_sessions import SIZES, CuttingEngine, InProcess
 
+# A connection that is cut in its handshake belongs to asyncio, which warns of it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):

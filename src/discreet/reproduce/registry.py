@@ -23,7 +23,7 @@ from discreet.reproduce.tables import Check, Table
 Measured: TypeAlias = Mapping[str, FloatVector]
 """What one run found: named vectors, for instance an error at each x of a figure."""
 
-NAMES: Final = ("boyd2015", "cormode2023", "xu2025", "index")
+NAMES: Final = ("boyd2015", "cormode2023", "sun2022", "unal2023", "xu2025", "index")
 """Every paper that can be asked for, and the page that compares them all."""
 
 

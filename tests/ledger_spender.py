@@ -1,0 +1,27 @@
+"""Another process that spends from a ledger until it may not."""
+
+from fractions import Fraction
+
+from discreet.errors import BudgetError
+from discreet.privacy.accounting import Cap, Limits, Use
+from discreet.privacy.loss import PureDP
+from discreet.site.fingerprint import LedgerError
+from discreet.site.ledger import Ledger
+
+
+def spend(path, number, results):
+    """Ask for half an epsilon twenty times, and report how often it was granted."""
+    paid = 0
+    with Ledger(path, limits=Limits(Cap(epsilon=Fraction(10)))) as ledger:
+        for i in range(20):
+            session = f"{number}-{i}".encode()
+            try:
+                ledger.reserve(
+                    Use("icu", session, 0, PureDP(Fraction(1, 2)), b"intent")
+                )
+                paid += 1
+            except LedgerError:
+                raise  # waiting for the other process is no failure
+            except BudgetError:
+                pass
+    results.put(paid)
