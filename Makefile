@@ -18,7 +18,7 @@ test-all: .venv/.dev test-numpy2    ## Also the long statistical sweeps
 	$(BIN)/pytest -n 2
 
 test-numpy2: .venv-numpy2/.core    ## The core's tests once more on numpy 2.x
-	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 tests/unit tests/properties
+	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 --ignore-glob="*test_reproduce*" tests/unit tests/properties
 
 check: .venv/.dev    ## Format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -184,10 +184,14 @@ class FoldedShape:
     E|X| - d is convex in d). So the lower end takes the deviations beyond two
     spreads as all there is, the upper end takes every deviation as at least its
     spread. The interval may lie below the value itself: that much is scatter.
+
+    Deviations that a smooth model found have lost part of their scatter already, an
+    unknown part: the interval then reaches at least to the value.
     """
 
     deviations: tuple[float, ...]
     spreads: tuple[float, ...]
+    smoothed: bool = False
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Solve for the two ends; the spreads hold sampling and noise already."""
@@ -197,7 +201,8 @@ class FoldedShape:
         ]
         sure = [d if d > _SURE * s else 0.0 for d, s in pairs]
         alike = [max(d, s) for d, s in pairs]
-        return self._end(sure, value, z), self._end(alike, value, -z)
+        high = self._end(alike, value, -z)
+        return self._end(sure, value, z), max(high, value) if self.smoothed else high
 
     def _end(self, pattern: list[float], value: float, z: float) -> float:
         """Return the total, spread like the pattern, whose quantile is the value."""

@@ -218,7 +218,9 @@ def expected_calibration_error(
     low, high = _error_limits(groups)
     binning = Binning(min(low, value), max(high, value), groups.typical_binning)
     shape = FoldedShape(
-        tuple(off / groups.examples), tuple(groups.spreads / groups.examples)
+        tuple(off / groups.examples),
+        tuple(groups.spreads / groups.examples),
+        smoothed=not counts.exact,
     )
     return groups.estimate(value, slopes, binning, shape)
 
