@@ -47,10 +47,16 @@ from discreet.planfile import dumps
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.release import Release
-from discreet.report.page import Page, Section, check_suffix, write_page
+from discreet.report.page import Page, Section, save
 from discreet.report.plot import Line, PlotKind, draw
 from discreet.report.reliability_plot import draw_reliability
-from discreet.report.text import metric_table, number, rate_line
+from discreet.report.text import (
+    METRIC_TITLES,
+    metric_table,
+    number,
+    rate_line,
+    titled,
+)
 from discreet.statistic import ClassHistogram, Hierarchy
 
 if TYPE_CHECKING:
@@ -59,12 +65,6 @@ if TYPE_CHECKING:
 
 JSON_VERSION: Final = 1
 _PIECES: Final = 8
-_TITLES: Final[Mapping[Metric, str]] = {
-    "auc": "AUC",
-    "average_precision": "average precision",
-    "aupr": "AUPR (trapezoid)",
-    "brier": "Brier score",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +218,7 @@ class Evaluation:
                 self.calibration, title=self._count_words(), path=path
             )
         metric: Metric = "average_precision" if kind == "pr" else "auc"
-        label = f"{_TITLES[metric]} {self.metric(metric).value:.4f}"
+        label = f"{METRIC_TITLES[metric]} {self.metric(metric).value:.4f}"
         return draw(
             kind,
             [self.line(kind, label)],
@@ -286,7 +286,7 @@ class Evaluation:
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the counts and the claim; wide: every rate's interval."""
-        lines = [metric_table(self._titled())]
+        lines = [metric_table(titled(self._metrics))]
         for threshold in self.plan.thresholds:
             rates = self._at(threshold).rates()
             label = f"at {threshold:g}:"
@@ -365,14 +365,12 @@ class Evaluation:
 
     def save(self, path: str | Path) -> None:
         """Save the result: .html (a report with pictures), .json or .txt."""
-        found = check_suffix(path)
-        match found.suffix:
-            case ".html":
-                write_page(report_page((self.section(),), self.plan, self.claim), found)
-            case ".json":
-                found.write_text(self.to_json(indent=1), encoding="utf-8")
-            case _:
-                found.write_text(self.to_text(wide=True) + "\n", encoding="utf-8")
+        save(
+            path,
+            html=lambda: report_page((self.section(),), self.plan, self.claim),
+            json=lambda: self.to_json(indent=1),
+            text=lambda: self.to_text(wide=True),
+        )
 
     def section(self) -> Section:
         """Return this evaluation's part of a report: tables, sentences, pictures."""
@@ -383,7 +381,7 @@ class Evaluation:
             drawn["Calibration"] = "calibration"
         return Section(
             tables={
-                "Over all thresholds": self._titled(),
+                "Over all thresholds": titled(self._metrics),
                 **{f"At {t:g}": self._at(t).rates() for t in self.plan.thresholds},
             },
             counts=self._count_line(),
@@ -391,9 +389,6 @@ class Evaluation:
             figures={shows: self.plot(kind) for shows, kind in drawn.items()},
             name=self.name,
         )
-
-    def _titled(self) -> dict[str, Estimate]:
-        return {_TITLES[m]: self._metrics[m] for m in _TITLES if m in self._metrics}
 
     def _sentences(self) -> tuple[str, ...]:
         lines = [self._calibration_line()] if self._calibratable else []

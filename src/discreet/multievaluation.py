@@ -27,7 +27,7 @@ from discreet.opening import default_estimator, open_release
 from discreet.plan import Metric, Plan
 from discreet.privacy.claim import Claim
 from discreet.release import Release
-from discreet.report.page import Section, check_suffix, write_page
+from discreet.report.page import Page, Section, save
 from discreet.report.text import metric_table
 from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
 
@@ -109,17 +109,17 @@ class MultiEvaluation(Mapping[str, Evaluation]):
 
     def save(self, path: str | Path) -> None:
         """Save the result: .html (a report with pictures), .json or .txt."""
-        found = check_suffix(path)
-        match found.suffix:
-            case ".html":
-                first = next(iter(self.values()))
-                averages = Section({"All parts": self._summary()}, "")
-                sections = (averages, *(part.section() for part in self.values()))
-                write_page(report_page(sections, first.plan, self.claim), found)
-            case ".json":
-                found.write_text(self.to_json(indent=1), encoding="utf-8")
-            case _:
-                found.write_text(self.to_text(wide=True) + "\n", encoding="utf-8")
+        save(
+            path,
+            html=self._page,
+            json=lambda: self.to_json(indent=1),
+            text=lambda: self.to_text(wide=True),
+        )
+
+    def _page(self) -> Page:
+        averages = Section({"All parts": self._summary()}, "")
+        sections = (averages, *(part.section() for part in self.values()))
+        return report_page(sections, next(iter(self.values())).plan, self.claim)
 
 
 def multi_evaluation(

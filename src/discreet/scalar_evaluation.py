@@ -16,16 +16,10 @@ from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.plan import Metric
 from discreet.privacy.claim import Claim
-from discreet.report.page import Page, Section, check_suffix, write_page
-from discreet.report.text import metric_table
+from discreet.report.page import Page, Section, save
+from discreet.report.text import METRIC_TITLES, metric_table, titled
 
 JSON_VERSION: Final = 1
-TITLES: Final[Mapping[Metric, str]] = {
-    "auc": "AUC",
-    "average_precision": "average precision",
-    "aupr": "AUPR (trapezoid)",
-    "brier": "Brier score",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +67,7 @@ class ScalarEvaluation:
     def metric(self, metric: Metric) -> Estimate:
         """Return a metric by its name."""
         if metric not in self.metrics:
-            self._refuse(TITLES[metric])
+            self._refuse(METRIC_TITLES[metric])
         return self.metrics[metric]
 
     def at(self, threshold: float) -> NoReturn:
@@ -108,7 +102,7 @@ class ScalarEvaluation:
         self._refuse("the calibration error")
 
     def _refuse(self, what: str) -> NoReturn:
-        has = ", ".join(TITLES[m] for m in TITLES if m in self.metrics)
+        has = ", ".join(titled(self.metrics))
         raise NotReleasedError(
             f"{what} was not released, only {has}; {self.remedy}"
         ) from None
@@ -121,15 +115,12 @@ class ScalarEvaluation:
         del wide
         return "\n".join(
             [
-                metric_table(self._titled()),
+                metric_table(titled(self.metrics)),
                 *self._sentences(),
                 self._count_line(),
                 str(self.claim),
             ]
         )
-
-    def _titled(self) -> dict[str, Estimate]:
-        return {TITLES[m]: self.metrics[m] for m in TITLES if m in self.metrics}
 
     def _sentences(self) -> tuple[str, ...]:
         cautions = dict.fromkeys(e.caution for e in self.metrics.values() if e.caution)
@@ -157,14 +148,15 @@ class ScalarEvaluation:
 
     def save(self, path: str | Path) -> None:
         """Save the result: .html, .json or .txt."""
-        found = check_suffix(path)
-        match found.suffix:
-            case ".html":
-                section = Section(
-                    {"Released": self._titled()}, self._count_line(), self._sentences()
-                )
-                write_page(Page("Evaluation", (section,), self.claim), found)
-            case ".json":
-                found.write_text(self.to_json(indent=1), encoding="utf-8")
-            case _:
-                found.write_text(self.to_text(wide=True) + "\n", encoding="utf-8")
+        save(
+            path,
+            html=self._page,
+            json=lambda: self.to_json(indent=1),
+            text=lambda: self.to_text(wide=True),
+        )
+
+    def _page(self) -> Page:
+        section = Section(
+            {"Released": titled(self.metrics)}, self._count_line(), self._sentences()
+        )
+        return Page("Evaluation", (section,), self.claim)

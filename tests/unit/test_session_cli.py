@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from discreet.cli.federation import app, read_plan
+from discreet.cli.federation import app
+from discreet.cli.files import read_plan
 from discreet.defaults import recommend
 from discreet.errors import InputError
 from discreet.plan import Cohort, PublicFacts
@@ -64,3 +65,12 @@ def test_sites_are_named_once_and_none_is_the_coordinator(
     sites = [part for name in names for part in ("--site", name)]
     result = CliRunner().invoke(app, ["consortium", str(tmp_path / "c"), *sites])
     assert isinstance(result.exception, InputError)
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_any_session(tmp_path):
+    """Sites would have paid for a result that is then lost."""
+    run = CliRunner().invoke(
+        app, ["coordinate", "plan.toml", "--keys", str(tmp_path), "--report", "r.pdf"]
+    )
+    assert isinstance(run.exception, InputError)
+    assert ".html, .json or .txt" in str(run.exception)

@@ -12,19 +12,27 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from discreet.errors import InputError, MissingExtraError
-from discreet.evaluation import Evaluation
-from discreet.examples import Examples
-from discreet.multievaluation import MultiEvaluation
-from discreet.plan import Plan
-from discreet.planfile import dumps, loads
+from discreet.cli.choices import Wide
+from discreet.cli.files import (
+    GroupColumn,
+    JsonFile,
+    LabelColumn,
+    PlotFolder,
+    PositiveLabel,
+    ReportFile,
+    ScoreColumns,
+    SubjectColumn,
+    read_for,
+    read_plan,
+    write_result,
+)
+from discreet.errors import MissingExtraError
+from discreet.planfile import dumps
 from discreet.roster import Roster, key_text
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
 from discreet.runtime.session import Step
 from discreet.site import policyfile
 from discreet.site.letters import Kind, Letter
-from discreet.site.sources import read
-from discreet.statistic import OneVsOne, OneVsRest
 
 _PORT = 9443
 _POLICY = """\
@@ -116,17 +124,11 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         Path | None,
         typer.Option(help="The ledger; by default beside the policy."),
     ] = None,
-    score: Annotated[
-        list[str], typer.Option(help="Column of scores; repeat for classes.")
-    ] = ["y_score"],  # noqa: B006 - typer copies it
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
-    positive: Annotated[
-        str | None, typer.Option(help="The positive label, when not 0/1.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups.")] = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Column that says whom a row belongs to.")
-    ] = None,
+    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    group: GroupColumn = None,
+    subject: SubjectColumn = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = 300.0,
@@ -139,7 +141,15 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     agreed = read_plan(plan)
     joining = deploy.JoiningSite(
         agreed,
-        _examples(agreed, scores, score, label, positive, group, subject),
+        read_for(
+            agreed,
+            scores,
+            score,
+            label,
+            positive=positive,
+            group=group,
+            subject=subject,
+        ),
         policyfile.load(policy),
         ledger or policy.with_name("ledger.sqlite"),
         SiteKeys(keys),
@@ -173,18 +183,10 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
     step: Annotated[
         float, typer.Option(help="Seconds that each step waits for a site.")
     ] = 60.0,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Print the interval of every rate.")
-    ] = False,
-    json: Annotated[
-        Path | None, typer.Option(help="Write every number to this JSON file.")
-    ] = None,
-    plots: Annotated[
-        Path | None, typer.Option(help="Write the plots into this folder.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report to this HTML file.")
-    ] = None,
+    wide: Wide = False,
+    json: JsonFile = None,
+    plots: PlotFolder = None,
+    report: ReportFile = None,
 ) -> None:
     """Run a plan over the sites that connect, and print the evaluation."""
     deploy = _deploy()
@@ -213,70 +215,4 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
             step_seconds=step,
             watch=watch,
         )
-    _write(result, wide=wide, json=json, plots=plots, report=report)
-
-
-def _write(
-    result: Evaluation | MultiEvaluation,
-    *,
-    wide: bool,
-    json: Path | None,
-    plots: Path | None,
-    report: Path | None,
-) -> None:
-    parts: dict[str, Evaluation]
-    if isinstance(result, Evaluation):
-        typer.echo(result.to_text(wide=wide))
-        parts = {"": result}
-    else:
-        typer.echo(str(result))
-        parts = {f"{name}-": part for name, part in result.items()}
-    if json is not None:
-        json.write_text(result.to_json(indent=1), encoding="utf-8")
-    if report is not None:
-        result.save(report)
-    if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
-        for stem, part in parts.items():
-            part.plot("roc", plots / f"{stem}roc.png")
-            part.plot("pr", plots / f"{stem}pr.png")
-            part.plot("det", plots / f"{stem}det.png")
-            if part.plan.facts.scores.kind != "other":
-                part.plot("calibration", plots / f"{stem}calibration.png")
-
-
-def read_plan(path: Path) -> Plan:
-    """Read a plan file."""
-    return loads(path.read_text(encoding="utf-8"))
-
-
-def _examples(
-    plan: Plan,
-    path: Path,
-    score: list[str],
-    label: str,
-    positive: str | None,
-    group: str | None,
-    subject: str | None,
-) -> Examples:
-    """Read the data as the plan speaks of it."""
-    statistic = plan.statistic
-    classes = None
-    if isinstance(statistic, OneVsRest | OneVsOne):
-        classes = statistic.classes
-    if classes is None and len(score) != 1:
-        raise InputError("the plan has two classes: give one column of --score")
-    kind = plan.facts.scores
-    limits = (kind.low, kind.high) if kind.kind == "other" else (None, None)
-    return read(
-        path,
-        label=label,
-        score=score[0] if classes is None else score,
-        group=group,
-        subject=subject,
-        positive=positive,
-        classes=classes,
-        kind=kind.kind,
-        low=limits[0],
-        high=limits[1],
-    )
+    write_result(result, wide=wide, json=json, report=report, plots=plots)

@@ -15,9 +15,37 @@ from rich.progress import Progress
 
 import discreet
 from discreet.cli.attack import app as attack
+from discreet.cli.choices import (
+    Bins,
+    Classes,
+    Colluders,
+    Delta,
+    Groups,
+    High,
+    Kind,
+    KindOfScores,
+    Low,
+    MaxExamples,
+    MinSurvivors,
+    Prevalence,
+    Thresholds,
+    Unit,
+    UnitChoice,
+    Wide,
+)
 from discreet.cli.demo import run_demo
 from discreet.cli.exact import app as exact
 from discreet.cli.federation import app as federation
+from discreet.cli.files import (
+    JsonFile,
+    LabelColumn,
+    PlotFolder,
+    PositiveLabel,
+    ReportFile,
+    Result,
+    SubjectColumn,
+    write_result,
+)
 from discreet.cli.ledger import app as ledger
 from discreet.cli.plan import plan
 from discreet.cli.preview import preview
@@ -25,8 +53,6 @@ from discreet.cli.reproduce import reproduce
 from discreet.defaults import recommend
 from discreet.edges import Warped
 from discreet.errors import DiscreetError, InputError
-from discreet.evaluation import Evaluation
-from discreet.multievaluation import MultiEvaluation
 from discreet.plan import PublicFacts
 from discreet.privacy.models import (
     CURVE_MECHANISMS,
@@ -36,11 +62,9 @@ from discreet.privacy.models import (
     LocalMechanism,
     PrivacyModel,
 )
-from discreet.report.page import check_suffix
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run
 from discreet.runtime.summing import Aggregation
-from discreet.scalar_evaluation import ScalarEvaluation
 
 app = typer.Typer(
     add_completion=False,
@@ -56,22 +80,6 @@ class Privacy(StrEnum):
     distributed = "distributed"
     local = "local"
     label = "label"
-
-
-class Unit(StrEnum):
-    """Whom distributed differential privacy protects."""
-
-    example = "example"
-    subject = "subject"
-    client = "client"
-
-
-class Kind(StrEnum):
-    """Kinds of scores."""
-
-    probability = "probability"
-    logit = "logit"
-    other = "other"
 
 
 def _version(value: bool) -> None:
@@ -109,25 +117,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         str | None,
         typer.Option(help="Privacy loss, for distributed, local and label."),
     ] = None,
-    delta: Annotated[
-        str, typer.Option(help="0 for pure differential privacy, or a small number.")
-    ] = "0",
-    unit: Annotated[
-        Unit, typer.Option(help="Who is protected, for distributed.")
-    ] = Unit.example,
-    max_examples: Annotated[
-        int | None,
-        typer.Option(help="Most examples of one subject or client that count."),
-    ] = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Column that says whom a row belongs to.")
-    ] = None,
-    min_survivors: Annotated[
-        int | None, typer.Option(help="Sites that must be in the sum; default all.")
-    ] = None,
-    colluders: Annotated[
-        int, typer.Option(help="Sites that may tell the coordinator their noise.")
-    ] = 0,
+    delta: Delta = "0",
+    unit: UnitChoice = Unit.example,
+    max_examples: MaxExamples = None,
+    subject: SubjectColumn = None,
+    min_survivors: MinSurvivors = None,
+    colluders: Colluders = 0,
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -147,10 +142,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(help="Public: roughly which share of them is positive."),
-    ] = None,
+    prevalence: Prevalence = None,
     score: Annotated[
         list[str],
         typer.Option(
@@ -158,17 +150,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "classes than two."
         ),
     ] = ["y_score"],  # noqa: B006 - typer copies it
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
-    positive: Annotated[
-        str | None,
-        typer.Option(help="The positive label, when labels are not 0/1."),
-    ] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--class", help="A class of a multi-class problem; repeat for each."
-        ),
-    ] = None,
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    classes: Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
     ] = False,
@@ -176,48 +160,18 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         str | None,
         typer.Option(help="Column of groups; needs --in-group for each."),
     ] = None,
-    groups: Annotated[
-        list[str] | None,
-        typer.Option("--in-group", help="A declared group; repeat for each."),
-    ] = None,
-    kind: Annotated[
-        Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
-    ] = Kind.probability,
-    low: Annotated[
-        float | None,
-        typer.Option(help="Public lower limit of the scores."),
-    ] = None,
-    high: Annotated[
-        float | None,
-        typer.Option(help="Public upper limit of the scores."),
-    ] = None,
-    threshold: Annotated[
-        list[float] | None,
-        typer.Option(help="Decision threshold to report; repeat for more."),
-    ] = None,
-    bins: Annotated[
-        int | None,
-        typer.Option(help="Number of warped bins; by default from the public facts."),
-    ] = None,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Print the interval of every rate.")
-    ] = False,
-    json: Annotated[
-        Path | None,
-        typer.Option(help="Write every number to this JSON file."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write a report to this file: .html, .json or .txt."),
-    ] = None,
-    plots: Annotated[
-        Path | None,
-        typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
-    ] = None,
+    groups: Groups = None,
+    kind: KindOfScores = Kind.probability,
+    low: Low = None,
+    high: High = None,
+    threshold: Thresholds = None,
+    bins: Bins = None,
+    wide: Wide = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+    plots: PlotFolder = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
-    if report is not None:
-        check_suffix(report)  # before any budget is spent
     model = _model(
         privacy,
         epsilon,
@@ -252,7 +206,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
         aggregation: Aggregation = "secagg" if secagg else "plain"
-        result: Evaluation | MultiEvaluation | ScalarEvaluation
+        result: Result
         if isinstance(model, LabelDP):
             if classes or groups:
                 raise InputError("label privacy measures two classes and no groups")
@@ -282,14 +236,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
                 aggregation=aggregation,
                 progress=lambda done: progress.update(task, completed=done),
             )
-    typer.echo(result.to_text(wide=wide))
-    if json is not None:
-        json.write_text(result.to_json(indent=1), encoding="utf-8")
-    if report is not None:
-        result.save(report)
-        typer.echo(f"The report is in {report}")
-    if plots is not None:
-        _write_plots(result, plots)
+    write_result(result, wide=wide, json=json, report=report, plots=plots)
 
 
 def _model(
@@ -307,23 +254,6 @@ def _model(
     if epsilon is None:
         raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
     return make[privacy](epsilon)
-
-
-def _write_plots(
-    result: Evaluation | MultiEvaluation | ScalarEvaluation, folder: Path
-) -> None:
-    if isinstance(result, ScalarEvaluation):
-        result.plot()  # says what was not released, and the remedy
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = {"": result} if isinstance(result, Evaluation) else dict(result)
-    for name, part in parts.items():
-        stem = f"{name}-" if name else ""
-        part.plot("roc", folder / f"{stem}roc.png")
-        part.plot("pr", folder / f"{stem}pr.png")
-        part.plot("det", folder / f"{stem}det.png")
-        if part.plan.facts.scores.kind != "other":
-            part.plot("calibration", folder / f"{stem}calibration.png")
-    typer.echo(f"Plots are in {folder}/")
 
 
 @app.command()

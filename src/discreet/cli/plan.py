@@ -14,6 +14,23 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet import planfile
+from discreet.cli.choices import (
+    Bins,
+    Classes,
+    Colluders,
+    Delta,
+    Groups,
+    High,
+    Kind,
+    KindOfScores,
+    Low,
+    MaxExamples,
+    MinSurvivors,
+    Prevalence,
+    Thresholds,
+    Unit,
+    UnitChoice,
+)
 from discreet.defaults import recommend
 from discreet.edges import Warped, describe
 from discreet.errors import InputError, PlanError
@@ -43,14 +60,6 @@ class Privacy(StrEnum):
     local = "local"
 
 
-class Unit(StrEnum):
-    """Whom distributed differential privacy protects."""
-
-    example = "example"
-    subject = "subject"
-    client = "client"
-
-
 class Mechanism(StrEnum):
     """How a local message is randomised."""
 
@@ -58,14 +67,6 @@ class Mechanism(StrEnum):
     unary = "unary"
     levels = "levels"
     laplace = "laplace"
-
-
-class Kind(StrEnum):
-    """Kinds of scores."""
-
-    probability = "probability"
-    logit = "logit"
-    other = "other"
 
 
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
@@ -76,23 +77,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         Privacy,
         typer.Option(help="Exact sums, sums with distributed noise, private messages."),
     ] = Privacy.secure_aggregation,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(help="Public: roughly which share of them is positive."),
-    ] = None,
+    prevalence: Prevalence = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy loss, for distributed and local.")
     ] = None,
-    delta: Annotated[
-        str, typer.Option(help="0 for pure differential privacy, or a small number.")
-    ] = "0",
-    unit: Annotated[
-        Unit, typer.Option(help="Who is protected, for distributed.")
-    ] = Unit.example,
-    max_examples: Annotated[
-        int | None,
-        typer.Option(help="Most examples of one subject or client that count."),
-    ] = None,
+    delta: Delta = "0",
+    unit: UnitChoice = Unit.example,
+    max_examples: MaxExamples = None,
     mechanism: Annotated[
         Mechanism, typer.Option(help="How local messages are randomised.")
     ] = Mechanism.arc,
@@ -107,37 +98,18 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="How many sites there are; by default those of --site."),
     ] = None,
-    min_survivors: Annotated[
-        int | None,
-        typer.Option(help="Sites that must be in the sum; by default all."),
-    ] = None,
-    colluders: Annotated[
-        int, typer.Option(help="Sites that may work with the coordinator.")
-    ] = 0,
+    min_survivors: MinSurvivors = None,
+    colluders: Colluders = 0,
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
-    threshold: Annotated[
-        list[float] | None,
-        typer.Option(help="Decision threshold to report; repeat for more."),
-    ] = None,
-    bins: Annotated[
-        int | None,
-        typer.Option(help="Number of warped bins; by default from the public facts."),
-    ] = None,
-    groups: Annotated[
-        list[str] | None,
-        typer.Option("--in-group", help="A group to tell apart; repeat for each."),
-    ] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option("--class", help="A class of several; repeat for each."),
-    ] = None,
-    kind: Annotated[
-        Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
-    ] = Kind.probability,
-    low: Annotated[float | None, typer.Option(help="Public lower limit.")] = None,
-    high: Annotated[float | None, typer.Option(help="Public upper limit.")] = None,
+    threshold: Thresholds = None,
+    bins: Bins = None,
+    groups: Groups = None,
+    classes: Classes = None,
+    kind: KindOfScores = Kind.probability,
+    low: Low = None,
+    high: High = None,
     model: Annotated[str, typer.Option(help="Name of the measured model.")] = "",
     model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
     auc: Annotated[

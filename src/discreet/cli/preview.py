@@ -11,18 +11,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from discreet import planfile
+from discreet.cli.files import (
+    GroupColumn,
+    LabelColumn,
+    PositiveLabel,
+    ScoreColumns,
+    SubjectColumn,
+    read_for,
+    read_plan,
+)
 from discreet.errors import InputError
-from discreet.examples import Examples
-from discreet.plan import Plan
 from discreet.privacy.accounting import Spent
 from discreet.privacy.loss import decimal_text
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.preview import Preview
 from discreet.site.preview import preview as make_preview
-from discreet.site.sources import read
-from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 
 def preview(  # noqa: PLR0913, PLR0917 - one option a choice
@@ -34,17 +38,11 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     ledger: Annotated[
         Path | None, typer.Option(help="The site's ledger, to see what is left.")
     ] = None,
-    score: Annotated[
-        list[str], typer.Option(help="Column of scores; repeat for more.")
-    ] = ["y_score"],  # noqa: B006 - typer copies it
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
-    positive: Annotated[
-        str | None, typer.Option(help="The positive label, when not 0/1.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups.")] = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Column that says whom a row belongs to.")
-    ] = None,
+    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    group: GroupColumn = None,
+    subject: SubjectColumn = None,
     json: Annotated[
         Path | None, typer.Option(help="Write the preview to this JSON file too.")
     ] = None,
@@ -74,43 +72,6 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
         json.write_text(text, encoding="utf-8")
     if found.refusal is not None:
         raise typer.Exit(1)
-
-
-def read_plan(path: Path) -> Plan:
-    """Read a plan from a file."""
-    return planfile.loads(path.read_text(encoding="utf-8"))
-
-
-def read_for(
-    plan: Plan,
-    path: Path,
-    score: list[str],
-    label: str,
-    *,
-    positive: str | None = None,
-    group: str | None = None,
-    subject: str | None = None,
-) -> Examples:
-    """Read a site's file as the plan expects it."""
-    statistic, facts = plan.statistic, plan.facts.scores
-    classes = None
-    if isinstance(statistic, OneVsRest | OneVsOne):
-        classes = statistic.classes
-    if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
-        raise InputError("the plan measures one score, and several --score were given")
-    other = facts.kind == "other"
-    return read(
-        path,
-        label=label,
-        score=score[0] if len(score) == 1 else score,
-        positive=positive,
-        classes=classes,
-        group=group,
-        subject=subject,
-        kind=facts.kind,
-        low=facts.low if other else None,
-        high=facts.high if other else None,
-    )
 
 
 def _show(found: Preview) -> None:

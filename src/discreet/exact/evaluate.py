@@ -20,7 +20,8 @@ from discreet.examples import Examples
 from discreet.plan import Metric
 from discreet.privacy.claim import Claim, Setting
 from discreet.privacy.loss import exact
-from discreet.scalar_evaluation import TITLES, ScalarEvaluation
+from discreet.report.text import METRIC_TITLES
+from discreet.scalar_evaluation import ScalarEvaluation
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
@@ -201,7 +202,7 @@ def claim_of(program: Program, *, owners: int, setting: Setting) -> Claim:
     if program.noisy:
         opened = "a noisy AUC and a noisy number of positives, to the analyst"
     else:
-        names = [TITLES[metric] for metric in program.metrics]
+        names = [METRIC_TITLES[metric] for metric in program.metrics]
         opened = f"the exact {', '.join(names)}, to the analyst"
     if program.padded:
         sizes = f"that no owner has more than {max(program.sizes):,} examples"

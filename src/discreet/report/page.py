@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -53,9 +53,23 @@ class Page:
     digest: str = ""
 
 
-def write_page(page: Page, path: Path) -> None:
-    """Write the page as one HTML file."""
-    path.write_text(render(page), encoding="utf-8")
+def save(
+    path: str | Path,
+    *,
+    html: Callable[[], Page],
+    json: Callable[[], str],
+    text: Callable[[], str],
+) -> None:
+    """Save a result in the form that the file's name asks for."""
+    found = check_suffix(path)
+    match found.suffix:
+        case ".html":
+            content = render(html())
+        case ".json":
+            content = json()
+        case _:
+            content = text() + "\n"
+    found.write_text(content, encoding="utf-8")
 
 
 def render(page: Page) -> str:

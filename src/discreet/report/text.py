@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
+from discreet.plan import Metric
 
 _WIDTH = 18
+METRIC_TITLES: Final[Mapping[Metric, str]] = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "aupr": "AUPR (trapezoid)",
+    "brier": "Brier score",
+}
+"""What people call the metrics, in the order in which they are shown."""
 
 
 def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
@@ -56,6 +64,11 @@ def estimate_cells(
         _size(found.binning.typical),
         _source(found.noise),
     )
+
+
+def titled(metrics: Mapping[Metric, Estimate]) -> dict[str, Estimate]:
+    """Return estimates by their titles, in the order in which they are shown."""
+    return {METRIC_TITLES[m]: metrics[m] for m in METRIC_TITLES if m in metrics}
 
 
 def rate_line(label: str, rates: Mapping[str, Estimate]) -> str:

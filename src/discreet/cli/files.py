@@ -1,0 +1,127 @@
+"""Files in and out of the commands: plans, a site's scores, results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from discreet import planfile
+from discreet.errors import InputError
+from discreet.evaluation import Evaluation
+from discreet.examples import Examples
+from discreet.multievaluation import MultiEvaluation
+from discreet.plan import Plan
+from discreet.report.page import check_suffix
+from discreet.scalar_evaluation import ScalarEvaluation
+from discreet.site.sources import read
+from discreet.statistic import OneVsOne, OneVsRest, Paired
+
+Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation
+
+ScoreColumns: TypeAlias = Annotated[
+    list[str], typer.Option(help="Column of scores; repeat for classes.")
+]
+LabelColumn: TypeAlias = Annotated[str, typer.Option(help="Column of true labels.")]
+PositiveLabel: TypeAlias = Annotated[
+    str | None, typer.Option(help="The positive label, when labels are not 0/1.")
+]
+GroupColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column of declared groups.")
+]
+SubjectColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column that says whom a row belongs to.")
+]
+JsonFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Write every number to this JSON file.")
+]
+PlotFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
+]
+
+
+def _report_file(path: Path | None) -> Path | None:
+    """Refuse a wrong suffix while nothing has been spent or computed."""
+    return None if path is None else check_suffix(path)
+
+
+ReportFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        callback=_report_file,
+        help="Write a report to this file: .html, .json or .txt.",
+    ),
+]
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan from a file."""
+    return planfile.loads(path.read_text(encoding="utf-8"))
+
+
+def read_for(
+    plan: Plan,
+    path: Path,
+    score: list[str],
+    label: str,
+    *,
+    positive: str | None = None,
+    group: str | None = None,
+    subject: str | None = None,
+) -> Examples:
+    """Read a site's file as the plan expects it."""
+    statistic, facts = plan.statistic, plan.facts.scores
+    classes = None
+    if isinstance(statistic, OneVsRest | OneVsOne):
+        classes = statistic.classes
+    if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
+        raise InputError("the plan measures one score, and several --score were given")
+    other = facts.kind == "other"
+    return read(
+        path,
+        label=label,
+        score=score[0] if len(score) == 1 else score,
+        positive=positive,
+        classes=classes,
+        group=group,
+        subject=subject,
+        kind=facts.kind,
+        low=facts.low if other else None,
+        high=facts.high if other else None,
+    )
+
+
+def write_result(
+    result: Result,
+    *,
+    wide: bool,
+    json: Path | None,
+    report: Path | None,
+    plots: Path | None,
+) -> None:
+    """Print a result, and write the files that were asked for."""
+    typer.echo(result.to_text(wide=wide))
+    if json is not None:
+        json.write_text(result.to_json(indent=1), encoding="utf-8")
+    if report is not None:
+        result.save(report)
+        typer.echo(f"The report is in {report}")
+    if plots is not None:
+        _write_plots(result, plots)
+
+
+def _write_plots(result: Result, folder: Path) -> None:
+    if isinstance(result, ScalarEvaluation):
+        result.plot()  # says what to ask for to have a curve
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = {"": result} if isinstance(result, Evaluation) else dict(result)
+    for name, part in parts.items():
+        stem = f"{name}-" if name else ""
+        part.plot("roc", folder / f"{stem}roc.png")
+        part.plot("pr", folder / f"{stem}pr.png")
+        part.plot("det", folder / f"{stem}det.png")
+        if part.plan.facts.scores.kind != "other":
+            part.plot("calibration", folder / f"{stem}calibration.png")
+    typer.echo(f"Plots are in {folder}/")
