@@ -11,7 +11,7 @@ import pytest
 import discreet
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.estimate.estimate import Estimate
+from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
 from discreet.plan import ModelRef, Plan, PublicFacts
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
@@ -144,3 +144,11 @@ def test_groups_share_one_report(tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert Outline(text).tags.count("svg") == 6
     assert "<h2>old</h2>" in text
+
+
+def test_limits_without_a_sampling_error_are_not_called_an_interval() -> None:
+    claim = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
+    exact = Estimate(0.9, NotYet(), Zero(), Binning(0.9, 0.9, 0.0))
+    text = render(Page("Exact", (Section({"Areas": {"AUC": exact}}, ""),), claim))
+    assert '<th scope="col">binning limits</th>' in text
+    assert '<th scope="col">95% interval</th>' not in text

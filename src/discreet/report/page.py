@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.privacy.claim import Claim
-from discreet.report.text import estimate_cells
+from discreet.report.text import interval_column
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -79,10 +79,7 @@ def render(page: Page) -> str:
             "name": section.name,
             "counts": section.counts,
             "lines": section.lines,
-            "tables": {
-                heading: {name: estimate_cells(found) for name, found in rows.items()}
-                for heading, rows in section.tables.items()
-            },
+            "tables": [_cells(*table) for table in section.tables.items()],
             "figures": {
                 shows: _svg(figure, salt=f"{section.name}{shows}")
                 for shows, figure in section.figures.items()
@@ -99,6 +96,12 @@ def render(page: Page) -> str:
         plan=page.plan,
         digest=page.digest,
     )
+
+
+def _cells(heading: str, rows: Mapping[str, Estimate]) -> dict[str, object]:
+    interval, cells_of = interval_column(rows)
+    written = {name: cells_of(found) for name, found in rows.items()}
+    return {"heading": heading, "interval": interval, "rows": written}
 
 
 def check_suffix(path: str | Path) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
@@ -21,15 +22,14 @@ METRIC_TITLES: Final[Mapping[Metric, str]] = {
 
 def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     """Lay out estimates: value, interval, then each source of error."""
-    known = any(not isinstance(e.sampling, NotYet) for e in rows.values())
-    interval = "95% interval" if known else "binning limits"
+    heading, cells_of = interval_column(rows)
     header = (
-        f"{title:<{_WIDTH}} {'value':>8}   {interval:<18} "
+        f"{title:<{_WIDTH}} {'value':>8}   {heading:<18} "
         f"{'sampling':>9} {'binning':>9} {'noise':>9}"
     )
     lines = [header]
     for name, found in rows.items():
-        cells = estimate_cells(found, worst_case_binning=not known)
+        cells = cells_of(found)
         if math.isnan(found.value):
             lines.append(f"{name:<{_WIDTH}} {cells.value:>9}")
             continue
@@ -38,6 +38,19 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
             f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
+
+
+def interval_column(
+    rows: Mapping[str, Estimate],
+) -> tuple[str, Callable[[Estimate], EstimateCells]]:
+    """Return the heading of a table's intervals, and how its rows are written.
+
+    Where no sampling error is known there is no 95% interval: the limits of binning
+    are all that can be said.
+    """
+    known = any(not isinstance(e.sampling, NotYet) for e in rows.values())
+    heading = "95% interval" if known else "binning limits"
+    return heading, partial(estimate_cells, worst_case_binning=not known)
 
 
 class EstimateCells(NamedTuple):
