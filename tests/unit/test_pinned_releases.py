@@ -1,0 +1,234 @@
+"""Releases from fixed seeds, pinned bit by bit: a change of structure moves none.
+
+Each row is a release under one privacy model and statistic. The digest covers the
+opened totals of every round; the numbers are what readers make of them. A change of
+meaning moves a row, and says so in the changelog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.curator import auc as curator_auc
+from discreet.curator import average_precision as curator_ap
+from discreet.defaults import recommend
+from discreet.entropy import Seeded
+from discreet.label.auc import label_auc
+from discreet.plan import Plan, PublicFacts, Round
+from discreet.runtime.comparison import compare
+from discreet.runtime.label import evaluate_labels
+from discreet.runtime.simulation import cohort_of, run
+from discreet.statistic import Hierarchy
+
+PINS = Path(__file__).with_name("pinned_releases.json")
+SEED = b"pinned releases"
+SITES = 3
+
+
+def _examples(rows=6000, kind="probability", **more):
+    rng = np.random.default_rng(20)
+    y = rng.random(rows) < 0.3
+    z = rng.normal(1.6 * y - 1.2, 1.1)
+    s = z if kind == "other" else 1 / (1 + np.exp(-z))
+    scores = (
+        {"kind": kind}
+        if kind == "probability"
+        else {"kind": kind, "low": -8.0, "high": 8.0}
+    )
+    return [
+        discreet.Examples(
+            s[i::SITES],
+            y[i::SITES],
+            **{k: v[i::SITES] for k, v in more.items()},
+            **scores,
+        )
+        for i in range(SITES)
+    ]
+
+
+def _classes():
+    rng = np.random.default_rng(21)
+    y = rng.integers(0, 3, 3000)
+    raw = rng.normal(0, 1, (3000, 3)) + 1.5 * np.eye(3)[y]
+    p = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    names = np.array(["cat", "dog", "eel"])
+    return [
+        discreet.Examples(
+            p[i::SITES], names[y[i::SITES]], classes=["cat", "dog", "eel"]
+        )
+        for i in range(SITES)
+    ]
+
+
+def _pairs():
+    rng = np.random.default_rng(22)
+    y = rng.random(6000) < 0.3
+    s = 1 / (1 + np.exp(-(rng.normal(0, 1, (6000, 2)) + np.outer(y, [1.5, 1.0]))))
+    return [discreet.Examples(s[i::SITES], y[i::SITES]) for i in range(SITES)]
+
+
+def _plan(privacy, sites, **more) -> Plan:
+    facts = PublicFacts(6000, 0.3, sites[0].scores)
+    return recommend(facts, privacy, cohort=cohort_of(privacy, SITES), **more)
+
+
+def _run(privacy, sites=None, *, aggregation="plain", method=None, **more):
+    sites = sites or _examples()
+    plan = _plan(privacy, sites, **more)
+    if method is not None:
+        plan = replace(plan, rounds=(Round(method.hierarchy()),))
+        assert isinstance(plan.statistic, Hierarchy)
+    return run(
+        plan, sites, entropy=Seeded(SEED), aggregation=aggregation, method=method
+    )
+
+
+def _totals(result) -> str:
+    if isinstance(result, discreet.MultiEvaluation):
+        result = next(iter(result.values()))
+    digest = hashlib.sha256()
+    for release in result.releases:
+        digest.update(release.total.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _numbers(result) -> dict[str, str]:
+    if isinstance(result, discreet.MultiEvaluation):
+        return {name: _numbers(part) for name, part in result.items()}
+    found = {}
+    for name in ("auc", "average_precision", "brier"):
+        try:
+            estimate = result.metric(name)
+        except discreet.NotReleasedError:
+            continue
+        found[name] = [f"{v:.7g}" for v in (estimate.value, *estimate.interval())]
+    return found
+
+
+def _labels(mechanism):
+    return evaluate_labels(
+        _examples(),
+        privacy=discreet.LabelDP(1, mechanism=mechanism),
+        entropy=Seeded(SEED),
+    )
+
+
+def _curator(which):
+    sites = _examples()
+    s = np.concatenate([site.to_arrays()[0] for site in sites])
+    y = np.concatenate([site.to_arrays()[1] for site in sites])
+    return which(y, s, epsilon=1, entropy=Seeded(SEED))
+
+
+def _group_sites():
+    groups = np.where(np.arange(6000) % 5 < 2, "a", "b")
+    return _examples(groups=groups)
+
+
+CASES = {
+    "secure-aggregation": lambda: _run(discreet.SecureAggregation()),
+    "secure-aggregation, protocol": lambda: _run(
+        discreet.SecureAggregation(), aggregation="secagg"
+    ),
+    "distributed": lambda: _run(discreet.DistributedDP(1)),
+    "distributed, delta": lambda: _run(discreet.DistributedDP(1, "1e-6")),
+    "distributed, client": lambda: _run(
+        discreet.DistributedDP(40, unit="client", max_examples=900)
+    ),
+    "distributed, two rounds": lambda: _run(
+        discreet.DistributedDP(1), _examples(kind="other")
+    ),
+    "distributed, classes": lambda: _run(
+        discreet.DistributedDP(1), _classes(), classes=["cat", "dog", "eel"]
+    ),
+    "distributed, pairs of classes": lambda: _run(
+        discreet.DistributedDP(1),
+        _classes(),
+        classes=["cat", "dog", "eel"],
+        multiclass="ovo",
+    ),
+    "distributed, groups": lambda: _run(
+        discreet.DistributedDP(1), _group_sites(), groups=["a", "b"]
+    ),
+    "distributed, FedCurve": lambda: _run(
+        discreet.DistributedDP(1), method=discreet.FedCurve(quantiles=32)
+    ),
+    "local, arc": lambda: _run(discreet.LocalDP(2)),
+    "local, unary": lambda: _run(discreet.LocalDP(2, "unary")),
+    "local, levels": lambda: _run(discreet.LocalDP(2, "levels")),
+    "local, laplace": lambda: _run(discreet.LocalDP(1, "laplace")),
+    "label, response": lambda: _labels("response"),
+    "label, binned": lambda: _labels("binned"),
+}
+
+
+@pytest.fixture(scope="module")
+def pins():
+    return json.loads(PINS.read_text())
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_a_release_is_what_it_was(case, pins):
+    result = CASES[case]()
+    assert _totals(result) == pins[case]["totals"]
+    assert _numbers(result) == pins[case]["numbers"]
+
+
+SCALARS = {
+    "label, choice": lambda: (
+        label_auc(_examples(), epsilon=1, entropy=Seeded(SEED)).auc
+    ),
+    "label, endpoint in total": lambda: (
+        label_auc(
+            _examples(),
+            epsilon=1,
+            mechanism="endpoint",
+            aggregation="secagg",
+            entropy=Seeded(SEED),
+        ).auc
+    ),
+    "curator, AUC": lambda: _curator(curator_auc),
+    "curator, AP": lambda: _curator(curator_ap),
+    "paired, marginals": lambda: (
+        compare(
+            _pairs(),
+            privacy=discreet.DistributedDP(1),
+            examples=6000,
+            prevalence=0.3,
+            entropy=Seeded(SEED),
+        ).found.a
+    ),
+    "paired, joint": lambda: (
+        compare(_pairs(), form="joint", entropy=Seeded(SEED)).found.a
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SCALARS)
+def test_a_single_number_is_what_it_was(case, pins):
+    assert f"{SCALARS[case]().value:.7g}" == pins[case]
+
+
+def _write() -> None:
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case, make in CASES.items():
+            result = make()
+            found[case] = {"totals": _totals(result), "numbers": _numbers(result)}
+        for case, make in SCALARS.items():
+            found[case] = f"{make().value:.7g}"
+    PINS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    _write()
