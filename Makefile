@@ -38,7 +38,7 @@ bench: .venv/.dev    ## Print the tables of ratios against the anchors
 PAPERS := boyd2015 cormode2023 sun2022 unal2023 xu2025 index
 
 papers: .venv/.dev    ## Measure the papers' tables and figures again
-	for name in $(PAPERS); do $(BIN)/discreet reproduce $$name || exit 1; done
+	for name in $(PAPERS); do $(BIN)/python -m papers $$name || exit 1; done
 
 clean:           ## Remove both environments
 	rm -rf .venv .venv-numpy2

@@ -34,22 +34,22 @@ from sklearn.isotonic import IsotonicRegression
 
 from datasets import SHARED
 from discreet.arrays import FloatVector, IntVector
-from discreet.defaults import recommend
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
-from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan import PublicFacts
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
 )
+from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.none import NoNoise
+from discreet.plan.plan import PublicFacts
 from discreet.recalibrate import fit
 from discreet.recalibrate.binning import fit_binning
 from discreet.statistic import ClassHistogram

@@ -31,19 +31,19 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.defaults import recommend
-from discreet.edges import Edges, unit_edges
+from discreet.data.edges import Edges, unit_edges
 from discreet.estimate.estimate import Estimate, Usable
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import at_threshold
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP, SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.none import NoNoise
-from discreet.plan import Metric, PublicFacts
-from discreet.privacy.models import DistributedDP, SecureAggregation
+from discreet.plan.plan import Metric, PublicFacts
 from discreet.statistic import ClassHistogram
 
 METRICS: Final = ("auc", "average_precision", "precision", "recall", "brier")

@@ -6,7 +6,7 @@ import warnings
 
 import discreet
 from datasets import load
-from discreet.edges import Warped
+from discreet.data.edges import Warped
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}
 """ROC area error x 1e-4 of the tree with secure aggregation at 512 leaves

@@ -29,13 +29,13 @@ import numpy as np
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 
-from discreet.defaults import recommend
-from discreet.edges import Warped
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
-from discreet.examples import Examples
-from discreet.plan import Cohort, Plan, PublicFacts
-from discreet.privacy.models import DistributedDP, LocalDP, PrivacyModel
-from discreet.roster import Roster
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP, LocalDP, PrivacyModel
+from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.plan.roster import Roster
 from discreet.runtime.flower.client import client_app, once_beside
 from discreet.runtime.flower.deploy import quiet
 from discreet.runtime.flower.keys import (

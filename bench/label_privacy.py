@@ -29,15 +29,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.build import MechanismName, build, options_for
-from discreet.label.common import CommonEndpoint
-from discreet.label.delta_method import noise_sd
-from discreet.label.ranks import SiteRanks, midranks
-from discreet.label.score_noise import simulate_noisy_scores
-from discreet.label.simulate import simulate_errors
-from discreet.label.sums import LabelMechanism, RankSums, add_covariances
 from discreet.noise.polya import simulate_polya_difference
 from discreet.privacy.loss import PureDP
+from discreet.ranks.build import MechanismName, build, options_for
+from discreet.ranks.common import CommonEndpoint
+from discreet.ranks.delta_method import noise_sd
+from discreet.ranks.ranks import SiteRanks, midranks
+from discreet.ranks.score_noise import simulate_noisy_scores
+from discreet.ranks.simulate import simulate_errors
+from discreet.ranks.sums import LabelMechanism, RankSums, add_covariances
 
 EXAMPLES: Final = 458_407
 POSITIVES: Final = 117_317

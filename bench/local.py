@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from scipy.optimize import isotonic_regression
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.edges import Edges, Listed, Uniform, Warped
+from discreet.data.edges import Edges, Listed, Uniform, Warped
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
 from discreet.estimate.deconvolve import decode

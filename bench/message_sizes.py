@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from discreet.defaults import recommend
+from discreet.data.scores import ScoreRange
 from discreet.estimate.fedcurve import FedCurve
-from discreet.plan import PublicFacts
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
 )
-from discreet.scores import ScoreRange
+from discreet.plan.plan import PublicFacts
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)
 OTHER = PublicFacts(30_000, 0.25, ScoreRange.declare("other", 0, 1))

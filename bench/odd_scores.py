@@ -17,7 +17,8 @@ import numpy as np
 
 from datasets import Scored, exact, load
 from discreet.arrays import FloatVector
-from discreet.defaults import recommend
+from discreet.data.examples import Examples
+from discreet.data.scores import ScoreRange
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator
@@ -25,13 +26,12 @@ from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.tree import NoisyTree
-from discreet.examples import Examples
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.plan import Plan, PublicFacts
-from discreet.privacy.models import DistributedDP
+from discreet.plan.plan import Plan, PublicFacts
+from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
-from discreet.release import Release
-from discreet.scores import ScoreRange
 from discreet.statistic import ClassHistogram, Hierarchy
 
 UNIT = ScoreRange.declare("other", 0, 1)

@@ -30,11 +30,11 @@ from sklearn.metrics import (
 )
 
 from discreet.arrays import FloatVector
+from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.tree import NoisyTree
-from discreet.examples import Examples
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 

@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg import site as steps
-from discreet.aggregation.secagg.coordinator import (
+from discreet.entropy import SYSTEM
+from discreet.secagg import site as steps
+from discreet.secagg.coordinator import (
     CollectingConfirmations,
     CollectingRevealed,
     invite,
 )
-from discreet.aggregation.secagg.coordinator_state import CoordinatorState
-from discreet.aggregation.secagg.keys import Agreement, public_of
-from discreet.aggregation.secagg.site_state import SiteState
-from discreet.aggregation.secagg.terms import Terms
-from discreet.entropy import SYSTEM
+from discreet.secagg.coordinator_state import CoordinatorState
+from discreet.secagg.keys import Agreement, public_of
+from discreet.secagg.site_state import SiteState
+from discreet.secagg.terms import Terms
 
 
 @dataclass

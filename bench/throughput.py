@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rich.progress import track
 
 import discreet
-from discreet.edges import EdgeRule, Edges, Uniform, Warped, describe
+from discreet.data.edges import EdgeRule, Edges, Uniform, Warped, describe
 from discreet.statistic import ClassHistogram
 
 CHUNK = 2**20

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.label.build import build, options_for
-from discreet.label.linear import LinearSums
-from discreet.label.ranks import SiteRanks
-from discreet.label.sums import LabelMechanism
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.ranks.build import build, options_for
+from discreet.ranks.linear import LinearSums
+from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.sums import LabelMechanism
 
 LINEAR = (
     "choice",

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from discreet.errors import BudgetError
-from discreet.privacy.accounting import Cap, Limits, Use
+from discreet.privacy.account import Cap, Limits, Use
 from discreet.privacy.loss import PureDP
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger

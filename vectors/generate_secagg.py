@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg import prg, shamir
-from discreet.aggregation.secagg.conversation import (
+from discreet.entropy import Seeded
+from discreet.secagg import prg, shamir
+from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.aggregation.secagg.coordinator import Opened
-from discreet.aggregation.secagg.messages import (
+from discreet.secagg.coordinator import Opened
+from discreet.secagg.messages import (
     Advert,
     Delivery,
     Masked,
@@ -37,9 +38,8 @@ from discreet.aggregation.secagg.messages import (
     Roster,
     Shares,
 )
-from discreet.aggregation.secagg.prg import Purpose
-from discreet.aggregation.secagg.terms import Terms
-from discreet.entropy import Seeded
+from discreet.secagg.prg import Purpose
+from discreet.secagg.terms import Terms
 
 HERE = Path(__file__).resolve().parent / "secagg"
 SITES = range(1, 6)

@@ -1,8 +1,9 @@
 """discreet measures a classifier on data you may not see."""
 
 from discreet import curator
-from discreet.defaults import recommend
-from discreet.edges import Listed, Support, Uniform, Warped, reference_quantiles
+from discreet.data.edges import Listed, Support, Uniform, Warped, reference_quantiles
+from discreet.data.examples import Examples
+from discreet.data.sources import read
 from discreet.errors import (
     BudgetError,
     DisclosureWarning,
@@ -17,21 +18,20 @@ from discreet.errors import (
 from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.range_queries import RangeQueries
-from discreet.evaluation import Evaluation
 from discreet.exact.model import ExactMPC
-from discreet.examples import Examples
-from discreet.multievaluation import MultiEvaluation
-from discreet.plan import Plan, PublicFacts
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
     LocalDP,
     SecureAggregation,
 )
+from discreet.plan.plan import Plan, PublicFacts
+from discreet.result.evaluation import Evaluation
+from discreet.result.scalars import ScalarEvaluation
+from discreet.result.several import MultiEvaluation
 from discreet.runtime.comparison import ModelComparison, compare
 from discreet.runtime.simulation import evaluate
-from discreet.scalar_evaluation import ScalarEvaluation
-from discreet.site.sources import read
 
 __version__ = "0.1.0"
 

@@ -22,15 +22,15 @@ from typing import IO
 import numpy as np
 
 from discreet.arrays import IntVector
-from discreet.defaults import recommend
-from discreet.edges import Warped
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.examples import Examples
-from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, ResolvedRound
-from discreet.planfile import dumps, loads
-from discreet.privacy.accounting import MemoryAccount
-from discreet.privacy.models import PrivacyModel
-from discreet.roster import Roster
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import PrivacyModel
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, ResolvedRound
+from discreet.plan.roster import Roster
+from discreet.privacy.account import MemoryAccount
 from discreet.runtime.flower.keys import (
     CA,
     CoordinatorKeys,

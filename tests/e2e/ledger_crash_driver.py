@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.privacy.accounting import Use, answer_once
+from discreet.privacy.account import Use, answer_once
 from discreet.privacy.loss import PureDP
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger

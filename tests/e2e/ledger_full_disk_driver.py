@@ -5,7 +5,7 @@ import sys
 from fractions import Fraction
 from itertools import count
 
-from discreet.privacy.accounting import Use, answer_once
+from discreet.privacy.account import Use, answer_once
 from discreet.privacy.loss import PureDP
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger

@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.evaluation import Evaluation
-from discreet.plan import Plan, Round
-from discreet.privacy.models import (
+from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
 )
+from discreet.plan.plan import Plan, Round
+from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.tasks import coordinator_grid

@@ -15,19 +15,19 @@ from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
-from discreet.defaults import recommend
-from discreet.edges import Warped
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.evaluation import Evaluation
-from discreet.examples import Examples
-from discreet.plan import Cohort, Plan, PublicFacts
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
     PrivacyModel,
     SecureAggregation,
 )
+from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.client import OnceFolder, flip_key
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import (

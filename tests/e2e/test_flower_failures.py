@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.planfile import dumps
-from discreet.privacy.models import DistributedDP, LocalDP
+from discreet.models.privacy_models import DistributedDP, LocalDP
+from discreet.plan.file import dumps
 from discreet.runtime.flower.deploy import JoiningSite
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, ProcessError, free_port

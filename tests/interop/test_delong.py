@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.scores import ScoreRange
 from discreet.estimate.sampling import auc_slopes, sampling_covariance, sampling_sd
-from discreet.scores import ScoreRange
 
 pytestmark = pytest.mark.interop
 

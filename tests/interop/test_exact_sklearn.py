@@ -12,10 +12,10 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from discreet.data.examples import Examples
 from discreet.exact import ExactMPC, evaluate
 from discreet.exact.reference import Reference
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.examples import Examples
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 pytestmark = pytest.mark.interop

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.data.examples import Examples
 from discreet.exact import compiling
 from discreet.exact.encode import PAD, Encoded, encode
 from discreet.exact.engine import Opened
 from discreet.exact.program import PARTIES, SETTINGS, Program
 from discreet.exact.reference import Reference
 from discreet.exact.spu_engine import SpuSimulator, runtime_config
-from discreet.examples import Examples
 
 ROWS = 60
 pytestmark = pytest.mark.interop

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet.edges import Edges, Support, Warped
+from discreet.data.edges import Edges, Support, Warped
 from discreet.estimate.logistic import calibration_line
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import calibration_curve

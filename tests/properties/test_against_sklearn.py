@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 import discreet
-from discreet.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform, Warped
 
 RULES = [Uniform(7), Warped(32), Warped(1024)]
 site = st.lists(

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.bands import pointwise_band, simultaneous_band
 from discreet.estimate.estimator import Flat
 from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
-from discreet.scores import ScoreRange
 
 BANDS = [pointwise_band, simultaneous_band]
 DISTANCE = 1.2

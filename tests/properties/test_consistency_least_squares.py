@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
 from discreet.estimate.quantiles import tree_quantiles
 from discreet.estimate.tree import merged_levels
 from discreet.statistic.consistency import consistent_levels

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
 from discreet.estimate.deconvolve import decode
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.aggregation.secagg.errors import ProtocolError
 from discreet.entropy import Seeded
-from discreet.label.choice import Kind, Option
-from discreet.label.coordinator import invite
-from discreet.label.messages import Answer, Header, Invitation, Ranks, Scores
-from discreet.label.ranks import SiteRanks
-from discreet.label.site import Ranked, join
-from discreet.label.terms import RankSumTerms
+from discreet.ranks.choice import Kind, Option
+from discreet.ranks.coordinator import invite
+from discreet.ranks.messages import Answer, Header, Invitation, Ranks, Scores
+from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.site import Ranked, join
+from discreet.ranks.terms import RankSumTerms
+from discreet.secagg.errors import ProtocolError
 
 HEADER = Header(bytes(32), bytes(range(32)), 5)
 MESSAGES = {

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from discreet.errors import PlanError
-from discreet.label.common import CommonEndpoint
-from discreet.label.gaussian_row import GaussianNoise, discrete_delta
-from discreet.label.laplace_row import LaplaceNoise
-from discreet.label.linear import LinearSums, Row
-from discreet.label.ranks import SiteRanks
-from discreet.label.staircase_row import StaircaseNoise, staircase_pmf
 from discreet.noise.gaussian import gaussian_table
 from discreet.privacy.loss import PureDP
+from discreet.ranks.common import CommonEndpoint
+from discreet.ranks.gaussian_row import GaussianNoise, discrete_delta
+from discreet.ranks.laplace_row import LaplaceNoise
+from discreet.ranks.linear import LinearSums, Row
+from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.staircase_row import StaircaseNoise, staircase_pmf
 from label_cases import (
     EPSILONS,
     GAUSSIAN,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BudgetError
-from discreet.privacy.accounting import Cap, Limits, MemoryAccount, Permit, Use
+from discreet.privacy.account import Cap, Limits, MemoryAccount, Permit, Use
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.site.ledger import Ledger
 

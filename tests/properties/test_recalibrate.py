@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
-from discreet.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.brier_parts import brier_parts
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (

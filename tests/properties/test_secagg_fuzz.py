@@ -9,16 +9,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.aggregation.secagg.conversation import (
+from discreet.entropy import Seeded
+from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.aggregation.secagg.coordinator import Opened
-from discreet.aggregation.secagg.coordinator_state import restore_coordinator
-from discreet.aggregation.secagg.errors import ProtocolError, SavedStateError
-from discreet.aggregation.secagg.site_state import restore_site
-from discreet.aggregation.secagg.terms import Terms
-from discreet.entropy import Seeded
+from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator_state import restore_coordinator
+from discreet.secagg.errors import ProtocolError, SavedStateError
+from discreet.secagg.site_state import restore_site
+from discreet.secagg.terms import Terms
 
 SITES = range(1, 6)
 KEYS = {s: Ed25519PrivateKey.from_private_bytes(bytes([s]) * 32) for s in SITES}

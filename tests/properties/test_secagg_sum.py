@@ -6,11 +6,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.aggregation.plain import add
-from discreet.aggregation.secagg.errors import TooFewSitesError
-from discreet.aggregation.secagg.in_process import Step, secure_sum
-from discreet.aggregation.secagg.ring import room
 from discreet.entropy import Seeded
+from discreet.runtime.plain import add
+from discreet.secagg.errors import TooFewSitesError
+from discreet.secagg.in_process import Step, secure_sum
+from discreet.secagg.ring import room
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(1, 13)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace

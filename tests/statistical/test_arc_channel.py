@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.attack.audit import audit_scores
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from statistical_checks import ALPHA, chi_squared_p_value

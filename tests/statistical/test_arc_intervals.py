@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
 from discreet.estimate.deconvolve import decode
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from statistical_checks import ALPHA

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.build import build, options_for
-from discreet.label.delta_method import noise_sd
-from discreet.label.ranks import rank_sites
-from discreet.label.simulate import simulate_errors
-from discreet.label.sums import RankSums, add_covariances
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.ranks.build import build, options_for
+from discreet.ranks.delta_method import noise_sd
+from discreet.ranks.ranks import rank_sites
+from discreet.ranks.simulate import simulate_errors
+from discreet.ranks.sums import RankSums, add_covariances
 
 pytestmark = pytest.mark.statistical
 

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 
 from discreet.attack.audit import audit_scores
-from discreet.label.gaussian_row import GaussianNoise, simulate_gaussian
-from discreet.label.laplace_row import LaplaceNoise, simulate_laplace
-from discreet.label.linear import LinearSums, Row
-from discreet.label.ranks import SiteRanks
-from discreet.label.response_sums import ResponseSums, simulate_response_errors
-from discreet.label.staircase_row import (
+from discreet.noise.gaussian import gaussian_table
+from discreet.privacy.loss import PureDP
+from discreet.ranks.gaussian_row import GaussianNoise, simulate_gaussian
+from discreet.ranks.laplace_row import LaplaceNoise, simulate_laplace
+from discreet.ranks.linear import LinearSums, Row
+from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.response_sums import ResponseSums, simulate_response_errors
+from discreet.ranks.staircase_row import (
     StaircaseNoise,
     simulate_staircase,
     staircase_pmf,
 )
-from discreet.noise.gaussian import gaussian_table
-from discreet.privacy.loss import PureDP
 from label_cases import mechanism_of
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 

@@ -15,15 +15,15 @@ import pytest
 from scipy import stats
 
 from discreet.attack.audit import audit_scores
-from discreet.edges import Support
+from discreet.data.edges import Support
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.examples import Examples
-from discreet.label.curves import plan_curves
-from discreet.label.public_scores import PublicScores
+from discreet.models.privacy_models import LabelDP
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
-from discreet.opening import open_release
 from discreet.privacy.loss import PureDP
-from discreet.privacy.models import LabelDP
+from discreet.ranks.curves import plan_curves
+from discreet.ranks.public_scores import PublicScores
+from discreet.result.decode_release import open_release
 from discreet.runtime.label import simulate_labels
 from statistical_checks import ALPHA, fit_p_value
 
@@ -143,7 +143,7 @@ def test_simulated_noise_has_the_variances_of_the_law() -> None:
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_intervals_hold_the_population_as_often_as_they_say(mechanism) -> None:
     # 120 intervals of 95%: fewer than 98 hits have a chance below 1e-7 (binomial).
-    from discreet.evaluation import Evaluation
+    from discreet.result.evaluation import Evaluation
     from discreet.runtime.label import evaluate_labels
 
     rng = np.random.default_rng(7)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.defaults import recommend
-from discreet.edges import Uniform
+from discreet.data.edges import Uniform
 from discreet.entropy import SYSTEM
+from discreet.models.defaults import recommend
 from discreet.noise.choose import mechanism_for
 from discreet.noise.unary import UnaryEncoding
-from discreet.plan import Cohort, PublicFacts
+from discreet.plan.plan import Cohort, PublicFacts
 from discreet.privacy.loss import PureDP
 from discreet.runtime.simulation import simulate
 from discreet.site.bounding import bounded

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform, Warped
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.arc import DENOMINATOR, CircularArc, simulate_arc_counts

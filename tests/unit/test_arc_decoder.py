@@ -3,7 +3,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Support, Warped
+from discreet.data.edges import Edges, Support, Warped
+from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import roc_area
 from discreet.estimate.deconvolve import MOST_TIED, decode
@@ -12,7 +13,6 @@ from discreet.estimate.estimator import Flat
 from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.mechanism import NoiseLaw
-from discreet.scores import ScoreRange
 
 EDGES = Edges.realise(Warped(32))
 

@@ -3,7 +3,7 @@ import pytest
 
 import discreet
 from discreet import InputError
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.site.bounding import bounded
 from discreet.statistic import ClassHistogram, OneVsRest

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.tree import NoisyTree, merged_levels
-from discreet.examples import Examples
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import InputError
-from discreet.edges import (
+from discreet.data.edges import (
     GRID,
     Edges,
     Listed,
@@ -14,7 +14,7 @@ from discreet.edges import (
     reference_quantiles,
     unit_edges,
 )
-from discreet.scores import ScoreRange
+from discreet.data.scores import ScoreRange
 
 LOGIT = ScoreRange.declare("logit")
 POINTS = ScoreRange.declare("other", 0, 30)

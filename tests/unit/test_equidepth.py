@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.equidepth import (
     BucketRule,
@@ -16,7 +17,6 @@ from discreet.estimate.equidepth import (
     unary_variance,
 )
 from discreet.estimate.tree import NoisyTree
-from discreet.examples import Examples
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 from oracles import auc_by_pairs

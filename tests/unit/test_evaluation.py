@@ -15,13 +15,13 @@ from discreet import (
     SecureAggregation,
     UndefinedMetricWarning,
 )
-from discreet.defaults import recommend
-from discreet.edges import Support, Uniform, Warped
+from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.evaluation import evaluation
-from discreet.multievaluation import multi_evaluation
-from discreet.plan import Cohort, Plan, PublicFacts
+from discreet.models.defaults import recommend
+from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.result.evaluation import evaluation
+from discreet.result.several import multi_evaluation
 from discreet.runtime.simulation import run, simulate
 
 SA = SecureAggregation()

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.data.examples import Examples
 from discreet.errors import InputError
 from discreet.exact.encode import PAD, Encoded, encode, keys_of, padded_size
-from discreet.examples import Examples
 
 ANY_SCORE = st.floats(allow_nan=False)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import (
     InputError,
@@ -19,7 +20,6 @@ from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened
 from discreet.exact.evaluate import evaluation_of, model_of, program_of
 from discreet.exact.reference import Reference
-from discreet.examples import Examples
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
 from discreet.exact import evaluate, extra
-from discreet.examples import Examples
 
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 import curator_oracles as oracle
 from discreet.attack.audit import audit_scores
 from discreet.curator.weighted_count import pair_count_weights
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.exact.encode import encode
@@ -21,7 +22,6 @@ from discreet.exact.noisy import (
 from discreet.exact.program import PARTIES, Program
 from discreet.exact.reference import Reference
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.examples import Examples
 from discreet.noise.laplace import discrete_laplace
 from discreet.noise.polya import PolyaShares, simulate_polya_difference
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value

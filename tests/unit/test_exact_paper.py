@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import oracles
+from discreet.data.examples import Examples
 from discreet.exact.encode import encode
 from discreet.exact.program import Program
 from discreet.exact.reference import Reference
-from discreet.examples import Examples
 
 
 def engine(scores, labels, ties="exact"):

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
+from discreet.data.examples import Examples
 from discreet.errors import InputError, UndefinedMetricWarning
 from discreet.exact.encode import encode
 from discreet.exact.fixed_point import ONE, FixedPoint
 from discreet.exact.program import AREAS, Program
 from discreet.exact.reference import Reference
-from discreet.examples import Examples
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.booleans()),

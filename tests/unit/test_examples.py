@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import Examples, InputError
-from discreet.examples import BATCH_ROWS
+from discreet.data.examples import BATCH_ROWS
 
 SECRET = 0.31415926
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import (
@@ -23,7 +24,6 @@ from discreet.estimate.quantiles import (
     tree_quantiles,
 )
 from discreet.estimate.tree import NoisyTree, merged_levels
-from discreet.examples import Examples
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 
 

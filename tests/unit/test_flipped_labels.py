@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
-from discreet.label.flipped_labels import LabelSet
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.privacy.loss import PureDP
+from discreet.ranks.flipped_labels import LabelSet
 
 KEY = ResponseKey(b"k" * 32)
 ONE = RandomizedResponse(PureDP(Fraction(1)))

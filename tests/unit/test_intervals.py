@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.estimator import Flat
@@ -25,8 +26,7 @@ from discreet.estimate.smooth import Smooth
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
-from discreet.plan import METRICS
-from discreet.scores import ScoreRange
+from discreet.plan.plan import METRICS
 
 Z = float(norm.ppf(0.975))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from discreet.edges import Edges, Support
+from discreet.data.edges import Edges, Support
 from discreet.estimate.estimate import Normal
 from discreet.estimate.known_totals import KnownTotals, rising_within
 from discreet.estimate.observation import NoisyHistogram

@@ -5,17 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
 from discreet.estimate.estimate import Unusable, Usable
-from discreet.examples import Examples
-from discreet.label import MECHANISMS, label_auc, score_noise_auc
-from discreet.label.answer import LabelCustody
-from discreet.label.rank_auc import rank_auc
-from discreet.label.sums import RankSums, SumsCovariance
 from discreet.noise.response import ResponseKey
-from discreet.privacy.accounting import Cap, MemoryAccount
+from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.ranks import MECHANISMS, label_auc, score_noise_auc
+from discreet.ranks.answer import LabelCustody
+from discreet.ranks.rank_auc import rank_auc
+from discreet.ranks.sums import RankSums, SumsCovariance
 
 
 def federation(rng, sizes=(900, 1100, 1000)):

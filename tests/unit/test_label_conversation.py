@@ -3,7 +3,15 @@ import struct
 import numpy as np
 import pytest
 
-from discreet.aggregation.secagg.errors import (
+from discreet.entropy import Seeded
+from discreet.errors import InputError, PlanError
+from discreet.ranks.choice import Kind, Option
+from discreet.ranks.coordinator import invite
+from discreet.ranks.messages import Answer, Header, Invitation, Ranks, Scores
+from discreet.ranks.ranks import SiteRanks, midranks
+from discreet.ranks.site import Joined, Ranked, join
+from discreet.ranks.terms import RankSumTerms
+from discreet.secagg.errors import (
     ConsumedStateError,
     FaultyCoordinatorError,
     FaultySiteError,
@@ -11,14 +19,6 @@ from discreet.aggregation.secagg.errors import (
     SavedStateError,
     TooFewSitesError,
 )
-from discreet.entropy import Seeded
-from discreet.errors import InputError, PlanError
-from discreet.label.choice import Kind, Option
-from discreet.label.coordinator import invite
-from discreet.label.messages import Answer, Header, Invitation, Ranks, Scores
-from discreet.label.ranks import SiteRanks, midranks
-from discreet.label.site import Joined, Ranked, join
-from discreet.label.terms import RankSumTerms
 
 TERMS = RankSumTerms(2, mechanism="endpoint")
 SCORES = {1: np.array([0.3, 0.9, 0.3, 0.1]), 2: np.array([0.2, 0.8, 0.9])}

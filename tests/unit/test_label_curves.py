@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import discreet
-from discreet import planfile
-from discreet.edges import Edges, Listed, Support, Uniform
+from discreet.data.edges import Edges, Listed, Support, Uniform
+from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import (
     BudgetError,
@@ -17,20 +17,20 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.evaluation import Evaluation
-from discreet.examples import Examples
-from discreet.label.answer import LabelCustody
-from discreet.label.curves import plan_curves
-from discreet.label.public_scores import PublicScores
+from discreet.models.privacy_models import CURVE_MECHANISMS, LabelDP
 from discreet.noise.choose import mechanism_for
 from discreet.noise.response import ResponseKey
-from discreet.plan import PublicFacts
-from discreet.privacy.accounting import Cap, MemoryAccount
+from discreet.plan import file as planfile
+from discreet.plan.plan import PublicFacts
+from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
-from discreet.privacy.models import CURVE_MECHANISMS, LabelDP
 from discreet.privacy.unit import LABEL
+from discreet.ranks.answer import LabelCustody
+from discreet.ranks.curves import plan_curves
+from discreet.ranks.public_scores import PublicScores
+from discreet.result.evaluation import Evaluation
+from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.label import evaluate_labels, simulate_labels
-from discreet.scalar_evaluation import ScalarEvaluation
 
 CURVES = list(CURVE_MECHANISMS)
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.label.build import build, options_for
-from discreet.label.choice import Kind, Option, Prior, choose
-from discreet.label.common import CommonEndpoint
-from discreet.label.fedauc import adaptive_share, mean_centre
-from discreet.label.gaussian_row import calibrated_mu, gaussian_delta
-from discreet.label.laplace_row import drawable
-from discreet.label.ranks import SiteRanks, rank_sites
-from discreet.label.response_sums import ResponseSums
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.ranks.build import build, options_for
+from discreet.ranks.choice import Kind, Option, Prior, choose
+from discreet.ranks.common import CommonEndpoint
+from discreet.ranks.fedauc import adaptive_share, mean_centre
+from discreet.ranks.gaussian_row import calibrated_mu, gaussian_delta
+from discreet.ranks.laplace_row import drawable
+from discreet.ranks.ranks import SiteRanks, rank_sites
+from discreet.ranks.response_sums import ResponseSums
 from label_cases import (
     EPSILONS,
     EVERY,
@@ -183,7 +183,7 @@ def test_predictions_are_the_variances_of_what_is_built(rng):
     order = rng.permutation(500)
     sites = rank_sites([p.astype(float) for p in np.array_split(order, 9)])
     prior = Prior.wide(500)
-    from discreet.label.choice import CANDIDATES, SiteFacts
+    from discreet.ranks.choice import CANDIDATES, SiteFacts
 
     for epsilon in (1, 4):
         budget = PureDP(Fraction(epsilon))
@@ -263,7 +263,7 @@ def test_a_scale_is_rounded_up_and_by_little(scale):
 def test_a_budget_with_delta_needs_gaussian_noise():
     ranks = ranks_of(1, 5, 9)
     pure = mechanism_of("endpoint", ranks, ONE)
-    from discreet.label.linear import LinearSums
+    from discreet.ranks.linear import LinearSums
 
     with pytest.raises(PlanError, match="Gaussian"):
         LinearSums(ranks, pure.rows, ApproxDP(Fraction(1), Fraction(1, 100)))

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.label.delta_method import centre_of, sampling_sd
-from discreet.label.rank_auc import rank_auc
-from discreet.label.ranks import SiteRanks, midranks, rank_sites
-from discreet.label.sums import RankSums
+from discreet.ranks.delta_method import centre_of, sampling_sd
+from discreet.ranks.rank_auc import rank_auc
+from discreet.ranks.ranks import SiteRanks, midranks, rank_sites
+from discreet.ranks.sums import RankSums
 
 
 def pairs_won(scores, labels):

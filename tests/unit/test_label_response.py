@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.rank_auc import noisy_auc, rank_auc
-from discreet.label.ranks import SiteRanks, midranks
-from discreet.label.response_sums import ResponseSums
-from discreet.label.sums import RankSums
 from discreet.privacy.loss import PureDP
+from discreet.ranks.rank_auc import noisy_auc, rank_auc
+from discreet.ranks.ranks import SiteRanks, midranks
+from discreet.ranks.response_sums import ResponseSums
+from discreet.ranks.sums import RankSums
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(3))
 

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 import pytest
 
 from discreet.errors import BudgetError
-from discreet.privacy.accounting import (
+from discreet.privacy.account import (
     Cap,
     Limits,
     MemoryAccount,

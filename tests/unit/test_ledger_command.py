@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli.ledger import app
-from discreet.privacy.accounting import Use
+from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP, Unbounded
 from discreet.site.fingerprint import secret_path
 from discreet.site.ledger import Ledger

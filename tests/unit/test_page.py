@@ -12,10 +12,10 @@ import discreet
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
-from discreet.plan import ModelRef, Plan, PublicFacts
+from discreet.plan.plan import ModelRef, Plan, PublicFacts
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
-from discreet.report.page import Page, Section, render
+from discreet.result.page import Page, Section, render
 from discreet.runtime.simulation import run
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}

@@ -19,10 +19,10 @@ import pytest
 import discreet
 from discreet.curator import auc as curator_auc
 from discreet.curator import average_precision as curator_ap
-from discreet.defaults import recommend
 from discreet.entropy import Seeded
-from discreet.label.auc import label_auc
-from discreet.plan import Plan, PublicFacts, Round
+from discreet.models.defaults import recommend
+from discreet.plan.plan import Plan, PublicFacts, Round
+from discreet.ranks.auc import label_auc
 from discreet.runtime.comparison import compare
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run

@@ -7,12 +7,12 @@ import pytest
 
 import discreet
 from discreet import PlanError, SecureAggregation
-from discreet.defaults import recommend
-from discreet.edges import Edges, Listed, Support, Uniform, Warped
-from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, Round
-from discreet.planfile import dumps, loads
+from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.scores import ScoreRange
+from discreet.models.defaults import recommend
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, Round
 from discreet.runtime.simulation import evaluate
-from discreet.scores import ScoreRange
 from discreet.statistic import ClassHistogram, Hierarchy, Paired
 
 SA = SecureAggregation()

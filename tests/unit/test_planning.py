@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.defaults import recommend
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.plan import Cohort, PublicFacts
-from discreet.planning import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import LabelDP
+from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.roster import Member, Roster
+from discreet.result.prediction import (
     PredictedError,
     Prediction,
     check_protocol,
     predict,
     simulate_population,
 )
-from discreet.privacy.models import LabelDP
-from discreet.roster import Member, Roster
-from discreet.scores import ScoreRange
 
 PROBABILITY = ScoreRange.declare("probability", None, None)
 COHORT = Cohort(5, 1)

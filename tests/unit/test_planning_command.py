@@ -4,10 +4,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from discreet import planfile
 from discreet.cli.plan import plan as command
 from discreet.errors import InputError, PlanError
-from discreet.roster import key_text
+from discreet.plan import file as planfile
+from discreet.plan.roster import key_text
 
 USUAL = ("--examples", "20000", "--prevalence", "0.2", "--repetitions", "2")
 NOISY = ("--privacy", "distributed", "--epsilon", "1")

@@ -6,11 +6,11 @@ from fractions import Fraction
 import pytest
 
 import discreet
-from discreet.defaults import recommend
-from discreet.plan import Cohort, ModelRef, PublicFacts
-from discreet.privacy.accounting import Cap, Limits
-from discreet.privacy.models import LabelDP
-from discreet.roster import Member, Roster, key_text
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import LabelDP
+from discreet.plan.plan import Cohort, ModelRef, PublicFacts
+from discreet.plan.roster import Member, Roster, key_text
+from discreet.privacy.account import Cap, Limits
 from discreet.site import policyfile
 from discreet.site.policy import Policy, PolicyError
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.defaults import recommend
+from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import BudgetError, DiscreetError, InputError
+from discreet.models.defaults import recommend
 from discreet.noise.choose import mechanism_for
-from discreet.plan import Cohort, PublicFacts
-from discreet.privacy.accounting import MemoryAccount, Use, answer_once
-from discreet.roster import Member, Roster
-from discreet.scores import ScoreRange
+from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.roster import Member, Roster
+from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy, PolicyError

@@ -12,15 +12,15 @@ import typer
 from typer.testing import CliRunner
 
 import discreet
-from discreet import planfile
 from discreet.cli.preview import preview as preview_command
-from discreet.defaults import recommend
+from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
-from discreet.plan import Cohort, ModelRef, PublicFacts
-from discreet.privacy.accounting import MemoryAccount
-from discreet.privacy.models import LabelDP
-from discreet.scores import ScoreRange
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import LabelDP
+from discreet.plan import file as planfile
+from discreet.plan.plan import Cohort, ModelRef, PublicFacts
+from discreet.privacy.account import MemoryAccount
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy

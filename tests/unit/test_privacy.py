@@ -3,9 +3,9 @@ from fractions import Fraction
 import pytest
 
 from discreet import BudgetError, PlanError, SecureAggregation
-from discreet.defaults import recommend
-from discreet.plan import PublicFacts
-from discreet.privacy.accounting import Cap, MemoryAccount, Permit, Spent, Use, compose
+from discreet.models.defaults import recommend
+from discreet.plan.plan import PublicFacts
+from discreet.privacy.account import Cap, MemoryAccount, Permit, Spent, Use, compose
 from discreet.privacy.loss import (
     ZCDP,
     ApproxDP,

@@ -10,16 +10,16 @@ import pytest
 
 import discreet
 from discreet import DistributedDP, LocalDP, PlanError, PublicFacts, recommend
-from discreet.edges import Uniform, Warped
+from discreet.data.edges import Uniform, Warped
+from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError, UndefinedMetricWarning
 from discreet.estimate.estimate import Normal
-from discreet.evaluation import evaluation
-from discreet.plan import Cohort, Plan, Round
-from discreet.planfile import dumps, loads
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Cohort, Plan, Round
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.result.evaluation import evaluation
 from discreet.runtime.simulation import run, simulate
-from discreet.scores import ScoreRange
 from discreet.statistic import EquiDepthFrom, Hierarchy
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.range_queries import (
@@ -17,7 +18,6 @@ from discreet.estimate.range_queries import (
     smooth,
 )
 from discreet.estimate.tree import NoisyTree, merged_levels
-from discreet.examples import Examples
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.brier_parts import brier_parts
 from discreet.estimate.cells import cell_scores
@@ -20,8 +21,7 @@ from discreet.estimate.reliability import (
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import BinCovariance
 from discreet.noise.none import NoNoise
-from discreet.report.reliability_plot import draw_reliability
-from discreet.scores import ScoreRange
+from discreet.result.reliability_plot import draw_reliability
 from recalibrate_oracles import calibration_error
 
 VALUES = tuple(k / 20 for k in range(1, 20))

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from papers.__main__ import reproduce
 from typer.testing import CliRunner
 
-from discreet.cli.reproduce import reproduce
 from discreet.errors import InputError
-from discreet.reproduce.data import FACTS, Data
-from discreet.reproduce.figures import Figure, Panel, Series, draw
-from discreet.reproduce.registry import NAMES, Item, Paper, Report, Runs, paper
-from discreet.reproduce.runner import Runner
-from discreet.reproduce.tables import (
+from papers.data import FACTS, Data
+from papers.figures import Figure, Panel, Series, draw
+from papers.registry import NAMES, Item, Paper, Report, Runs, paper
+from papers.runner import Runner
+from papers.tables import (
     Table,
     Verdict,
     check_number,
@@ -198,7 +198,7 @@ def test_exact_curves_are_scikit_learns():
     rng = np.random.default_rng(3)
     scores = rng.integers(0, 40, 500) / 40
     labels = (rng.random(500) < scores).astype(np.int64)
-    from discreet.reproduce.data import Scored
+    from papers.data import Scored
 
     found = Scored("x", scores, labels)
     assert found.auc == pytest.approx(sklearn.roc_auc_score(labels, scores))

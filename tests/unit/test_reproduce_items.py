@@ -7,22 +7,22 @@ import pytest
 
 from discreet.curator.ranking import rank
 from discreet.noise.laplace import LaplaceLaw
-from discreet.reproduce.boyd2015.neighbours import neighbour_aucs
-from discreet.reproduce.boyd2015.pool import Sample
-from discreet.reproduce.boyd2015.sensitivity import brute_force, closed_form, theorem_4
-from discreet.reproduce.cormode2023.area import uniform_buckets
-from discreet.reproduce.cormode2023.calibration import central_isotonic
-from discreet.reproduce.cormode2023.models import TRUSTS, leaf_edges, simulate_tree
-from discreet.reproduce.cormode2023.population import KAGGLE, calibration_error, draw
-from discreet.reproduce.cormode2023.rates import tree_rates, truth
-from discreet.reproduce.cormode2023.slopes import equal_buckets, population
-from discreet.reproduce.data import SHARED, Data, Scored
-from discreet.reproduce.index.federation import SITES, Federation
-from discreet.reproduce.registry import NAMES, paper
-from discreet.reproduce.runner import Runner
-from discreet.reproduce.tables import Verdict
-from discreet.reproduce.xu2025.imbalance import subsample
-from discreet.reproduce.xu2025.seeding import simulate_own_seeds, simulate_shared_seed
+from papers.boyd2015.neighbours import neighbour_aucs
+from papers.boyd2015.pool import Sample
+from papers.boyd2015.sensitivity import brute_force, closed_form, theorem_4
+from papers.cormode2023.area import uniform_buckets
+from papers.cormode2023.calibration import central_isotonic
+from papers.cormode2023.models import TRUSTS, leaf_edges, simulate_tree
+from papers.cormode2023.population import KAGGLE, calibration_error, draw
+from papers.cormode2023.rates import tree_rates, truth
+from papers.cormode2023.slopes import equal_buckets, population
+from papers.data import SHARED, Data, Scored
+from papers.index.federation import SITES, Federation
+from papers.registry import NAMES, paper
+from papers.runner import Runner
+from papers.tables import Verdict
+from papers.xu2025.imbalance import subsample
+from papers.xu2025.seeding import simulate_own_seeds, simulate_shared_seed
 
 ITEMS = [
     pytest.param(

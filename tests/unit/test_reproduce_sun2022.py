@@ -6,22 +6,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.build import build, options_for
-from discreet.label.delta_method import noise_sd
-from discreet.label.ranks import SiteRanks
-from discreet.label.sums import add_covariances
 from discreet.privacy.loss import PureDP
-from discreet.reproduce.data import Data
-from discreet.reproduce.runner import Runner
-from discreet.reproduce.sun2022 import PAPER
-from discreet.reproduce.sun2022.accurate import equation_8, equation_9
-from discreet.reproduce.sun2022.agreement import cells_agree
-from discreet.reproduce.sun2022.criteo import FACTS, evaluation_set
-from discreet.reproduce.sun2022.equations import algorithm_3, plug_in, won_pairs
-from discreet.reproduce.sun2022.printed import IN_TABLE_1, SITES, TABLE_7
-from discreet.reproduce.sun2022.response import expected_flipped, flipped_auc
-from discreet.reproduce.sun2022.score_noise import noisy_auc
-from discreet.reproduce.sun2022.sites import (
+from discreet.ranks.build import build, options_for
+from discreet.ranks.delta_method import noise_sd
+from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.sums import add_covariances
+from papers.data import Data
+from papers.runner import Runner
+from papers.sun2022 import PAPER
+from papers.sun2022.accurate import equation_8, equation_9
+from papers.sun2022.agreement import cells_agree
+from papers.sun2022.criteo import FACTS, evaluation_set
+from papers.sun2022.equations import algorithm_3, plug_in, won_pairs
+from papers.sun2022.printed import IN_TABLE_1, SITES, TABLE_7
+from papers.sun2022.response import expected_flipped, flipped_auc
+from papers.sun2022.score_noise import noisy_auc
+from papers.sun2022.sites import (
     SPLITS,
     Weights,
     adaptive_weights,
@@ -35,7 +35,7 @@ from discreet.reproduce.sun2022.sites import (
     simulate_response,
     sites_of,
 )
-from discreet.reproduce.tables import Verdict
+from papers.tables import Verdict
 
 ROWS = 2000
 BY_NAME = {

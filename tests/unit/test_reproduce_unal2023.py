@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from discreet.reproduce.data import Data, Scored
-from discreet.reproduce.runner import Runner
-from discreet.reproduce.tables import Verdict
-from discreet.reproduce.unal2023 import PAPER
-from discreet.reproduce.unal2023.costs import settings
-from discreet.reproduce.unal2023.exactness import aml, heart, split, without_ties
-from discreet.reproduce.unal2023.pooled import (
+from papers.data import Data, Scored
+from papers.runner import Runner
+from papers.tables import Verdict
+from papers.unal2023 import PAPER
+from papers.unal2023.costs import settings
+from papers.unal2023.exactness import aml, heart, split, without_ties
+from papers.unal2023.pooled import (
     descending,
     from_shares,
     in_the_clear,
@@ -17,7 +17,7 @@ from discreet.reproduce.unal2023.pooled import (
     pool,
     simulate_rows,
 )
-from discreet.reproduce.unal2023.printed import (
+from papers.unal2023.printed import (
     BY_DELTA,
     ROWS,
     SETTINGS,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.defaults import recommend
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError
-from discreet.plan import PublicFacts
-from discreet.privacy.accounting import Cap, MemoryAccount
+from discreet.models.defaults import recommend
+from discreet.plan.plan import PublicFacts
+from discreet.privacy.account import Cap, MemoryAccount
 from discreet.site.respond import respond
 
 PLAN = recommend(PublicFacts(), discreet.DistributedDP("0.5"))

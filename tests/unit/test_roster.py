@@ -6,13 +6,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import discreet
-from discreet import planfile
-from discreet.aggregation.secagg.terms import Terms
-from discreet.defaults import recommend
 from discreet.errors import InputError, PlanError
-from discreet.plan import Cohort, PublicFacts
-from discreet.privacy.models import LabelDP
-from discreet.roster import Member, Roster, key_from_text, key_text
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import LabelDP
+from discreet.plan import file as planfile
+from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.roster import Member, Roster, key_from_text, key_text
+from discreet.secagg.terms import Terms
 
 
 def key(seed):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.edges import Edges, Support, Uniform
+from discreet.data.edges import Edges, Support, Uniform
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves
@@ -18,7 +19,6 @@ from discreet.estimate.sampling import (
     sampling_sd,
 )
 from discreet.noise.none import NoNoise
-from discreet.scores import ScoreRange
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
 
 BINS = 6

@@ -5,9 +5,9 @@ import pytest
 
 import discreet
 from discreet import InputError
-from discreet.defaults import recommend
 from discreet.entropy import Seeded
-from discreet.plan import Cohort, PublicFacts
+from discreet.models.defaults import recommend
+from discreet.plan.plan import Cohort, PublicFacts
 from discreet.runtime.simulation import simulate
 
 PRIVACY = {

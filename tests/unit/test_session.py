@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.defaults import recommend
-from discreet.edges import Warped
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.examples import Examples
-from discreet.noise.response import ResponseKey
-from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, Round
-from discreet.privacy.accounting import MemoryAccount, Permit
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
 )
-from discreet.roster import Member, Roster
+from discreet.noise.response import ResponseKey
+from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, Round
+from discreet.plan.roster import Member, Roster
+from discreet.privacy.account import MemoryAccount, Permit
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import (
     AbortedError,

@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from discreet.cli.federation import app
 from discreet.cli.files import read_plan
-from discreet.defaults import recommend
 from discreet.errors import InputError
-from discreet.plan import Cohort, PublicFacts
-from discreet.planfile import dumps
-from discreet.privacy.models import DistributedDP
-from discreet.roster import key_text
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP
+from discreet.plan.file import dumps
+from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.roster import key_text
 from discreet.site import policyfile
 
 

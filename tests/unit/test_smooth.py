@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from discreet.defaults import bins_under_noise
-from discreet.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
@@ -20,10 +20,10 @@ from discreet.estimate.noise_spread import (
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import _even_places
 from discreet.estimate.smooth import Smooth
+from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import BinCovariance
 from discreet.noise.none import NoNoise
-from discreet.scores import ScoreRange
 
 ALL = ("auc", "average_precision", "aupr", "brier")
 

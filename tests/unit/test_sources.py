@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet import InputError
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
 from discreet.statistic import ClassHistogram
 
 SCORES = [0.1, 0.8, 0.4, 0.9]

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet import Examples, InputError, PlanError
-from discreet.aggregation.plain import add
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import Sensitivity, Unit
+from discreet.runtime.plain import add
 from discreet.statistic import (
     ClassHistogram,
     Grouped,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from discreet.attack.top_scores import TOP, guess_top_scores
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
 
 
 def _random_sites(rng: np.random.Generator) -> list[Examples]:

@@ -24,8 +24,8 @@ from discreet.arrays import FloatVector
 from discreet.curator.ranking import rank, rank_arrays
 from discreet.curator.simulate import simulate_weighted_count
 from discreet.curator.weighted_count import auc_weights
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

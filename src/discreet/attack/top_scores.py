@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
 from discreet.statistic.protocol import check_binary
 
 TOP: Final = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)

@@ -10,8 +10,8 @@ import typer
 
 from discreet.attack.reidentify import reidentify_auc
 from discreet.attack.top_scores import TOP, Guessed, guess_top_scores
+from discreet.data.sources import read
 from discreet.errors import InputError
-from discreet.site.sources import read
 
 app = typer.Typer(
     no_args_is_help=True, help="Show what a release gives away about one person."

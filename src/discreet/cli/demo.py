@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.arrays import FloatVector
-from discreet.edges import Warped
+from discreet.data.edges import Warped
 from discreet.errors import DisclosureWarning
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve, Polyline
-from discreet.evaluation import Evaluation
-from discreet.privacy.models import DistributedDP
-from discreet.report.plot import Line, draw
+from discreet.models.privacy_models import DistributedDP
+from discreet.result.evaluation import Evaluation
+from discreet.result.plot import Line, draw
 from discreet.runtime.hospitals import Hospital, simulate_hospitals
 from discreet.runtime.simulation import evaluate
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.exact.evaluate import evaluation_of
@@ -34,7 +35,6 @@ from discreet.runtime.spu.session import (
     Scores,
     Session,
 )
-from discreet.site.sources import read
 
 DEFAULT_TIMEOUT: Final = 60.0
 

@@ -27,8 +27,8 @@ from discreet.cli.files import (
     write_result,
 )
 from discreet.errors import MissingExtraError
-from discreet.planfile import dumps
-from discreet.roster import Roster, key_text
+from discreet.plan.file import dumps
+from discreet.plan.roster import Roster, key_text
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
 from discreet.runtime.session import Step
 from discreet.site import policyfile

@@ -7,15 +7,15 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from discreet import planfile
+from discreet.data.examples import Examples
+from discreet.data.sources import read
 from discreet.errors import InputError
-from discreet.evaluation import Evaluation
-from discreet.examples import Examples
-from discreet.multievaluation import MultiEvaluation
-from discreet.plan import Plan
-from discreet.report.page import check_suffix
-from discreet.scalar_evaluation import ScalarEvaluation
-from discreet.site.sources import read
+from discreet.plan import file as planfile
+from discreet.plan.plan import Plan
+from discreet.result.evaluation import Evaluation
+from discreet.result.page import check_suffix
+from discreet.result.scalars import ScalarEvaluation
+from discreet.result.several import MultiEvaluation
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation

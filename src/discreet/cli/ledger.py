@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.cli.preview import spent_text
-from discreet.privacy.accounting import charged, paid_losses, tighter_epsilon
+from discreet.privacy.account import charged, paid_losses, tighter_epsilon
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger
 from discreet.site.ledger_entries import Charge, Settled, Stored, public_dict

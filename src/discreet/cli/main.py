@@ -49,12 +49,10 @@ from discreet.cli.files import (
 from discreet.cli.ledger import app as ledger
 from discreet.cli.plan import plan
 from discreet.cli.preview import preview
-from discreet.cli.reproduce import reproduce
-from discreet.defaults import recommend
-from discreet.edges import Warped
+from discreet.data.edges import Warped
 from discreet.errors import DiscreetError, InputError
-from discreet.plan import PublicFacts
-from discreet.privacy.models import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
     CURVE_MECHANISMS,
     RANK_MECHANISMS,
     LabelDP,
@@ -62,6 +60,7 @@ from discreet.privacy.models import (
     LocalMechanism,
     PrivacyModel,
 )
+from discreet.plan.plan import PublicFacts
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run
 from discreet.runtime.summing import Aggregation
@@ -272,7 +271,6 @@ app.add_typer(federation)
 app.add_typer(ledger, name="ledger")
 app.add_typer(exact, name="exact")
 app.add_typer(attack, name="attack")
-app.command()(reproduce)
 
 
 def _show_warning(

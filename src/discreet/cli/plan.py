@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from discreet import planfile
 from discreet.cli.choices import (
     Bins,
     Classes,
@@ -31,25 +30,26 @@ from discreet.cli.choices import (
     Unit,
     UnitChoice,
 )
-from discreet.defaults import recommend
-from discreet.edges import Warped, describe
+from discreet.data.edges import Warped, describe
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.plan import Cohort, ModelRef, Plan, PublicFacts, edges_of
-from discreet.planning import (
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import (
+    DistributedDP,
+    LocalDP,
+    PrivacyModel,
+    SecureAggregation,
+)
+from discreet.plan import file as planfile
+from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, edges_of
+from discreet.plan.roster import Member, Roster, key_from_text
+from discreet.result.prediction import (
     DEFAULT_AUC,
     REPETITIONS,
     Prediction,
     check_protocol,
     predict,
 )
-from discreet.privacy.models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.roster import Member, Roster, key_from_text
-from discreet.scores import ScoreRange
 
 
 class Privacy(StrEnum):

@@ -21,7 +21,7 @@ from discreet.cli.files import (
     read_plan,
 )
 from discreet.errors import InputError
-from discreet.privacy.accounting import Spent
+from discreet.privacy.account import Spent
 from discreet.privacy.loss import decimal_text
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.accounting import Cap, Spent, compose
+from discreet.privacy.account import Cap, Spent, compose
 from discreet.privacy.loss import (
     Amount,
     ApproxDP,

@@ -18,25 +18,25 @@ import numpy as np
 
 from discreet.curator.budget import Budget, charge
 from discreet.curator.result import ROW, curator_claim
-from discreet.defaults import recommend
-from discreet.edges import EdgeRule, Edges, Support
+from discreet.data.edges import EdgeRule, Edges, Support
+from discreet.data.examples import Examples
+from discreet.data.scores import ScoreKind
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.estimate.estimator import Flat
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.thresholds import AtThreshold
 from discreet.estimate.with_errors import at_with_errors
-from discreet.evaluation import Evaluation, evaluation
-from discreet.examples import Examples
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP
 from discreet.noise.choose import mechanism_for
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.noise.polya import PolyaShares
-from discreet.plan import PublicFacts
+from discreet.plan.plan import PublicFacts
+from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
-from discreet.privacy.models import DistributedDP
-from discreet.release import Release
-from discreet.scores import ScoreKind
+from discreet.result.evaluation import Evaluation, evaluation
 from discreet.statistic import ClassHistogram
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -10,13 +10,13 @@ from discreet.curator.auc import auc
 from discreet.curator.binormal import BinormalCurve
 from discreet.curator.budget import Budget
 from discreet.curator.histogram import evaluate
+from discreet.data.scores import ScoreKind
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimate import Estimate
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount
-from discreet.scores import ScoreKind
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

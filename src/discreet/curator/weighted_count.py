@@ -46,9 +46,9 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.curator.ranking import Ranking
 from discreet.curator.sensitivity import ap_positive_moved, ap_relabelled
+from discreet.data.examples import BATCH_ROWS
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.examples import BATCH_ROWS
 from discreet.noise.laplace import discrete_laplace
 
 UNIT: Final = 2**20

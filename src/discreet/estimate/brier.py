@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.edges import unit_edges
+from discreet.data.edges import unit_edges
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
 from discreet.estimate.observation import NoisyHistogram
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray
-from discreet.edges import Edges, unit_edges
+from discreet.data.edges import Edges, unit_edges
 
 WARP: Final = 1.5
 """Cells are even on the scale u, s = u^a/(u^a + (1-u)^a): as warped bins are."""
@@ -22,7 +22,7 @@ def cell_scores(edges: Edges) -> FloatArray:
     A bin's examples are spread evenly over its cells; a bin that holds one score
     value has that one cell.
 
-    >>> from discreet.edges import Support, Uniform
+    >>> from discreet.data.edges import Support, Uniform
     >>> cell_scores(Edges.realise(Support((0.2, 0.7)))).tolist()
     [[0.2], [0.7]]
     >>> cell_scores(Edges.realise(Uniform(2))).shape

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.estimator import Estimator

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.edges import Edges, unit_edges
+from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.estimate import Unusable, Usable
 from discreet.noise.arc import CircularArc

@@ -28,7 +28,7 @@ from discreet.estimate.curves import (
 from discreet.estimate.estimate import Binning, Estimate, NotYet, ScalarLaw, Zero
 from discreet.estimate.noise_error import covariance_of, propagated
 from discreet.estimate.observation import NoisyHistogram
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 
 
 class Estimator(Protocol):

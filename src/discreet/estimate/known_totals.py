@@ -47,7 +47,7 @@ from discreet.estimate.sampling import (
     precision_area_slopes,
 )
 from discreet.noise.none import NoNoise
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 
 _SURE: Final = 4.0
 """A class total below this many standard deviations of its noise is no total."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
 from discreet.noise.mechanism import NoiseLaw
 

@@ -25,7 +25,7 @@ from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.range_queries import RangeQueries
 from discreet.estimate.tree import NoisyTree
 from discreet.noise.mechanism import NoiseLaw
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 
 TreeMethod: TypeAlias = FedCurve | RangeQueries
 _PIECES: Final = 16

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.curves import Interpolation
 
@@ -39,7 +39,7 @@ def tree_quantiles(
     average, for both classes alike, so that an ROC curve hardly notices; still
     a reason for leaves much finer than the quantiles.
 
-    >>> from discreet.edges import Uniform
+    >>> from discreet.data.edges import Uniform
     >>> edges = Edges.realise(Uniform(4))
     >>> tree = [np.array([6.0, 2.0]), np.array([2.0, 4.0, 1.0, 1.0])]
     >>> tree_quantiles(tree, edges, np.array([0.0, 0.5, 0.8, 1.0])).tolist()

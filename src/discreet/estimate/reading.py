@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.edges import Edges, Uniform, Warped, unit_edges
+from discreet.data.edges import Edges, Uniform, Warped, unit_edges
 from discreet.estimate.areas import auc_limits
 from discreet.estimate.curves import Curves, RocPath, choose_interpolation
 from discreet.estimate.estimator import Flat

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.edges import unit_edges
+from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero

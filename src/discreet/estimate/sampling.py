@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.edges import unit_edges
+from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.observation import NoisyHistogram
 

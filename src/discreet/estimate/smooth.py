@@ -24,7 +24,7 @@ from discreet.estimate.noise_spread import (
 )
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import Reading, noise_of, read
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 
 
 @dataclass(frozen=True, slots=True)

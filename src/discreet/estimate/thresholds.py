@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import (
     UNIT,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from discreet.arrays import FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.level_reports import LevelLaw
 from discreet.noise.mechanism import NoiseLaw

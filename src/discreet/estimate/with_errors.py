@@ -58,7 +58,7 @@ from discreet.estimate.thresholds import (
     confusion_weights,
     shares_above,
 )
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 from discreet.statistic import BinCounts
 
 FEWEST_EXAMPLES: Final = 50

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.examples import Examples
 
 PAD: Final = 2**63 - 1
 """Key of a padding row: it sorts after every score, minus infinity included."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
@@ -16,12 +17,11 @@ from discreet.exact.model import ExactMPC
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import AREAS, PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.examples import Examples
-from discreet.plan import Metric
+from discreet.plan.plan import Metric
 from discreet.privacy.claim import Claim, Setting
 from discreet.privacy.loss import exact
-from discreet.report.text import METRIC_TITLES
-from discreet.scalar_evaluation import ScalarEvaluation
+from discreet.result.scalars import ScalarEvaluation
+from discreet.result.text import METRIC_TITLES
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"

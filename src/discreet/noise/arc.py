@@ -39,7 +39,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatArray, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.coins import MAX_BOUND, uniform_below
@@ -56,7 +56,7 @@ MAX_EPSILON: Final = 16
 class CircularArc:
     """Randomise each example of a class histogram over ``edges`` on its own.
 
-    >>> from discreet.edges import Warped
+    >>> from discreet.data.edges import Warped
     >>> arc = CircularArc(Fraction(1), Edges.realise(Warped(32)))
     >>> arc.cells, arc.length, round(float(arc.odds), 6)
     (64, 16, 2.718282)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from discreet.errors import PlanError
+from discreet.models.privacy_models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
 from discreet.noise.arc import CircularArc
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.level_reports import LevelReports
@@ -14,14 +20,8 @@ from discreet.noise.polya import PolyaShares
 from discreet.noise.reports import UnaryReports
 from discreet.noise.response import RandomizedResponse
 from discreet.noise.skellam import SkellamShares
-from discreet.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan, ResolvedRound
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.privacy.models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
 from discreet.statistic import ClassHistogram, Hierarchy
 
 AnyMechanism: TypeAlias = (
@@ -54,7 +54,7 @@ def mechanism_for(plan: Plan, this: ResolvedRound) -> AnyMechanism:
         case LabelDP(mechanism="response"):
             raise PlanError(
                 "flipped labels come from a site's key, not from fresh randomness, "
-                "which would average out: answer with discreet.label.answer"
+                "which would average out: answer with discreet.ranks.answer"
             )
         case LabelDP():
             raise PlanError(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
 from discreet.noise.unary import UnaryEncoding, UnaryLaw

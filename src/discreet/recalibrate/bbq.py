@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.edges import unit_edges
+from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.logistic import CLOSEST
 from discreet.estimate.observation import NoisyHistogram

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.arrays import FloatVector
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.logistic import CLOSEST, sigmoid
 from discreet.recalibrate.protocol import MAP_VERSION, checked_scores, score_fields
-from discreet.scores import ScoreRange
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

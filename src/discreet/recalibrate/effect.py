@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.logistic import logit

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from discreet.arrays import FloatVector
+from discreet.data.scores import ScoreRange
 from discreet.recalibrate.curve import as_probabilities
 from discreet.recalibrate.protocol import MAP_VERSION, checked_scores, score_fields
-from discreet.scores import ScoreRange
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from discreet.arrays import FloatVector
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.scores import ScoreRange
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

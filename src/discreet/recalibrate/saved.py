@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.protocol import MAP_VERSION, CalibrationMap
 from discreet.recalibrate.steps import Steps
-from discreet.scores import ScoreRange
 
 
 def save(fitted: CalibrationMap, path: str | Path) -> None:

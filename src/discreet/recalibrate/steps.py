@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.recalibrate.protocol import MAP_VERSION, checked_scores, score_fields
-from discreet.scores import ScoreRange
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from discreet.defaults import bins_for, noise_signal, recommend
-from discreet.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.estimate.compare import Comparison, compare_aucs
-from discreet.examples import Examples
-from discreet.opening import default_estimator, open_release
-from discreet.plan import Plan, PublicFacts, Round
+from discreet.models.defaults import bins_for, noise_signal, recommend
+from discreet.models.privacy_models import PrivacyModel, SecureAggregation
+from discreet.plan.plan import Plan, PublicFacts, Round
 from discreet.privacy.claim import Claim
-from discreet.privacy.models import PrivacyModel, SecureAggregation
+from discreet.result.decode_release import default_estimator, open_release
 from discreet.runtime.simulation import cohort_of, simulate
 from discreet.statistic import Paired
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import FloatVector
+from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
-from discreet.examples import Examples
 
 _SIZES = (9200, 6400, 4300, 3100, 2400, 1900, 1400, 1000, 700, 450, 300, 150)
 _SEVERITY = (-1.9, -1.2, -2.0, -1.6, -1.6, -2.3, -1.1, -2.1, -1.0, -1.8, -1.3, -1.4)

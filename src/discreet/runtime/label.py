@@ -5,23 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from discreet.edges import EdgeRule
+from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.known_totals import KnownTotals
-from discreet.evaluation import Evaluation, evaluation
-from discreet.examples import Examples
-from discreet.label.answer import LabelCustody, answer
-from discreet.label.auc import label_auc
-from discreet.label.curves import plan_curves
-from discreet.label.public_scores import PublicScores
-from discreet.plan import Plan
+from discreet.models.privacy_models import LabelDP
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
 from discreet.privacy.claim import Setting
-from discreet.privacy.models import LabelDP
-from discreet.release import Release
+from discreet.ranks.answer import LabelCustody, answer
+from discreet.ranks.auc import label_auc
+from discreet.ranks.curves import plan_curves
+from discreet.ranks.public_scores import PublicScores
+from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.summing import Aggregation, opened_sum
-from discreet.scalar_evaluation import ScalarEvaluation
 
 
 def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword

@@ -13,28 +13,28 @@ from typing import Protocol
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg.coordinator import CollectingAdverts, Opened, invite
-from discreet.aggregation.secagg.coordinator_state import CoordinatorState
-from discreet.aggregation.secagg.errors import FaultySiteError, TooFewSitesError
-from discreet.aggregation.secagg.terms import NONCE_SIZE
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.evaluation import Evaluation, evaluation
-from discreet.multievaluation import MultiEvaluation, multi_evaluation
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
-from discreet.plan import Plan, ResolvedRound
-from discreet.privacy.claim import Setting
-from discreet.privacy.models import (
+from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
     LocalDP,
     SecureAggregation,
 )
-from discreet.release import Release
+from discreet.noise.binned_positives import BinnedPositives
+from discreet.noise.choose import decoder_for
+from discreet.noise.level_reports import LevelReports
+from discreet.noise.reports import UnaryReports
+from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.release import Release
+from discreet.privacy.claim import Setting
+from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.several import MultiEvaluation, multi_evaluation
+from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
+from discreet.secagg.coordinator_state import CoordinatorState
+from discreet.secagg.errors import FaultySiteError, TooFewSitesError
+from discreet.secagg.terms import NONCE_SIZE
 from discreet.site.letters import (
     Invitation,
     Kind,

@@ -8,31 +8,31 @@ from dataclasses import replace
 from typing import overload
 
 from discreet import exact
-from discreet.defaults import Multiclass, recommend
-from discreet.edges import EdgeRule
+from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.on_tree import TreeMethod
-from discreet.evaluation import Evaluation, evaluation
 from discreet.exact.model import ExactMPC
-from discreet.examples import Examples
-from discreet.multievaluation import MultiEvaluation, multi_evaluation
-from discreet.plan import Cohort, Plan, PublicFacts, Round
-from discreet.privacy.accounting import MemoryAccount
-from discreet.privacy.models import (
+from discreet.models.defaults import Multiclass, recommend
+from discreet.models.privacy_models import (
     DistributedDP,
     HistogramPrivacy,
     LabelDP,
     PrivacyModel,
     SecureAggregation,
 )
-from discreet.release import Release
+from discreet.plan.plan import Cohort, Plan, PublicFacts, Round
+from discreet.plan.release import Release
+from discreet.privacy.account import MemoryAccount
+from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.scalars import ScalarEvaluation
+from discreet.result.several import MultiEvaluation, multi_evaluation
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.summing import Aggregation, opened_sum
-from discreet.scalar_evaluation import ScalarEvaluation
 from discreet.site.respond import respond
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from discreet.aggregation.plain import add
-from discreet.aggregation.secagg.in_process import secure_sum
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.plan import Plan
+from discreet.plan.plan import Plan
+from discreet.runtime.plain import add
+from discreet.secagg.in_process import secure_sum
 
 Aggregation: TypeAlias = Literal["plain", "secagg"]
 """How a simulation adds vectors up."""

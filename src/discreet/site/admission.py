@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from discreet.arrays import IntVector
+from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.examples import Examples
-from discreet.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan, ResolvedRound
 from discreet.privacy.loss import fraction_of
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy

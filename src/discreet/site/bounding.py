@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from discreet.data.examples import Columns, Examples
+from discreet.data.labels import LabelCode
 from discreet.errors import InputError
-from discreet.examples import Columns, Examples
-from discreet.labels import LabelCode
 from discreet.privacy.unit import Unit
 
 

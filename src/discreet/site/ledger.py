@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from discreet.errors import BudgetError
-from discreet.privacy.accounting import (
+from discreet.privacy.account import (
     ANOTHER_MESSAGE,
     CHANGED,
     FOREIGN_PERMIT,

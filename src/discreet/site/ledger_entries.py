@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from discreet.privacy.accounting import Use
+from discreet.privacy.account import Use
 from discreet.privacy.loss import (
     ZCDP,
     ApproxDP,

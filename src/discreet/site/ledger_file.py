@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from discreet.privacy.accounting import Use
+from discreet.privacy.account import Use
 from discreet.site.fingerprint import (
     LedgerError,
     SiteSecret,

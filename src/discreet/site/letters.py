@@ -18,9 +18,9 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import DiscreetError, PlanError
-from discreet.plan import Plan
-from discreet.planfile import dumps, loads
-from discreet.release import Release
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
 
 VERSION: Final = 1
 DIGEST_SIZE: Final = 32

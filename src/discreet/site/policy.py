@@ -14,11 +14,16 @@ from fractions import Fraction
 from typing import Final
 
 from discreet.errors import DiscreetError
-from discreet.plan import Plan
-from discreet.privacy.accounting import Cap, Limits, compose
+from discreet.models.privacy_models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
+from discreet.plan.plan import Plan
+from discreet.plan.roster import key_from_text
+from discreet.privacy.account import Cap, Limits, compose
 from discreet.privacy.loss import decimal_text
-from discreet.privacy.models import DistributedDP, LabelDP, LocalDP, SecureAggregation
-from discreet.roster import key_from_text
 from discreet.statistic import Grouped
 
 DECLINED: Final = "declined"

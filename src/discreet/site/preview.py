@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.edges import describe
+from discreet.data.edges import describe
+from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
-from discreet.examples import Examples
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.choose import decoder_for
 from discreet.noise.level_reports import LevelReports
 from discreet.noise.reports import UnaryReports
-from discreet.plan import Plan, ResolvedRound, edges_of
-from discreet.privacy.accounting import Spent, compose
+from discreet.plan.plan import Plan, ResolvedRound, edges_of
+from discreet.privacy.account import Spent, compose
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
 from discreet.site.admission import admit

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from discreet.arrays import IntVector
 from discreet.errors import DiscreetError
-from discreet.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan, ResolvedRound
 from discreet.site.letters import (
     Invitation,
     earlier_releases,

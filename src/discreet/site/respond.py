@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from discreet.arrays import IntVector
+from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.examples import Examples
 from discreet.noise.choose import mechanism_for
-from discreet.plan import Plan, ResolvedRound
-from discreet.privacy.accounting import Account, Use, answer_once
+from discreet.plan.plan import Plan, ResolvedRound
+from discreet.privacy.account import Account, Use, answer_once
 from discreet.site.bounding import bounded
 from discreet.site.policy import Policy, PolicyError
 

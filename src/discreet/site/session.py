@@ -15,32 +15,32 @@ from dataclasses import dataclass, field
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg.conversation import SiteConversation
-from discreet.aggregation.secagg.keys import signature_holds
-from discreet.aggregation.secagg.messages import Request, Survivors
-from discreet.aggregation.secagg.site_state import (
+from discreet.arrays import IntVector
+from discreet.data.examples import Examples
+from discreet.entropy import Entropy
+from discreet.errors import DiscreetError, PlanError
+from discreet.models.privacy_models import (
+    DistributedDP,
+    LabelDP,
+    LocalDP,
+    SecureAggregation,
+)
+from discreet.noise.response import ResponseKey
+from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.roster import key_text
+from discreet.ranks.answer import LabelCustody
+from discreet.ranks.answer import answer as flipped_counts
+from discreet.secagg.conversation import SiteConversation
+from discreet.secagg.keys import signature_holds
+from discreet.secagg.messages import Request, Survivors
+from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
     AwaitingSurvivors,
     SiteState,
     restore_site,
 )
-from discreet.aggregation.secagg.terms import Terms
-from discreet.arrays import IntVector
-from discreet.entropy import Entropy
-from discreet.errors import DiscreetError, PlanError
-from discreet.examples import Examples
-from discreet.label.answer import LabelCustody
-from discreet.label.answer import answer as flipped_counts
-from discreet.noise.response import ResponseKey
-from discreet.plan import Plan, ResolvedRound
-from discreet.privacy.models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
-from discreet.roster import key_text
+from discreet.secagg.terms import Terms
 from discreet.site.admission import Admitted, admit
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (

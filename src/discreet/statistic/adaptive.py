@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.edges import Edges, Listed
+from discreet.data.edges import Edges, Listed
 from discreet.errors import PlanError
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
-from discreet.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.edges import Edges, Uniform
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.examples import Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import BinCounts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.edges import Edges
-from discreet.examples import Batch, Examples
+from discreet.data.edges import Edges
+from discreet.data.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.protocol import (
     BinCounts,

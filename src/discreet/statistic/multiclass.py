@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
+from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
-from discreet.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
 from discreet.statistic.protocol import BinCounts, check_columns, tally

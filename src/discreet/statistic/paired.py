@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
+from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
-from discreet.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
 from discreet.statistic.protocol import (

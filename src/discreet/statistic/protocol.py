@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.edges import Edges
+from discreet.data.edges import Edges
+from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError
-from discreet.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
 from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace

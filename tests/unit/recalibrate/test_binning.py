@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import recalibrate_oracles as oracle
-from discreet.edges import Edges, Support, Uniform
+from discreet.data.edges import Edges, Support, Uniform
 from discreet.errors import InputError
 from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.laplace import LaplaceLaw

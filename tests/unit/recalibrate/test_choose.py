@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.deconvolve import decode

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from discreet.edges import Edges, Warped
+from discreet.data.edges import Edges, Warped
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.recalibrate.beta import fit_beta
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.platt import fit_platt
 from discreet.recalibrate.rates import Rates
-from discreet.scores import ScoreRange
 
 
 def test_platt_finds_the_slope_and_the_shift(sample, counted):

@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pytest
 
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, MissingExtraError
 from discreet.recalibrate import METHODS, as_transformer, fit, from_json, load, save
 from discreet.recalibrate import transformer as transformer_module
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.steps import Steps
-from discreet.scores import ScoreRange
 
 GRID = np.linspace(0, 1, 1001)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg import site as steps
-from discreet.aggregation.secagg.coordinator import Opened, invite
-from discreet.aggregation.secagg.terms import Terms
 from discreet.entropy import Seeded
+from discreet.secagg import site as steps
+from discreet.secagg.coordinator import Opened, invite
+from discreet.secagg.terms import Terms
 
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.aggregation.secagg import prg, shamir
-from discreet.aggregation.secagg.errors import FaultyCoordinatorError
-from discreet.aggregation.secagg.keys import Agreement
-from discreet.aggregation.secagg.messages import (
+from discreet.errors import InputError
+from discreet.secagg import prg, shamir
+from discreet.secagg.errors import FaultyCoordinatorError
+from discreet.secagg.keys import Agreement
+from discreet.secagg.messages import (
     Confirmation,
     Delivery,
     Masked,
@@ -17,10 +18,9 @@ from discreet.aggregation.secagg.messages import (
     Roster,
     Survivors,
 )
-from discreet.aggregation.secagg.prg import Purpose
-from discreet.aggregation.secagg.ring import from_ring
-from discreet.aggregation.secagg.terms import Terms
-from discreet.errors import InputError
+from discreet.secagg.prg import Purpose
+from discreet.secagg.ring import from_ring
+from discreet.secagg.terms import Terms
 
 SIGNED = {"n": 6, "min_survivors": 5, "colluders": 1, "signed": True}
 

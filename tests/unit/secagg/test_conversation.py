@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from discreet.aggregation.secagg.conversation import (
+from discreet.entropy import Seeded
+from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.aggregation.secagg.coordinator import Opened
-from discreet.aggregation.secagg.coordinator_state import (
+from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator_state import (
     restore_coordinator,
     save_coordinator,
 )
-from discreet.aggregation.secagg.errors import (
+from discreet.secagg.errors import (
     FaultyCoordinatorError,
     SavedStateError,
 )
-from discreet.aggregation.secagg.site_state import restore_site
-from discreet.aggregation.secagg.terms import Terms
-from discreet.entropy import Seeded
+from discreet.secagg.site_state import restore_site
+from discreet.secagg.terms import Terms
 
 STEPS = ["share", "mask", "confirm", "reveal"]
 

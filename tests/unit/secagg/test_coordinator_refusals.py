@@ -5,22 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.aggregation.secagg.coordinator import invite
-from discreet.aggregation.secagg.errors import (
+from discreet.entropy import Seeded
+from discreet.errors import InputError
+from discreet.secagg.coordinator import invite
+from discreet.secagg.errors import (
     ConsumedStateError,
     FaultySiteError,
     UnknownFaultySiteError,
 )
-from discreet.aggregation.secagg.messages import (
+from discreet.secagg.messages import (
     Advert,
     Confirmation,
     Masked,
     Revealed,
     Shares,
 )
-from discreet.aggregation.secagg.shamir import PRIME, SHARE_SIZE
-from discreet.entropy import Seeded
-from discreet.errors import InputError
+from discreet.secagg.shamir import PRIME, SHARE_SIZE
 
 SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 STEPS = ["advertise", "share", "mask", "confirm", "reveal"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.aggregation.secagg.errors import TooFewSitesError
+from discreet.secagg.errors import TooFewSitesError
 
 MODES = [
     pytest.param({"n": 6, "min_survivors": 5, "signed": False}, id="curious"),

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.aggregation.secagg.graph import (
+from discreet.entropy import Seeded
+from discreet.errors import InputError
+from discreet.secagg.graph import (
     FAILURE_BITS,
     PRIVACY_BITS,
     Parameters,
@@ -17,8 +19,6 @@ from discreet.aggregation.secagg.graph import (
     parameters,
     sparse,
 )
-from discreet.entropy import Seeded
-from discreet.errors import InputError
 
 ALPHA = 1e-9
 

@@ -3,10 +3,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
-from discreet.aggregation.secagg.in_process import Step, secure_sum
-from discreet.aggregation.secagg.messages import Masked
 from discreet.entropy import Seeded
 from discreet.errors import InputError
+from discreet.secagg.in_process import Step, secure_sum
+from discreet.secagg.messages import Masked
 
 ALPHA = 1e-9
 

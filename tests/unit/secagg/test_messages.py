@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from discreet.aggregation.secagg.errors import MalformedMessageError
-from discreet.aggregation.secagg.messages import (
+from discreet.secagg.errors import MalformedMessageError
+from discreet.secagg.messages import (
     BOX_SIZE,
     Advert,
     Confirmation,
@@ -16,7 +16,7 @@ from discreet.aggregation.secagg.messages import (
     Survivors,
     listed,
 )
-from discreet.aggregation.secagg.wire import MAX_SITES, Writer
+from discreet.secagg.wire import MAX_SITES, Writer
 
 A, B = b"a" * 32, b"b" * 32
 BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from discreet.aggregation.secagg.prg import (
+from discreet.errors import InputError
+from discreet.secagg.prg import (
     Purpose,
     derive_key,
     expand,
@@ -10,13 +11,12 @@ from discreet.aggregation.secagg.prg import (
     seed_commitment,
     tagged,
 )
-from discreet.aggregation.secagg.ring import (
+from discreet.secagg.ring import (
     from_ring,
     into_ring,
     log2_overflow_bound,
     room,
 )
-from discreet.errors import InputError
 
 SECRET, SESSION = b"s" * 32, b"n" * 32
 

@@ -2,14 +2,14 @@ from itertools import combinations
 
 import pytest
 
-from discreet.aggregation.secagg.shamir import (
+from discreet.entropy import Seeded
+from discreet.secagg.shamir import (
     PRIME,
     SHARE_SIZE,
     deal,
     is_share,
     restore,
 )
-from discreet.entropy import Seeded
 
 SECRET = bytes(range(1, 33))
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.aggregation.secagg import site as steps
-from discreet.aggregation.secagg.errors import (
+from discreet.errors import InputError
+from discreet.secagg import site as steps
+from discreet.secagg.errors import (
     ConsumedStateError,
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
 )
-from discreet.aggregation.secagg.keys import public_of
-from discreet.aggregation.secagg.messages import (
+from discreet.secagg.keys import public_of
+from discreet.secagg.messages import (
     Advert,
     Delivery,
     Invitation,
@@ -21,7 +22,6 @@ from discreet.aggregation.secagg.messages import (
     Roster,
     Survivors,
 )
-from discreet.errors import InputError
 
 SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from discreet.aggregation.secagg import errors, shamir
-from discreet.aggregation.secagg.conversation import CoordinatorConversation
-from discreet.aggregation.secagg.coordinator import Opened
-from discreet.aggregation.secagg.coordinator_state import restore_coordinator
 from discreet.entropy import Seeded
+from discreet.secagg import errors, shamir
+from discreet.secagg.conversation import CoordinatorConversation
+from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator_state import restore_coordinator
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 FILES = sorted((VECTORS / "secagg").glob("*.json"))

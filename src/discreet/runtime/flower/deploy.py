@@ -11,11 +11,11 @@ from typing import Final
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
-from discreet.evaluation import Evaluation
-from discreet.examples import Examples
-from discreet.multievaluation import MultiEvaluation
-from discreet.plan import Plan
+from discreet.plan.plan import Plan
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation
 from discreet.runtime.flower.client import (
     Report,
     flip_key,

@@ -11,9 +11,9 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from discreet.entropy import SYSTEM, Entropy
-from discreet.evaluation import Evaluation
-from discreet.multievaluation import MultiEvaluation
-from discreet.plan import ModelRef, Plan
+from discreet.plan.plan import ModelRef, Plan
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import STEP_SECONDS, GridExchange, connected
 from discreet.runtime.session import Session, Step, opened_evaluation

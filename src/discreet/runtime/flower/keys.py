@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
-from discreet.roster import Member, Roster
+from discreet.plan.roster import Member, Roster
 
 CA: Final = "ca.pem"
 CERTIFICATE: Final = "server.pem"

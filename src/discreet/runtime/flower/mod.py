@@ -20,10 +20,10 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable, Mod
 from numpy.typing import ArrayLike
 
+from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
-from discreet.examples import Examples
-from discreet.plan import Plan
+from discreet.plan.plan import Plan
 from discreet.runtime.flower.client import flip_key, handler, once_beside
 from discreet.runtime.flower.keys import read_identity
 from discreet.runtime.flower.records import (

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.exact.encode import padded_size
 from discreet.exact.model import ExactMPC
 from discreet.runtime.spu.errors import SessionFailedError
 from discreet.runtime.spu.fleet import Fleet, Member, local_session
-from discreet.site.sources import read
 
 SYNTHETIC_ROWS: Final = (120, 80, 50)
 _POLL_SECONDS: Final = 0.2

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
 from discreet.exact.encode import encode
-from discreet.examples import Examples
 from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.errors import SessionFailedError
 from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package

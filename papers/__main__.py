@@ -1,0 +1,119 @@
+"""``python -m papers NAME``: the papers' tables and figures, measured again."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TimeElapsedColumn,
+)
+from rich.table import Table as Sheet
+
+from discreet.errors import DiscreetError
+from papers.data import SHARED, Data
+from papers.registry import NAMES, Paper, Report, paper
+from papers.runner import Runner
+from papers.tables import Table, Verdict, checks_table
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(NAMES)}.")
+    ],
+    item: Annotated[
+        list[str] | None,
+        typer.Option(help="A figure, table or theorem, as figure-3; repeat for more."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of every random item.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for runs, tables and figures.")
+    ] = Path("discreet-papers"),
+    data: Annotated[
+        Path, typer.Option(help="Folder of NAME.parquet files (score, label).")
+    ] = SHARED,
+    seed: Annotated[int, typer.Option(min=0, help="Of every random draw.")] = 0,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1000, help="Most rows of each data set: a quick look."),
+    ] = None,
+) -> None:
+    """Reproduce a paper: its numbers beside ours, the better method beside both.
+
+    Finished runs are stored in --out and not made again, so that a broken run
+    goes on where it stopped, and more --runs add to those that are there.
+    """
+    asked = paper(name)
+    items = asked.chosen(item or [])
+    runner = Runner(out, Data(data, rows), seed, runs)
+    # Wide enough for the statements of a check, also where there is no terminal.
+    console = Console(width=max(Console().width, 118), soft_wrap=False)
+    console.print(asked.citation, style="bold")
+    reports: list[Report] = []
+    for one in items:
+        with Progress(
+            "{task.description}",
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        ) as bar:
+            task = bar.add_task(one.name, total=runner.wanted(one))
+            advance = partial(_advance, bar, task)
+            report = runner.reproduce(asked, one, progress=advance)
+        console.print(f"\n{one.title}", style="bold")
+        for table in (*report.tables, checks_table(one.name, report.checks)):
+            console.print(_sheet(table))
+        for note in report.notes:
+            console.print(note, style="dim")
+        reports.append(report)
+    console.print(_summary(asked, reports, out))
+
+
+def _advance(bar: Progress, task: TaskID, done: int) -> None:
+    bar.update(task, completed=done)
+
+
+def _sheet(table: Table) -> Sheet:
+    sheet = Sheet(title=table.title, title_justify="left", title_style="")
+    for column in table.columns:
+        sheet.add_column(column, overflow="fold")
+    for row in table.texts():
+        sheet.add_row(*row)
+    return sheet
+
+
+def _summary(asked: Paper, reports: list[Report], out: Path) -> str:
+    found = [check.verdict for report in reports for check in report.checks]
+    counts = ", ".join(
+        f"{found.count(verdict)} {verdict.value}"
+        for verdict in Verdict
+        if verdict in found
+    )
+    return f"\n{len(found)} statements: {counts}. Everything is in {out / asked.name}/"
+
+
+def main() -> None:
+    """Run the command: exit 2 with one clear line on bad input."""
+    app = typer.Typer(add_completion=False)
+    app.command()(reproduce)
+    try:
+        app(prog_name="python -m papers")
+    except DiscreetError as err:
+        typer.echo(f"papers: {err}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

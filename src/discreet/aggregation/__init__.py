@@ -1,1 +1,0 @@
-"""Aggregation: how sums over sites are formed."""

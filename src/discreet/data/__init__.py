@@ -1,0 +1,1 @@
+"""Examples and what is declared about them: scores, labels, edges, sources."""

@@ -1,0 +1,279 @@
+"""Public bin edges, fixed before any site looks at its data.
+
+Bin k holds the scores e_k <= s < e_(k+1); the last bin is closed, so a score of
+exactly 1 is counted. With ``score >= threshold`` as the positive decision, the
+counts above an edge are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import CodeVector, FloatVector
+from discreet.data.scores import ScoreRange
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+GRID: Final = 2**20
+"""Computed edges are multiples of 1/GRID of the range, so that they are the same
+numbers on every machine and a product with GRID finds a score's cell exactly."""
+_MANY_BINS: Final = 2**16 - 1
+_MIXED: Final = np.uint16(_MANY_BINS)
+
+
+@dataclass(frozen=True, slots=True)
+class Warped:
+    r"""Edges :math:`s = u^a/(u^a + (1-u)^a)`, :math:`u = k/B`: fine at both ends.
+
+    Curves are invariant under monotone maps of the score, so warping costs
+    nothing, and classifiers push most scores towards 0 and 1. On logits the
+    same edges are taken after the sigmoid.
+    """
+
+    bins: int
+    exponent: float = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Bins of equal width."""
+
+    bins: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Edges given one by one, from the lower to the upper end of the range."""
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Scores take only these values (a kNN's votes, a points score): a bin each."""
+
+    values: tuple[float, ...]
+
+
+EdgeRule: TypeAlias = Warped | Uniform | Listed | Support
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Realised bin edges, and the rule that they come from.
+
+    ``atoms`` says that each bin holds one score value, its lower edge: then
+    binning loses nothing.
+
+    >>> edges = Edges.realise(Uniform(4))
+    >>> edges.values
+    (0.0, 0.25, 0.5, 0.75, 1.0)
+    >>> edges.bins_of(np.array([0.0, 0.25, 0.99, 1.0])).tolist()
+    [0, 1, 3, 3]
+    """
+
+    values: tuple[float, ...]
+    rule: EdgeRule
+    scores: ScoreRange = field(default_factory=ScoreRange)
+
+    def __post_init__(self) -> None:
+        if len(self.values) < 2:
+            raise InputError(f"need at least 2 edges, got {len(self.values)}")
+        # The last atom's bin is a single point.
+        _check_increasing(self.array[: -1 if self.atoms else None])
+
+    @classmethod
+    def realise(
+        cls,
+        rule: EdgeRule,
+        scores: ScoreRange | None = None,
+        *,
+        thresholds: Iterable[float] = (),
+    ) -> Edges:
+        """Compute the edges of a rule; each threshold becomes an edge too."""
+        scores = scores or ScoreRange()
+        inner: FloatVector
+        match rule:
+            case Warped(bins, exponent):
+                inner = _from_unit(_warped(bins, exponent), scores)
+            case Uniform(bins):
+                _check_bins(bins)
+                if scores.kind == "logit":
+                    raise InputError(
+                        "logits have no finite range to cut uniformly; use Warped"
+                    )
+                u = np.arange(1, bins) / bins
+                inner = scores.low + (scores.high - scores.low) * u
+            case Listed(values):
+                if values[:1] != (scores.low,) or values[-1:] != (scores.high,):
+                    raise InputError(
+                        f"listed edges must start and end at the limits {scores} "
+                        "of the scores"
+                    )
+                inner = np.asarray(values[1:-1], dtype=np.float64)
+                _check_increasing(np.asarray(values))
+            case Support(values):
+                if not values:
+                    raise InputError("the support needs at least one value")
+                if scores.outside(np.asarray(values)):
+                    raise InputError(f"the support leaves the range {scores}")
+                return cls((*values, values[-1]), rule, scores)
+        added = {float(t) for t in thresholds if scores.low < t < scores.high}
+        merged = sorted(added.union(inner.tolist()))
+        return cls((scores.low, *merged, scores.high), rule, scores)
+
+    @property
+    def atoms(self) -> bool:
+        """Whether every bin holds exactly one score value."""
+        return isinstance(self.rule, Support)
+
+    def __len__(self) -> int:
+        """Return the number of bins, one less than the number of edges."""
+        return len(self.values) - 1
+
+    @cached_property
+    def array(self) -> FloatVector:
+        """The edges as an array."""
+        return np.asarray(self.values, dtype=np.float64)
+
+    def bins_of(self, scores: FloatVector) -> CodeVector:
+        """Return each score's bin; the scores must lie in the declared range.
+
+        Equal to ``searchsorted(edges, scores, side="right") - 1`` at every
+        float, with the last bin closed.
+        """
+        table = self._table
+        if table is None:
+            return self._search(scores)
+        # scores * GRID is exact (a power of two), so truncation finds the cell.
+        cells = np.empty(scores.shape, dtype=np.intp)
+        np.multiply(scores, GRID, out=cells, casting="unsafe")
+        # No index is out of range; "clip" only spares the check of each one.
+        bins = table.take(cells, mode="clip")
+        if self._has_mixed_cells:
+            mixed = np.flatnonzero(bins == _MIXED)
+            if mixed.size:
+                bins[mixed] = self._search(scores[mixed])
+        return bins
+
+    def _search(self, scores: FloatVector) -> NDArray[np.intp]:
+        if self.atoms:
+            support = self.array[:-1]
+            bins = np.searchsorted(support, scores, side="right") - 1
+            strange = int(np.count_nonzero(support[bins] != scores))
+            if strange:
+                raise InputError(
+                    f"{strange} of {scores.size} scores are not in the declared "
+                    f"support of {len(self)} values; declare them all or use bins"
+                )
+            return bins
+        return np.searchsorted(self.array[1:-1], scores, side="right")
+
+    @cached_property
+    def _table(self) -> NDArray[np.uint16] | None:
+        """Map each cell of the unit interval's grid to its bin.
+
+        A cell with an edge strictly inside it is marked as mixed, and its few
+        scores are searched one by one.
+        """
+        unit = (self.scores.low, self.scores.high) == (0.0, 1.0)
+        if self.atoms or not unit or len(self) >= _MANY_BINS:
+            return None
+        inner = self.array[1:-1]
+        cells = np.arange(GRID + 1) / GRID
+        table = np.searchsorted(inner, cells, side="right").astype(np.uint16)
+        table[self._mixed_cells()] = _MIXED
+        return table
+
+    def _mixed_cells(self) -> NDArray[np.intp]:
+        place = self.array[1:-1] * GRID
+        cells: NDArray[np.intp] = place[place != np.floor(place)].astype(np.intp)
+        return np.unique(cells)
+
+    @cached_property
+    def _has_mixed_cells(self) -> bool:
+        return self._mixed_cells().size > 0
+
+
+def reference_quantiles(
+    reference: ArrayLike, bins: int, scores: ScoreRange | None = None
+) -> Listed:
+    """Edges at the quantiles of *public* scores, such as the training scores.
+
+    Never call this with the scores that are to be measured: edges are public.
+    """
+    _check_bins(bins)
+    scores = scores or ScoreRange()
+    sample = np.asarray(reference, dtype=np.float64)
+    if sample.size == 0 or scores.outside(sample):
+        raise InputError(f"reference scores must be a non-empty sample from {scores}")
+    inner = np.unique(np.quantile(sample, np.arange(1, bins) / bins))
+    inner = inner[(inner > scores.low) & (inner < scores.high)]
+    return Listed((scores.low, *inner.tolist(), scores.high))
+
+
+def unit_edges(edges: Edges) -> FloatVector:
+    """Return the edges on the probability scale: the sigmoid of logit edges."""
+    values = edges.array
+    match edges.scores.kind:
+        case "probability":
+            return values
+        case "logit":
+            with np.errstate(over="ignore"):
+                return 1.0 / (1.0 + np.exp(-values))
+        case "other":
+            raise InputError("scores of kind 'other' are not probabilities")
+
+
+def _check_bins(bins: int) -> None:
+    if bins < 1:
+        raise InputError(f"need at least 1 bin, got {bins}")
+
+
+def _check_increasing(values: FloatVector) -> None:
+    rising = np.diff(values) > 0
+    if not rising.all():
+        k = int(np.argmin(rising))
+        raise InputError(
+            f"edges must increase strictly, but edge {k + 1} does not exceed edge {k}"
+        )
+
+
+def _warped(bins: int, exponent: float) -> FloatVector:
+    _check_bins(bins)
+    if not (math.isfinite(exponent) and exponent > 0):
+        raise InputError("the warp's exponent must be positive")
+    u = np.arange(1, bins) / bins
+    up, down = u**exponent, (1.0 - u) ** exponent
+    snapped = np.unique(np.round(up / (up + down) * GRID))
+    inner: FloatVector = snapped[(snapped > 0) & (snapped < GRID)] / GRID
+    return inner
+
+
+def _from_unit(inner: FloatVector, scores: ScoreRange) -> FloatVector:
+    if scores.kind == "logit":
+        # Snapped again: the logarithm's last digit differs between machines.
+        snapped: FloatVector = np.round(np.log(inner / (1.0 - inner)) * GRID) / GRID
+        return snapped
+    return scores.low + (scores.high - scores.low) * inner
+
+
+def describe(rule: EdgeRule) -> str:
+    """Say in a few words where edges come from."""
+    match rule:
+        case Warped(bins, exponent):
+            return f"{bins} warped bins (exponent {exponent:g})"
+        case Uniform(bins):
+            return f"{bins} uniform bins"
+        case Listed(values):
+            return f"{len(values) - 1} listed bins"
+        case Support(values):
+            return f"{len(values)} known score values"

@@ -1,0 +1,1 @@
+"""Privacy models: what each promises, accepts and does by default."""

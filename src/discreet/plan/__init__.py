@@ -1,0 +1,1 @@
+"""The plan: what is asked, of whom, under which privacy; public and agreed."""

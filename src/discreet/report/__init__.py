@@ -1,1 +1,0 @@
-"""Reports: tables and plots of numbers that others have computed."""

@@ -1,0 +1,1 @@
+"""What the caller gets: evaluations, comparisons and their reports."""

@@ -1,0 +1,347 @@
+r"""Predicted errors, before any data is touched: from public facts alone.
+
+A synthetic population stands for the unknown one: scores are the posterior of two
+normal classes, :math:`z \sim N(d, 1)` for positives and :math:`N(0, 1)` for
+negatives with :math:`d = \sqrt 2\,\Phi^{-1}(\text{AUC})`, so that
+
+.. math::
+    s = \sigma\left(d z - d^2/2 + \log\frac{\pi}{1 - \pi}\right)
+
+is calibrated at the public prevalence :math:`\pi` and has the AUC that is assumed.
+The plan is carried out on a few of them with simulated noise. *Noise* is how far the
+result is from that of the same sample without noise (so binning is in it); *sampling*
+is how far the sample is from the population. Real scores differ from this model: take
+the figures as a size, good to a factor of about two.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from scipy.special import expit, logit, ndtri
+
+from discreet.arrays import FloatVector, IntVector
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.examples import Examples
+from discreet.data.scores import ScoreRange
+from discreet.errors import PlanError, ReleaseError
+from discreet.estimate.areas import area_error
+from discreet.estimate.estimate import Estimate
+from discreet.estimate.estimator import Flat
+from discreet.estimate.observation import NoisyHistogram
+from discreet.models.privacy_models import LabelDP
+from discreet.noise.choose import mechanism_for
+from discreet.noise.none import ExactSum, NoNoise
+from discreet.noise.polya import PolyaShares
+from discreet.noise.skellam import SkellamShares
+from discreet.plan.plan import Metric, Plan, ResolvedRound, Round
+from discreet.plan.release import Release
+from discreet.result.evaluation import Evaluation, evaluation
+from discreet.secagg.terms import Terms
+from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+
+REPETITIONS: Final = 20
+MOST_EXAMPLES: Final = 500_000
+"""A larger population is simulated at this size, its errors scaled by a square root."""
+DEFAULT_AUC: Final = 0.8
+_FINE_BINS: Final = 1024
+_QUANTILES: Final = 100_000
+_AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedError:
+    """The expected value of a metric, and root mean squares of its errors."""
+
+    value: float
+    noise: float
+    sampling: float
+
+    @property
+    def total(self) -> float:
+        """Both sources together."""
+        return math.hypot(self.noise, self.sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a plan can be expected to tell, if the assumptions hold."""
+
+    auc: PredictedError
+    average_precision: PredictedError
+    roc_area: float
+    """Mean area between the ROC curves with and without noise."""
+    unusable: float
+    """Share of the simulated releases that gave no result."""
+    prevalence: float
+    group_examples: int
+    """How many examples each result rests on."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why this plan should not be run, None when it may be."""
+        if self.unusable > 0.1:
+            return (
+                f"{self.unusable:.0%} of the simulated releases were unusable: the "
+                "noise hides one of the classes"
+            )
+        return _lost("AUC", self.auc, chance=0.5)
+
+    @property
+    def caution(self) -> str | None:
+        """What this plan tells badly, None when it tells all."""
+        lost = _lost(
+            "average precision", self.average_precision, chance=self.prevalence
+        )
+        if lost is not None:
+            return lost
+        if self.auc.noise > self.auc.sampling:
+            return "the noise is larger than the sampling error"
+        return None
+
+
+def _lost(name: str, error: PredictedError, *, chance: float) -> str | None:
+    """Return why a metric could not be told from that of a random classifier."""
+    if 2 * error.total < error.value - chance:
+        return None
+    source = "noise" if error.noise > error.sampling else "the sample's size"
+    return (
+        f"two standard errors of the {name} are {2 * error.total:.2g}, mostly from "
+        f"{source}: {error.value:.3f} could not be told from chance, {chance:.3f}"
+    )
+
+
+def predict(
+    plan: Plan,
+    *,
+    sites: int | None = None,
+    auc: float = DEFAULT_AUC,
+    repetitions: int = REPETITIONS,
+    seed: int = 1,
+) -> Prediction:
+    """Carry out a plan on simulated populations and return the errors.
+
+    Args:
+        plan: the plan; its public facts must say how many examples there are. With
+            groups, the errors are those of one of several equally large groups.
+        sites: how many take part; by default the roster, or the fewest allowed.
+        auc: assumed AUC of the classifier.
+        repetitions: how many populations are simulated.
+        seed: of the simulation; nothing here is secret.
+    """
+    if not 0.5 < auc < 1:
+        raise PlanError("the assumed AUC lies strictly between 0.5 and 1")
+    single = _single(plan)
+    facts = single.facts
+    if facts.examples is None:
+        raise PlanError("a prediction needs the expected number of examples")
+    prevalence = 0.5 if facts.prevalence is None else facts.prevalence
+    examples = min(facts.examples, MOST_EXAMPLES)
+    if sites is None:
+        roster = plan.roster
+        sites = plan.cohort.min_survivors if roster is None else len(roster.sites)
+    if sites < plan.cohort.min_survivors:
+        raise PlanError(
+            f"the plan asks for {plan.cohort.min_survivors} surviving sites, and there "
+            f"are {sites}"
+        )
+    rng = np.random.default_rng(seed)
+    truth = _fine(_typical_population(facts.scores, prevalence, auc))
+    runs = []
+    for _ in range(repetitions):
+        drawn = simulate_population(facts.scores, examples, prevalence, auc, rng)
+        runs.append(_Run.of(single, drawn, sites, rng))
+    shrunk = math.sqrt(examples / facts.examples)  # 1 unless there are very many
+    usable = [run for run in runs if run.result is not None]
+
+    def error(metric: Metric) -> PredictedError:
+        noise = _rms([run.noise(metric) for run in usable])
+        sampling = _rms([run.exact.value(metric) - truth.value(metric) for run in runs])
+        return PredictedError(truth.value(metric), noise * shrunk, sampling * shrunk)
+
+    areas = [run.area() for run in usable]
+    return Prediction(
+        error("auc"),
+        error("average_precision"),
+        float(np.mean(areas)) * shrunk if areas else math.nan,
+        1 - len(usable) / len(runs),
+        prevalence,
+        facts.examples,
+    )
+
+
+def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
+    """Raise ``InputError`` if secure aggregation cannot keep what the plan asks for.
+
+    Too few survivors for the colluders, or, with a roster, so few that two sets of
+    survivors could both find enough signatures.
+    """
+    if not plan.privacy.computational:
+        return
+    identities = None if plan.roster is None else plan.roster.identities()
+    cohort = plan.cohort
+    length = max(r.statistic.size for r in plan.rounds)
+    terms = Terms(
+        plan.digest(), length, cohort.min_survivors, cohort.colluders, identities
+    )
+    terms.parameters(sites or cohort.min_survivors)
+
+
+def _single(plan: Plan) -> Plan:
+    """Return the plan of one result: of one group, if there are groups."""
+    if isinstance(plan.privacy, LabelDP):
+        raise PlanError("there is no prediction for plans under label privacy")
+    plan = replace(plan, roster=None, metrics=frozenset(_AREAS))
+    match plan.statistic:
+        case ClassHistogram() | EquiDepthFrom() | Hierarchy():
+            return plan
+        case Grouped(inner, groups):
+            known = plan.facts.examples
+            part = None if known is None else max(known // len(groups), 1)
+            facts = replace(plan.facts, examples=part)
+            return replace(plan, rounds=(Round(inner),), facts=facts)
+        case _:
+            raise PlanError("there is no prediction for more than two classes")
+
+
+def simulate_population(
+    scores: ScoreRange,
+    examples: int,
+    prevalence: float,
+    auc: float,
+    rng: np.random.Generator,
+) -> Examples:
+    """Draw scores and labels of the binormal posterior on the scale of the scores."""
+    labels = _labels(examples, prevalence)
+    return _scored(scores, rng.standard_normal(labels.size), labels, prevalence, auc)
+
+
+def _typical_population(scores: ScoreRange, prevalence: float, auc: float) -> Examples:
+    """Return the quantiles of both classes: a population without sampling error."""
+    labels = _labels(_QUANTILES, prevalence)
+    positives = int(labels.sum())
+    ranks = np.concatenate([np.arange(positives), np.arange(labels.size - positives)])
+    sizes = np.where(labels, positives, labels.size - positives)
+    return _scored(scores, ndtri((ranks + 0.5) / sizes), labels, prevalence, auc)
+
+
+def _labels(examples: int, prevalence: float) -> IntVector:
+    """Return as many positives, first, as the prevalence says; both classes occur."""
+    labels = np.zeros(max(examples, 2), dtype=np.int64)
+    labels[: min(max(round(examples * prevalence), 1), labels.size - 1)] = 1
+    return labels
+
+
+def _scored(
+    scores: ScoreRange, z: FloatVector, labels: IntVector, prevalence: float, auc: float
+) -> Examples:
+    d = math.sqrt(2.0) * NormalDist().inv_cdf(auc)
+    log_odds: FloatVector = d * (z + d * labels) - d * d / 2 + float(logit(prevalence))
+    match scores.kind:
+        case "logit":
+            return Examples(log_odds, labels, kind="logit")
+        case "probability":
+            return Examples(expit(log_odds), labels)
+        case "other":
+            low, high = scores.low, scores.high
+            spread = low + (high - low) * expit(log_odds)
+            return Examples(spread, labels, kind="other", low=low, high=high)
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """A sample without noise, in bins so fine that they do not matter."""
+
+    observed: NoisyHistogram
+
+    @cached_property
+    def _metrics(self) -> Mapping[Metric, Estimate]:
+        return Flat("linear").metrics(self.observed, _AREAS)
+
+    def value(self, metric: Metric) -> float:
+        return self._metrics[metric].value
+
+
+def _fine(examples: Examples) -> _Exact:
+    kind = examples.scores.kind
+    rule = Uniform(_FINE_BINS) if kind == "other" else Warped(_FINE_BINS)
+    statistic = ClassHistogram(Edges.realise(rule, examples.scores))
+    counts = statistic.split(statistic.count(examples).astype(np.float64))
+    return _Exact(
+        NoisyHistogram(statistic.edges, counts.negatives, counts.positives, NoNoise())
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One simulated population: its exact sample, and what the plan made of it."""
+
+    exact: _Exact
+    result: Evaluation | None
+
+    @classmethod
+    def of(
+        cls, plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
+    ) -> _Run:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                releases = _simulate_releases(plan, drawn, sites, rng)
+                claim = plan.claim("simulated", sites=sites)
+                result = evaluation(plan, releases, claim)
+            except ReleaseError:  # nothing can be read from this one
+                return cls(_fine(drawn), None)
+        return cls(_fine(drawn), None if result.refusal is not None else result)
+
+    def noise(self, metric: Metric) -> float:
+        if self.result is None:
+            return math.nan
+        return self.result.metric(metric).value - self.exact.value(metric)
+
+    def area(self) -> float:
+        if self.result is None:
+            return math.nan
+        clean = Flat("linear").curves(self.exact.observed).roc
+        return area_error(clean, self.result.curves.roc, tolerance=1e-5)
+
+
+def _simulate_releases(
+    plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
+) -> list[Release]:
+    """Count and add simulated noise to the sums, round by round."""
+    releases: list[Release] = []
+    for i in range(len(plan.rounds)):
+        this = plan.resolve(i, releases)
+        exact = this.statistic.count(drawn)
+        total = _simulate_total(plan, this, exact, sites, rng)
+        releases.append(
+            Release(plan.digest(), b"simulated", i, total, sites, sites, this.loss)
+        )
+    return releases
+
+
+def _simulate_total(
+    plan: Plan,
+    this: ResolvedRound,
+    exact: IntVector,
+    sites: int,
+    rng: np.random.Generator,
+) -> IntVector:
+    mechanism = mechanism_for(plan, this)
+    if isinstance(mechanism, ExactSum | PolyaShares | SkellamShares):
+        noise = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
+        total: IntVector = exact + np.rint(noise).astype(np.int64)
+        return total
+    # One-example clients: the pooled counts are as good as any site's.
+    return mechanism.protect(exact, entropy=rng.bytes)
+
+
+def _rms(errors: Sequence[float]) -> float:
+    return math.sqrt(float(np.mean(np.square(errors)))) if errors else math.nan

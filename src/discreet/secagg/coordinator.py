@@ -1,0 +1,376 @@
+"""The coordinator's end: it collects, relays, adds, and opens only the sum.
+
+    CollectingAdverts -> CollectingShares -> CollectingMasked
+        (-> CollectingConfirmations) -> CollectingRevealed -> Opened
+
+In each state ``receive`` takes one site's message and ``advance`` closes the round
+with the sites that have answered. A message that a correct site would not send
+raises ``FaultySiteError`` and is not counted: the coordinator may go on, and the
+site is treated as silent. When too few are left, ``advance`` stops the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import IntVector
+from discreet.entropy import Entropy
+from discreet.errors import InputError
+from discreet.secagg import shamir
+from discreet.secagg.errors import (
+    FaultySiteError,
+    MalformedMessageError,
+    TooFewSitesError,
+)
+from discreet.secagg.graph import Parameters
+from discreet.secagg.keys import (
+    WeakKeyError,
+    check_strong,
+    signature_holds,
+)
+from discreet.secagg.messages import (
+    Advert,
+    Confirmation,
+    Delivery,
+    Invitation,
+    Masked,
+    Request,
+    Revealed,
+    Roster,
+    Shares,
+    Survivors,
+)
+from discreet.secagg.once import Once
+from discreet.secagg.opening import Dealt, MaskedSum, unmask
+from discreet.secagg.ring import from_ring
+from discreet.secagg.session import (
+    advert_statement,
+    session_id,
+    survivor_statement,
+)
+from discreet.secagg.terms import NONCE_SIZE, Terms
+from discreet.secagg.wire import MAX_SITE, MAX_SITES
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The sum, and the sites that are in it."""
+
+    session: bytes
+    total: IntVector = field(repr=False)
+    contributors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Roll:
+    """A session whose roster is closed: what all later states have in common."""
+
+    terms: Terms
+    nonce: bytes
+    roster: Roster = field(repr=False)
+
+    @property
+    def chosen(self) -> Parameters:
+        """Degree and threshold for this many sites."""
+        return self.terms.parameters(len(self.roster))
+
+    @property
+    def session(self) -> bytes:
+        """The session's identifier."""
+        return session_id(self.terms, self.nonce, self.roster, self.chosen)
+
+
+def invite(
+    sites: Iterable[int], *, terms: Terms, entropy: Entropy
+) -> tuple[CollectingAdverts, dict[int, bytes]]:
+    """Open a session with a fresh nonce."""
+    invited = frozenset(sites)
+    if not terms.min_survivors <= len(invited) <= MAX_SITES:
+        raise InputError(
+            f"{len(invited)} sites are invited, between {terms.min_survivors} and "
+            f"{MAX_SITES} are needed"
+        )
+    if not all(1 <= site <= MAX_SITE for site in invited):
+        raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
+    if terms.identities is not None and not invited <= terms.identities.keys():
+        raise InputError("a site is invited that the roster of identities lacks")
+    state = CollectingAdverts(terms, entropy(NONCE_SIZE), invited)
+    message = Invitation(terms.digest, state.nonce).encode()
+    return state, dict.fromkeys(sorted(invited), message)
+
+
+class CollectingAdverts:
+    """Waits for the sites' keys."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        nonce: bytes,
+        invited: frozenset[int],
+        adverts: Mapping[int, Advert] | None = None,
+    ) -> None:
+        self.terms = terms
+        self.nonce = nonce
+        self.invited = invited
+        self.adverts = dict(adverts or {})
+        self._keys = {
+            key for a in self.adverts.values() for key in (a.channel_key, a.mask_key)
+        }
+        self._once = Once()
+
+    def receive(self, site: int, raw: bytes) -> None:
+        """Take one site's advert."""
+        _expect(site, self.invited, self.adverts)
+        advert = _read(Advert.decode, site, raw)
+        keys = {advert.channel_key, advert.mask_key}
+        if len(keys) < 2 or keys & self._keys:
+            raise FaultySiteError(site, "advertised a key that is already taken")
+        try:
+            for key in keys:
+                check_strong(key)
+        except WeakKeyError as error:
+            raise FaultySiteError(site, "advertised a key of low order") from error
+        self._check_signature(site, advert)
+        self._keys |= keys
+        self.adverts[site] = advert
+
+    def advance(self) -> tuple[CollectingShares, dict[int, bytes]]:
+        """Close the roster and send it to everybody in it."""
+        self._once.spend(self)
+        _enough(self.terms, "advertise", len(self.adverts))
+        signed = self.terms.identities is not None
+        roll = Roll(self.terms, self.nonce, Roster.of(self.adverts, signed=signed))
+        return CollectingShares(roll), dict.fromkeys(
+            sorted(self.adverts), roll.roster.raw
+        )
+
+    def _check_signature(self, site: int, advert: Advert) -> None:
+        identities = self.terms.identities
+        if identities is None:
+            if advert.signature:
+                raise FaultySiteError(site, "signed, but the terms have no identities")
+            return
+        statement = advert_statement(self.terms, self.nonce, site, advert)
+        if not advert.signature or not signature_holds(
+            identities[site], advert.signature, statement
+        ):
+            raise FaultySiteError(site, "did not sign its keys")
+
+
+class CollectingShares:
+    """Waits for the encrypted shares."""
+
+    def __init__(self, roll: Roll, shares: Mapping[int, Shares] | None = None) -> None:
+        self.roll = roll
+        self.shares = dict(shares or {})
+        self._session = roll.session
+        self._degree = roll.chosen.degree
+        self._listed = frozenset(roll.roster.sites)
+        self._once = Once()
+
+    def receive(self, site: int, raw: bytes) -> None:
+        """Take the shares that one site deals."""
+        _expect(site, self._listed, self.shares)
+        message = _read(Shares.decode, site, raw)
+        _same_session(site, self._session, message.session)
+        holders = message.boxes.keys()
+        if site in holders or not holders <= self._listed:
+            raise FaultySiteError(site, "dealt shares to itself or to a stranger")
+        if len(holders) != self._degree:
+            raise FaultySiteError(
+                site, f"dealt to {len(holders)} holders, not to {self._degree}"
+            )
+        self.shares[site] = message
+
+    def advance(self) -> tuple[CollectingMasked, dict[int, bytes]]:
+        """Deliver to each sharer who shared and what was dealt to it."""
+        self._once.spend(self)
+        _enough(self.roll.terms, "share", len(self.shares))
+        sharers = tuple(sorted(self.shares))
+        boxes: dict[int, dict[int, bytes]] = {site: {} for site in sharers}
+        for dealer in sharers:
+            for holder, box in self.shares[dealer].boxes.items():
+                if holder in boxes:
+                    boxes[holder][dealer] = box
+        deliveries = {
+            site: Delivery(self._session, sharers, boxes[site]).encode()
+            for site in sharers
+        }
+        dealt = Dealt(
+            {site: tuple(self.shares[site].boxes) for site in sharers},
+            {site: self.shares[site].commitment for site in sharers},
+        )
+        return CollectingMasked(self.roll, dealt), deliveries
+
+
+class CollectingMasked:
+    """Adds the masked vectors as they come."""
+
+    def __init__(
+        self,
+        roll: Roll,
+        dealt: Dealt,
+        words: NDArray[np.uint64] | None = None,
+        survivors: Iterable[int] = (),
+    ) -> None:
+        self.roll = roll
+        self.dealt = dealt
+        length = roll.terms.length
+        self.words = np.zeros(length, dtype=np.uint64) if words is None else words
+        self.survivors = set(survivors)
+        self._session = roll.session
+        self._once = Once()
+
+    def receive(self, site: int, raw: bytes) -> None:
+        """Add one site's masked vector."""
+        _expect(site, self.dealt.holders.keys(), self.survivors)
+        message = _read(Masked.decode, site, raw)
+        _same_session(site, self._session, message.session)
+        length = self.roll.terms.length
+        if message.words.size != length:
+            raise FaultySiteError(
+                site, f"sent {message.words.size} words, the terms say {length}"
+            )
+        self.words += message.words
+        self.survivors.add(site)
+
+    def advance(
+        self,
+    ) -> tuple[CollectingConfirmations | CollectingRevealed, dict[int, bytes]]:
+        """Tell the survivors who survived; with identities, ask them to sign it."""
+        self._once.spend(self)
+        _enough(self.roll.terms, "mask", len(self.survivors))
+        survivors = tuple(sorted(self.survivors))
+        masked = MaskedSum(
+            session=self._session,
+            threshold=self.roll.chosen.threshold,
+            roster=self.roll.roster,
+            dealt=self.dealt,
+            survivors=frozenset(survivors),
+            words=self.words,
+        )
+        if self.roll.terms.identities is not None:
+            survey = Survivors(self._session, survivors).encode()
+            state = CollectingConfirmations(self.roll, masked)
+            return state, dict.fromkeys(survivors, survey)
+        request = Request(self._session, survivors).encode()
+        asked = frozenset(survivors)
+        return (
+            CollectingRevealed(self.roll, masked, asked),
+            dict.fromkeys(survivors, request),
+        )
+
+
+class CollectingConfirmations:
+    """Waits for the survivors' signatures on who shared and who survived."""
+
+    def __init__(
+        self,
+        roll: Roll,
+        masked: MaskedSum,
+        signatures: Mapping[int, bytes] | None = None,
+    ) -> None:
+        self.roll = roll
+        self.masked = masked
+        self.signatures = dict(signatures or {})
+        self._statement = survivor_statement(
+            masked.session, sorted(masked.dealt.holders), sorted(masked.survivors)
+        )
+        self._once = Once()
+
+    def receive(self, site: int, raw: bytes) -> None:
+        """Take one survivor's signature."""
+        _expect(site, self.masked.survivors, self.signatures)
+        message = _read(Confirmation.decode, site, raw)
+        _same_session(site, self.masked.session, message.session)
+        identities = self.roll.terms.identities or {}
+        if not signature_holds(identities[site], message.signature, self._statement):
+            raise FaultySiteError(site, "did not sign the survivors that it was told")
+        self.signatures[site] = message.signature
+
+    def advance(self) -> tuple[CollectingRevealed, dict[int, bytes]]:
+        """Ask those who signed to unmask, and show them enough signatures."""
+        self._once.spend(self)
+        needed = self.roll.terms.min_survivors
+        _enough(self.roll.terms, "confirm", len(self.signatures))
+        signers = sorted(self.signatures)
+        shown = {site: self.signatures[site] for site in signers[:needed]}
+        survivors = tuple(sorted(self.masked.survivors))
+        request = Request(self.masked.session, survivors, shown).encode()
+        following = CollectingRevealed(self.roll, self.masked, frozenset(signers))
+        return following, dict.fromkeys(signers, request)
+
+
+class CollectingRevealed:
+    """Waits for the shares that unmask the sum."""
+
+    def __init__(
+        self,
+        roll: Roll,
+        masked: MaskedSum,
+        asked: frozenset[int],
+        revealed: Mapping[int, Revealed] | None = None,
+    ) -> None:
+        self.roll = roll
+        self.masked = masked
+        self.asked = asked
+        self.revealed = dict(revealed or {})
+        self._dealers = masked.dealt.to_holder()
+        self._once = Once()
+
+    def receive(self, site: int, raw: bytes) -> None:
+        """Take the shares that one site reveals."""
+        _expect(site, self.asked, self.revealed)
+        message = _read(Revealed.decode, site, raw)
+        _same_session(site, self.masked.session, message.session)
+        dealers = self._dealers[site]
+        alive = dealers & self.masked.survivors
+        if message.seed_shares.keys() != alive:
+            raise FaultySiteError(site, "revealed other seed shares than asked for")
+        if message.key_shares.keys() != dealers - alive:
+            raise FaultySiteError(site, "revealed other key shares than asked for")
+        shares = (*message.seed_shares.values(), *message.key_shares.values())
+        if not all(shamir.is_share(share) for share in shares):
+            raise FaultySiteError(site, "revealed numbers that are no shares")
+        self.revealed[site] = message
+
+    def advance(self) -> Opened:
+        """Open the sum of the survivors, or nothing."""
+        self._once.spend(self)
+        _enough(self.roll.terms, "reveal", len(self.revealed))
+        words = unmask(self.masked, self.revealed)
+        contributors = tuple(sorted(self.masked.survivors))
+        return Opened(self.masked.session, from_ring(words), contributors)
+
+
+def _read(decode: Callable[[bytes], Message], site: int, raw: bytes) -> Message:
+    try:
+        return decode(raw)
+    except MalformedMessageError as error:
+        raise FaultySiteError(
+            site, f"sent bytes that make no sense: {error}"
+        ) from error
+
+
+def _expect(site: int, expected: Iterable[int], answered: Iterable[int]) -> None:
+    if site not in expected:
+        raise FaultySiteError(site, "is not expected to answer in this round")
+    if site in answered:
+        raise FaultySiteError(site, "has already answered in this round")
+
+
+def _same_session(site: int, expected: bytes, got: bytes) -> None:
+    if got != expected:
+        raise FaultySiteError(site, "answered for another session")
+
+
+def _enough(terms: Terms, during: str, present: int) -> None:
+    if present < terms.min_survivors:
+        raise TooFewSitesError(during, present, terms.min_survivors)

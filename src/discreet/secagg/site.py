@@ -1,0 +1,304 @@
+"""A site's end of the protocol: bytes in, bytes out, one function a step.
+
+    advertise -> share -> mask -> (confirm ->) reveal
+
+Each step takes the state that the last one returned and what the coordinator sent,
+and returns the next state and the answer. Nothing that the coordinator says is
+taken on trust: each step refuses what a correct coordinator would never send.
+The protocol is that of Bonawitz et al. (2017) on the graph of Bell et al. (2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from discreet.arrays import IntVector
+from discreet.entropy import Entropy
+from discreet.errors import InputError
+from discreet.secagg import prg, shamir
+from discreet.secagg.errors import (
+    FaultyCoordinatorError,
+    FaultySiteOrCoordinatorError,
+    MalformedMessageError,
+    TooFewSitesError,
+)
+from discreet.secagg.graph import choose_holders
+from discreet.secagg.keys import (
+    Agreement,
+    WeakKeyError,
+    public_of,
+    seal,
+    unseal,
+)
+from discreet.secagg.messages import (
+    Advert,
+    Confirmation,
+    Delivery,
+    Invitation,
+    Masked,
+    Request,
+    Revealed,
+    Roster,
+    Shares,
+    Survivors,
+)
+from discreet.secagg.prg import Purpose
+from discreet.secagg.ring import into_ring
+from discreet.secagg.session import (
+    advert_statement,
+    session_id,
+    survivor_statement,
+)
+from discreet.secagg.shamir import SECRET_SIZE, SHARE_SIZE
+from discreet.secagg.site_checks import (
+    check_adverts,
+    check_delivery,
+    check_identity,
+    check_roster,
+    check_signatures,
+    check_survivors,
+)
+from discreet.secagg.site_state import (
+    AwaitingDelivery,
+    AwaitingRequest,
+    AwaitingRoster,
+    AwaitingSurvivors,
+    Finished,
+)
+from discreet.secagg.terms import Terms
+from discreet.secagg.wire import MAX_SITE
+
+Message = TypeVar("Message")
+
+
+def advertise(
+    invitation: bytes,
+    *,
+    site: int,
+    terms: Terms,
+    entropy: Entropy,
+    identity: Ed25519PrivateKey | None = None,
+) -> tuple[AwaitingRoster, bytes]:
+    """Join: draw fresh keys for this session and send their public halves."""
+    if not 1 <= site <= MAX_SITE:
+        raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
+    check_identity(terms, site, identity)
+    invited = _read(Invitation.decode, invitation)
+    if invited.terms_digest != terms.digest:
+        raise FaultyCoordinatorError("the invitation is to other terms than agreed")
+    state = AwaitingRoster(
+        site=site,
+        terms=terms,
+        nonce=invited.nonce,
+        channel_secret=entropy(SECRET_SIZE),
+        mask_secret=entropy(SECRET_SIZE),
+    )
+    advert = Advert(public_of(state.channel_secret), public_of(state.mask_secret))
+    if identity is not None:
+        statement = advert_statement(terms, invited.nonce, site, advert)
+        advert = Advert(advert.channel_key, advert.mask_key, identity.sign(statement))
+    return state, advert.encode()
+
+
+def share(
+    state: AwaitingRoster, roster: bytes, *, entropy: Entropy
+) -> tuple[AwaitingDelivery, bytes]:
+    """Choose holders and deal them shares of the mask key and of a fresh seed."""
+    state.consume()
+    terms, site = state.terms, state.site
+    listed = _read(Roster, roster)
+    channel = Agreement(state.channel_secret)
+    own = (channel.public(), public_of(state.mask_secret))
+    check_roster(listed, terms, site, own)
+    chosen = terms.parameters(len(listed))
+    session = session_id(terms, state.nonce, listed, chosen)
+    others = tuple(other for other in listed.sites if other != site)
+    holders = choose_holders(others, chosen.degree, entropy)
+    check_adverts(listed, terms, state.nonce, holders)
+    agreed = {h: _agree(channel, h, listed.advert(h).channel_key) for h in holders}
+    seed = entropy(SECRET_SIZE)
+    boxes = _deal(
+        (state.mask_secret, seed),
+        agreed,
+        session=session,
+        site=site,
+        threshold=chosen.threshold,
+        entropy=entropy,
+    )
+    message = Shares(session, prg.seed_commitment(seed, session, site), boxes)
+    following = AwaitingDelivery(
+        site=site,
+        terms=terms,
+        nonce=state.nonce,
+        session=session,
+        threshold=chosen.threshold,
+        roster=listed,
+        channel_secret=state.channel_secret,
+        mask_secret=state.mask_secret,
+        seed=seed,
+        agreed=agreed,
+    )
+    return following, message.encode()
+
+
+def mask(
+    state: AwaitingDelivery, delivery: bytes, vector: IntVector
+) -> tuple[AwaitingSurvivors | AwaitingRequest, bytes]:
+    """Hide the vector under the site's own mask and one for each neighbour."""
+    terms, site = state.terms, state.site
+    words = into_ring(vector, length=terms.length, sites=len(state.roster))
+    state.consume()
+    delivered = _read(Delivery.decode, delivery)
+    check_delivery(state, delivered)
+    sharers = frozenset(delivered.sharers)
+    holders = [holder for holder in state.agreed if holder in sharers]
+    if len(holders) < state.threshold:
+        raise TooFewSitesError("share", len(holders), state.threshold)
+    unseen = [dealer for dealer in delivered.boxes if dealer not in state.agreed]
+    check_adverts(state.roster, terms, state.nonce, unseen)
+    held = _open_boxes(state, delivered)
+    words += prg.expand(
+        prg.derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
+        terms.length,
+    )
+    _add_pair_masks(words, state, sorted({*holders, *delivered.boxes}))
+    message = Masked(state.session, words).encode()
+    if terms.identities is not None:
+        signing = AwaitingSurvivors(
+            site=site,
+            terms=terms,
+            session=state.session,
+            sharers=delivered.sharers,
+            held=held,
+        )
+        return signing, message
+    following = AwaitingRequest(
+        site=site,
+        terms=terms,
+        session=state.session,
+        sharers=delivered.sharers,
+        confirmed=(),
+        held=held,
+    )
+    return following, message
+
+
+def confirm(
+    state: AwaitingSurvivors, survivors: bytes, *, identity: Ed25519PrivateKey
+) -> tuple[AwaitingRequest, bytes]:
+    """Sign who shared and who survived; only with identities."""
+    check_identity(state.terms, state.site, identity)
+    state.consume()
+    told = _read(Survivors.decode, survivors)
+    check_survivors(state, told.session, told.survivors)
+    statement = survivor_statement(state.session, state.sharers, told.survivors)
+    message = Confirmation(state.session, identity.sign(statement))
+    following = AwaitingRequest(
+        site=state.site,
+        terms=state.terms,
+        session=state.session,
+        sharers=state.sharers,
+        confirmed=told.survivors,
+        held=state.held,
+    )
+    return following, message.encode()
+
+
+def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
+    """Answer the one unmask request: a seed share or a key share of each dealer."""
+    state.consume()
+    asked = _read(Request.decode, request)
+    check_survivors(state, asked.session, asked.survivors)
+    check_signatures(state, asked)
+    survivors = frozenset(asked.survivors)
+    seed_shares = {d: s[SHARE_SIZE:] for d, s in state.held.items() if d in survivors}
+    key_shares = {
+        d: s[:SHARE_SIZE] for d, s in state.held.items() if d not in survivors
+    }
+    message = Revealed(state.session, seed_shares, key_shares)
+    finished = Finished(site=state.site, terms=state.terms, session=state.session)
+    return finished, message.encode()
+
+
+def _read(decode: Callable[[bytes], Message], raw: bytes) -> Message:
+    try:
+        return decode(raw)
+    except MalformedMessageError as error:
+        raise FaultyCoordinatorError(str(error)) from error
+
+
+def _agree(agreement: Agreement, peer: int, public: bytes) -> bytes:
+    try:
+        return agreement.with_peer(public)
+    except WeakKeyError as error:
+        # A correct coordinator refuses such a key when it is advertised.
+        raise FaultyCoordinatorError(
+            f"the roster lists a key of low order for site {peer}"
+        ) from error
+
+
+def _deal(
+    secrets: tuple[bytes, bytes],
+    agreed: dict[int, bytes],
+    *,
+    session: bytes,
+    site: int,
+    threshold: int,
+    entropy: Entropy,
+) -> dict[int, bytes]:
+    """Share the mask key and the seed, and seal each holder's packet."""
+    keys, seeds = (
+        shamir.deal(secret, to=list(agreed), threshold=threshold, entropy=entropy)
+        for secret in secrets
+    )
+    boxes = {}
+    for holder, secret in agreed.items():
+        key = prg.derive_key(secret, Purpose.SHARE_BOX, session, site, holder)
+        packet = keys[holder] + seeds[holder]
+        boxes[holder] = seal(key, packet, bound_to=session, entropy=entropy)
+    return boxes
+
+
+def _open_boxes(state: AwaitingDelivery, delivered: Delivery) -> dict[int, bytes]:
+    """Decrypt the packets that other sites dealt to this one."""
+    channel = Agreement(state.channel_secret)
+    held = {}
+    for dealer, box in delivered.boxes.items():
+        secret = state.agreed.get(dealer)
+        if secret is None:
+            secret = _agree(channel, dealer, state.roster.advert(dealer).channel_key)
+        key = prg.derive_key(
+            secret, Purpose.SHARE_BOX, state.session, dealer, state.site
+        )
+        packet = unseal(key, box, bound_to=state.session)
+        if packet is None:
+            raise FaultySiteOrCoordinatorError(dealer, "sent shares that do not open")
+        if not (
+            shamir.is_share(packet[:SHARE_SIZE])
+            and shamir.is_share(packet[SHARE_SIZE:])
+        ):
+            raise FaultySiteOrCoordinatorError(
+                dealer, "sent numbers that are no shares"
+            )
+        held[dealer] = packet
+    return held
+
+
+def _add_pair_masks(
+    words: NDArray[np.uint64], state: AwaitingDelivery, peers: Collection[int]
+) -> None:
+    """Add or subtract, in place, the mask shared with each peer."""
+    own = Agreement(state.mask_secret)
+    for peer in peers:
+        secret = _agree(own, peer, state.roster.advert(peer).mask_key)
+        key = prg.pair_mask_key(secret, state.session, state.site, peer)
+        pair = prg.expand(key, words.size)
+        if state.site < peer:  # both ends must agree on the sign
+            words += pair
+        else:
+            words -= pair

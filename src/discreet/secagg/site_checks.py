@@ -1,0 +1,144 @@
+"""What a site refuses: everything that a correct coordinator would never send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.errors import InputError
+from discreet.secagg.errors import FaultyCoordinatorError
+from discreet.secagg.keys import signature_holds
+from discreet.secagg.messages import Delivery, Request, Roster
+from discreet.secagg.session import advert_statement, survivor_statement
+from discreet.secagg.site_state import (
+    AwaitingDelivery,
+    AwaitingRequest,
+    AwaitingSurvivors,
+)
+from discreet.secagg.terms import Terms
+
+
+def check_identity(terms: Terms, site: int, identity: Ed25519PrivateKey | None) -> None:
+    """The caller must bring the key that the terms name, and none otherwise."""
+    if terms.identities is None:
+        if identity is not None:
+            raise InputError("these terms have no identities: nothing is signed")
+        return
+    if site not in terms.identities:
+        raise InputError(f"site {site} is not in the roster of identities")
+    if identity is None:
+        raise InputError("these terms have identities: the site's own key is needed")
+    if identity.public_key().public_bytes_raw() != terms.identities[site]:
+        raise InputError(f"this is not the key that the roster names for site {site}")
+
+
+def check_roster(
+    roster: Roster, terms: Terms, site: int, own: tuple[bytes, bytes]
+) -> None:
+    """Refuse a roster that is too small, or that lies about keys or members."""
+    if roster.signed != (terms.identities is not None):
+        raise FaultyCoordinatorError("the roster's signatures do not fit the terms")
+    if len(roster) < terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"the roster lists {len(roster)} sites, this site agreed to at least "
+            f"{terms.min_survivors}"
+        )
+    if terms.identities is not None and not terms.identities.keys() >= set(
+        roster.sites
+    ):
+        raise FaultyCoordinatorError("the roster lists a site without an identity")
+    if site not in roster:
+        raise FaultyCoordinatorError("the roster does not list this site")
+    advert = roster.advert(site)
+    if (advert.channel_key, advert.mask_key) != own:
+        raise FaultyCoordinatorError("the roster lists keys this site never sent")
+    if len(set(roster.keys())) != 2 * len(roster):
+        raise FaultyCoordinatorError("the roster lists a key twice")
+
+
+def check_adverts(
+    roster: Roster, terms: Terms, nonce: bytes, sites: Iterable[int]
+) -> None:
+    """Verify the signatures under the keys of those whom this site deals with."""
+    if terms.identities is None:
+        return
+    for site in sites:
+        advert = roster.advert(site)
+        statement = advert_statement(terms, nonce, site, advert)
+        if not signature_holds(terms.identities[site], advert.signature, statement):
+            raise FaultyCoordinatorError(
+                f"the roster lists keys that site {site} did not sign"
+            )
+
+
+def check_delivery(state: AwaitingDelivery, delivered: Delivery) -> None:
+    """Refuse a delivery of another session or with too few or false senders."""
+    if delivered.session != state.session:
+        raise FaultyCoordinatorError("the delivery belongs to another session")
+    listed = frozenset(state.roster.sites)
+    sharers = frozenset(delivered.sharers)
+    if not sharers <= listed:
+        raise FaultyCoordinatorError("the delivery names a site outside the roster")
+    if state.site not in sharers:
+        raise FaultyCoordinatorError("the delivery leaves out this site's own shares")
+    if len(sharers) < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{len(sharers)} sites shared, this site agreed to at least "
+            f"{state.terms.min_survivors}"
+        )
+    others = sharers - {state.site}
+    if not delivered.boxes.keys() <= others:
+        raise FaultyCoordinatorError("shares come from a site that did not share")
+    everybody = len(state.agreed) == len(listed) - 1
+    if everybody and len(delivered.boxes) != len(others):
+        raise FaultyCoordinatorError(
+            f"shares of {len(delivered.boxes)} sites came, {len(others)} have dealt"
+        )
+
+
+def check_survivors(
+    state: AwaitingSurvivors | AwaitingRequest,
+    session: bytes,
+    survivors: tuple[int, ...],
+) -> None:
+    """Refuse survivors that are too few, never shared, or lack this site."""
+    if session != state.session:
+        raise FaultyCoordinatorError("the request belongs to another session")
+    if not frozenset(survivors) <= frozenset(state.sharers):
+        raise FaultyCoordinatorError("the survivors include a site that never shared")
+    if state.site not in survivors:
+        raise FaultyCoordinatorError("the survivors leave out this site, which answers")
+    if len(survivors) < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{len(survivors)} sites survive, this site agreed to unmask at least "
+            f"{state.terms.min_survivors}"
+        )
+
+
+def check_signatures(state: AwaitingRequest, asked: Request) -> None:
+    """Enough sites must have signed exactly what this site signed.
+
+    Two sets with min_survivors signatures each would need an honest site that
+    signed both, because 2 min_survivors > sites + colluders; none does.
+    """
+    identities = state.terms.identities
+    if identities is None:
+        if asked.signatures:
+            raise FaultyCoordinatorError("the request is signed but nobody can sign")
+        return
+    if asked.survivors != state.confirmed:
+        raise FaultyCoordinatorError("the survivors differ from those this site signed")
+    if not asked.signatures.keys() <= frozenset(asked.survivors):
+        raise FaultyCoordinatorError("the request is signed by a site that is silent")
+    if len(asked.signatures) < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{len(asked.signatures)} sites signed the survivors, "
+            f"{state.terms.min_survivors} are needed"
+        )
+    statement = survivor_statement(state.session, state.sharers, asked.survivors)
+    for signer, signature in asked.signatures.items():
+        if not signature_holds(identities[signer], signature, statement):
+            raise FaultyCoordinatorError(
+                f"site {signer} did not sign these sharers and survivors"
+            )

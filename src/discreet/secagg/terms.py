@@ -1,0 +1,110 @@
+"""The terms of a secure sum: public, agreed before it starts, the same for all."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+from discreet.errors import InputError
+from discreet.secagg.graph import Coordinator, Parameters, parameters
+from discreet.secagg.keys import KEY_SIZE
+from discreet.secagg.prg import tagged_hash
+from discreet.secagg.wire import MAX_SITE, MAX_SITES
+
+DIGEST_SIZE: Final = 32
+NONCE_SIZE: Final = 32
+MAX_LENGTH: Final = 2**27
+"""A gigabyte of words."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What every site and the coordinator agree on.
+
+    Args:
+        plan_digest: the digest of the plan that the sum belongs to.
+        length: words of each site's vector.
+        min_survivors: fewer sites are never summed. Noise is sized by it.
+        colluders: how many sites may work together with the coordinator.
+        identities: Ed25519 public keys by site number. With them the protocol
+            withstands a malicious coordinator, without them a curious one.
+    """
+
+    plan_digest: bytes
+    length: int
+    min_survivors: int
+    colluders: int = 0
+    identities: Mapping[int, bytes] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.plan_digest) != DIGEST_SIZE:
+            raise InputError(f"a plan's digest has {DIGEST_SIZE} bytes")
+        if not 1 <= self.length <= MAX_LENGTH:
+            raise InputError(f"a vector has between 1 and {MAX_LENGTH} words")
+        if self.min_survivors < 2:
+            raise InputError("min_survivors must be at least 2: one site has no cover")
+        if not 0 <= self.colluders <= self.min_survivors - 2:
+            raise InputError(
+                f"with {self.colluders} colluding sites at least "
+                f"{self.colluders + 2} must survive, so that two honest ones are "
+                f"summed; min_survivors is {self.min_survivors}"
+            )
+        if self.identities is not None:
+            identities = MappingProxyType(dict(sorted(self.identities.items())))
+            object.__setattr__(self, "identities", identities)
+            self._check_identities(identities)
+
+    def _check_identities(self, identities: Mapping[int, bytes]) -> None:
+        if not self.min_survivors <= len(identities) <= MAX_SITES:
+            raise InputError(
+                f"the roster names {len(identities)} sites, between "
+                f"{self.min_survivors} and {MAX_SITES} are needed"
+            )
+        if not all(1 <= site <= MAX_SITE for site in identities):
+            raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
+        if any(len(key) != KEY_SIZE for key in identities.values()):
+            raise InputError(f"an identity is an Ed25519 key of {KEY_SIZE} bytes")
+        if len(set(identities.values())) != len(identities):
+            raise InputError("two sites of the roster have the same identity")
+        if 2 * self.min_survivors <= len(identities) + self.colluders:
+            # Two survivor sets with min_survivors signatures each must have an
+            # honest signer in common, who signs one only.
+            needed = (len(identities) + self.colluders) // 2 + 1
+            raise InputError(
+                f"with {len(identities)} identities and {self.colluders} colluders "
+                f"min_survivors must be at least {needed}, so that no two survivor "
+                f"sets find enough signatures; it is {self.min_survivors}"
+            )
+        self.parameters(len(identities))
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """What the coordinator may be without learning more than the sum."""
+        return "curious" if self.identities is None else "malicious"
+
+    def parameters(self, sites: int) -> Parameters:
+        """Return degree and threshold when ``sites`` sites have advertised keys."""
+        return parameters(
+            sites,
+            corrupt=self.colluders,
+            survivors=self.min_survivors,
+            coordinator=self.coordinator,
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """One hash of all terms: it enters the session and every saved state."""
+        identities = self.identities or {}
+        listed = b"".join(s.to_bytes(4, "big") + k for s, k in identities.items())
+        numbers = struct.pack(
+            ">III?",
+            self.length,
+            self.min_survivors,
+            self.colluders,
+            self.identities is not None,
+        )
+        return tagged_hash(b"terms", self.plan_digest, numbers, listed)
