@@ -37,7 +37,6 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import (
@@ -53,6 +52,7 @@ from discreet.plan.plan import PublicFacts
 from discreet.recalibrate import fit
 from discreet.recalibrate.binning import fit_binning
 from discreet.statistic import ClassHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 SETS: Final = (
     "adult-lr",

@@ -34,17 +34,16 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.estimate.estimate import Estimate, Usable
 from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import at_threshold
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import DistributedDP, SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.none import NoNoise
 from discreet.plan.plan import Metric, PublicFacts
 from discreet.statistic import ClassHistogram
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 METRICS: Final = ("auc", "average_precision", "precision", "recall", "brier")
 TITLES: Final = ("AUC", "AP", "precision", "recall", "Brier")

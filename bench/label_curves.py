@@ -26,18 +26,17 @@ from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import calibration_curve
 from discreet.models.privacy_models import LabelDP
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.choose import decoder_for
-from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.none import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
 from discreet.plan.plan import edges_of
 from discreet.ranks.curves import plan_curves
 from discreet.ranks.predicted_error import predict_binned, predict_response
 from discreet.ranks.public_scores import PublicScores
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 AUC, SHARE = 0.7702, 0.256
 KNOWN = {

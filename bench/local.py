@@ -35,10 +35,10 @@ from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Unusable
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import NoisyHistogram
 
 DATA: Final = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb")

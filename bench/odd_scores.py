@@ -23,9 +23,7 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
-from discreet.estimate.tree import NoisyTree
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
@@ -33,6 +31,8 @@ from discreet.plan.plan import Plan, PublicFacts
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Hierarchy
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.tree import NoisyTree
 
 UNIT = ScoreRange.declare("other", 0, 1)
 

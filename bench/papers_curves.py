@@ -34,9 +34,9 @@ from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
-from discreet.estimate.tree import NoisyTree
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import NoisyTree
 
 SHARED: Final = Path(__file__).resolve().parents[1] / ".." / "shared"
 METRICS: Final = ("roc_area_error", "pr_area_error", "auc_abs_error", "ap_abs_error")

@@ -29,11 +29,11 @@ from discreet.data.edges import Edges, Warped
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
 from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.statistic.observed import NoisyHistogram
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb", "bank-xgb-oof", "cover-xgb")
 EPSILONS: Final = (1.0, 0.3, 0.1)

@@ -13,9 +13,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
-from discreet.estimate.tree import NoisyTree, merged_levels
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import (
     DistributedDP,
@@ -30,6 +28,8 @@ from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.plan.plan import PublicFacts
 from discreet.privacy.loss import PureDP
 from discreet.statistic import ClassHistogram
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.tree import NoisyTree, merged_levels
 from papers.data import Scored
 
 Trust: TypeAlias = Literal["Federated", "DistDP", "LocalDP"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.range_queries import counts_above
-from discreet.estimate.tree import NoisyTree
+from discreet.statistic.tree import NoisyTree
 from papers.cormode2023.models import (
     TRUSTS,
     Trust,

@@ -21,13 +21,12 @@ from discreet.estimate.deconvolve import decode
 from discreet.estimate.equidepth import EquiDepth
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.models.defaults import ARC_BINS, EXACT_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from papers.boyd2015.pool import simulate_ours, simulate_paper
 from papers.cormode2023.models import simulate_tree as simulate_binary_tree
 from papers.data import Scored

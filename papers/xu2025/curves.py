@@ -15,12 +15,12 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
-from discreet.estimate.tree import NoisyTree
 from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.tree import NoisyTree
 from papers.data import Scored
 
 Model: TypeAlias = Literal["xgb", "lr"]

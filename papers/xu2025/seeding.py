@@ -8,9 +8,9 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.tree import NoisyTree
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.polya import simulate_polya_difference
+from discreet.statistic.tree import NoisyTree
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_number, check_ours, shown

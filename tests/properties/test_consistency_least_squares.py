@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Uniform
 from discreet.estimate.quantiles import tree_quantiles
-from discreet.estimate.tree import merged_levels
 from discreet.statistic.consistency import consistent_levels
+from discreet.statistic.tree import merged_levels
 
 branchings = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 counts = st.floats(-1e3, 1e3, allow_nan=False)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.brier_parts import brier_parts
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
     calibration_curve,
     expected_calibration_error,
@@ -17,6 +16,7 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
 from discreet.recalibrate.binning import fit_binning, quantile_starts
+from discreet.statistic.observed import NoisyHistogram
 
 GRID = np.concatenate([np.linspace(0, 1, 301), [1e-9, 1 - 1e-9]])
 

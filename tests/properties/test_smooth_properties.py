@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.statistic.observed import NoisyHistogram
 
 AREAS = ("auc", "average_precision", "aupr")
 

@@ -10,9 +10,8 @@ from discreet.estimate.areas import roc_area
 from discreet.estimate.deconvolve import MOST_TIED, decode
 from discreet.estimate.estimate import Unusable, Usable
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.mechanism import NoiseLaw
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 EDGES = Edges.realise(Warped(32))
 

@@ -6,10 +6,10 @@ import pytest
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.tree import NoisyTree, merged_levels
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import NoisyTree, merged_levels
 
 
 def printed_recipe(levels, b):

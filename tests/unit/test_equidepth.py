@@ -16,9 +16,9 @@ from discreet.estimate.equidepth import (
     histogram_auc,
     unary_variance,
 )
-from discreet.estimate.tree import NoisyTree
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import NoisyTree
 from oracles import auc_by_pairs
 
 

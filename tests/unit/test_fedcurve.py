@@ -23,8 +23,8 @@ from discreet.estimate.quantiles import (
     quantile_fractions,
     tree_quantiles,
 )
-from discreet.estimate.tree import NoisyTree, merged_levels
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.statistic.tree import NoisyTree, merged_levels
 
 
 @pytest.fixture

@@ -21,12 +21,12 @@ from discreet.estimate.intervals import (
     Scaled,
     Symmetric,
 )
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.plan.plan import METRICS
+from discreet.statistic.observed import NoisyHistogram
 
 Z = float(norm.ppf(0.975))
 

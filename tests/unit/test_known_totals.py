@@ -13,8 +13,8 @@ from scipy.optimize import lsq_linear
 from discreet.data.edges import Edges, Support
 from discreet.estimate.estimate import Normal
 from discreet.estimate.known_totals import KnownTotals, rising_within
-from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.response import ResponseLaw
+from discreet.statistic.observed import NoisyHistogram
 
 
 @given(

@@ -17,9 +17,9 @@ from discreet.estimate.range_queries import (
     simulate_path_noise,
     smooth,
 )
-from discreet.estimate.tree import NoisyTree, merged_levels
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import NoisyTree, merged_levels
 
 series = st.lists(st.floats(-0.5, 1.5, allow_nan=False), min_size=1, max_size=12)
 

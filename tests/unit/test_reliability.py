@@ -11,7 +11,6 @@ from discreet.estimate.brier_parts import brier_parts
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Normal, Zero
 from discreet.estimate.logistic import calibration_line
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
     calibration_curve,
     expected_calibration_error,
@@ -19,9 +18,9 @@ from discreet.estimate.reliability import (
     sampling_floor,
 )
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.none import NoNoise
 from discreet.result.reliability_plot import draw_reliability
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error
 
 VALUES = tuple(k / 20 for k in range(1, 20))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-from papers.__main__ import reproduce
 from typer.testing import CliRunner
 
 from discreet.errors import InputError
+from papers.__main__ import reproduce
 from papers.data import FACTS, Data
 from papers.figures import Figure, Panel, Series, draw
 from papers.registry import NAMES, Item, Paper, Report, Runs, paper

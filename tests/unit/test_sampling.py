@@ -9,7 +9,6 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.refined import refined
 from discreet.estimate.sampling import (
     auc_slopes,
@@ -19,6 +18,7 @@ from discreet.estimate.sampling import (
     sampling_sd,
 )
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import NoisyHistogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
 
 BINS = 6

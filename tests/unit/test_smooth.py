@@ -17,13 +17,12 @@ from discreet.estimate.noise_spread import (
     average_precision_noise_sd,
     brier_noise_sd,
 )
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import _even_places
 from discreet.estimate.smooth import Smooth
 from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 ALL = ("auc", "average_precision", "aupr", "brier")
 

@@ -24,7 +24,6 @@ from discreet.data.scores import ScoreKind
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.thresholds import AtThreshold
 from discreet.estimate.with_errors import at_with_errors
 from discreet.models.defaults import recommend
@@ -38,6 +37,7 @@ from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.statistic import ClassHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -32,7 +32,7 @@ from discreet.errors import InputError
 from discreet.estimate.curves import Curves
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 BandKind: TypeAlias = Literal["roc", "pr"]
 _DRAWS: Final = 2000

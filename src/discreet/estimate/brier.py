@@ -7,7 +7,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.data.edges import unit_edges
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 
 def brier_score(observed: NoisyHistogram) -> Estimate:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
     DEFAULT_BINS,
     Groups,
     Kind,
     mean_squared_error,
 )
+from discreet.statistic.observed import NoisyHistogram
 
 
 @dataclass(frozen=True, slots=True)

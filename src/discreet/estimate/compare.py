@@ -32,11 +32,10 @@ from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.estimator import Estimator
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.sampling import Slopes, auc_slopes, sampling_sd
 from discreet.estimate.with_errors import metrics_with_errors
-from discreet.noise.mechanism import BinCovariance, NoiseLaw
 from discreet.statistic import BinCounts
+from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
 from discreet.statistic.paired import Paired
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

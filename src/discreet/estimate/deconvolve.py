@@ -34,7 +34,7 @@ from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.estimate import Unusable, Usable
 from discreet.noise.arc import CircularArc
-from discreet.noise.mechanism import BinCovariance
+from discreet.statistic.observed import BinCovariance
 from discreet.statistic.protocol import BinCounts
 
 WARP: Final = 1.5

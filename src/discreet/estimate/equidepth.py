@@ -36,7 +36,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.quantiles import tree_quantiles
-from discreet.estimate.tree import NoisyTree
+from discreet.statistic.tree import NoisyTree
 
 
 class BucketRule(Enum):

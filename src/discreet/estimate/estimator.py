@@ -27,8 +27,8 @@ from discreet.estimate.curves import (
 )
 from discreet.estimate.estimate import Binning, Estimate, NotYet, ScalarLaw, Zero
 from discreet.estimate.noise_error import covariance_of, propagated
-from discreet.estimate.observation import NoisyHistogram
 from discreet.plan.plan import Metric
+from discreet.statistic.observed import NoisyHistogram
 
 
 class Estimator(Protocol):

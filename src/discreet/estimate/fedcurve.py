@@ -37,8 +37,8 @@ from discreet.estimate.quantiles import (
     quantile_fractions,
     tree_quantiles,
 )
-from discreet.estimate.tree import NoisyTree
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import NoisyTree
 
 Strategy: TypeAlias = Literal["separate", "combine"]
 _PIECES: Final = 16

@@ -38,7 +38,6 @@ from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves, Interpolation, choose_interpolation
 from discreet.estimate.estimate import Estimate, Normal
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.sampling import (
     PrecisionRule,
     Slopes,
@@ -48,6 +47,7 @@ from discreet.estimate.sampling import (
 )
 from discreet.noise.none import NoNoise
 from discreet.plan.plan import Metric
+from discreet.statistic.observed import NoisyHistogram
 
 _SURE: Final = 4.0
 """A class total below this many standard deviations of its noise is no total."""

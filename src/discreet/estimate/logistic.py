@@ -21,8 +21,8 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.sampling import Slopes, sampling_sd
+from discreet.statistic.observed import NoisyHistogram
 
 CLOSEST: Final = 1e-6
 """Scores are kept this far from 0 and 1, where the logit has no value."""

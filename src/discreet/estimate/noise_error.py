@@ -10,7 +10,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.deconvolve import DecodedLaw
 from discreet.estimate.estimate import Normal, ScalarLaw, Zero
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 _STEP = 1e-4
 

@@ -23,8 +23,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.brier import brier_score
-from discreet.estimate.observation import NoisyHistogram
-from discreet.noise.mechanism import BinCovariance
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 
 def auc_noise_sd(

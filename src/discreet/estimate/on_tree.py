@@ -21,11 +21,10 @@ from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.fedcurve import FedCurve, ScoreCurves
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.range_queries import RangeQueries
-from discreet.estimate.tree import NoisyTree
-from discreet.noise.mechanism import NoiseLaw
 from discreet.plan.plan import Metric
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.tree import NoisyTree
 
 TreeMethod: TypeAlias = FedCurve | RangeQueries
 _PIECES: Final = 16

@@ -30,8 +30,8 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.fedcurve import ScoreCurves
 from discreet.estimate.quantiles import Ecdf
-from discreet.estimate.tree import NoisyTree
 from discreet.noise.laplace import simulate_discrete_laplace
+from discreet.statistic.tree import NoisyTree
 
 Norm: TypeAlias = Literal["l1", "l2"]
 

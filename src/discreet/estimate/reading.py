@@ -18,9 +18,8 @@ from discreet.estimate.areas import auc_limits
 from discreet.estimate.curves import Curves, RocPath, choose_interpolation
 from discreet.estimate.estimator import Flat
 from discreet.estimate.evidence import average_cells
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
-from discreet.noise.mechanism import BinCovariance
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 Way: TypeAlias = Literal["model", "ties", "flat", "unusable"]
 """How a release was read."""

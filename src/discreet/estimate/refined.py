@@ -15,8 +15,8 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.curves import Curves
-from discreet.estimate.observation import NoisyHistogram
 from discreet.statistic import BinCounts
+from discreet.statistic.observed import NoisyHistogram
 
 _PIECES: Final = 8
 _FINE_BINS: Final = 256

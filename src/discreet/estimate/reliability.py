@@ -39,8 +39,8 @@ from discreet.estimate.intervals import (
     Shape,
 )
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.sampling import Slopes, sampling_sd
+from discreet.statistic.observed import NoisyHistogram
 
 Kind: TypeAlias = Literal["width", "mass"]
 DEFAULT_BINS: Final = 15

@@ -26,7 +26,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]
 """How an area under the PR curve joins the bins: a smooth curve through them, the

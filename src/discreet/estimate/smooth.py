@@ -22,9 +22,9 @@ from discreet.estimate.noise_spread import (
     average_precision_noise_sd,
     brier_noise_sd,
 )
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reading import Reading, noise_of, read
 from discreet.plan.plan import Metric
+from discreet.statistic.observed import NoisyHistogram
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from discreet.estimate.estimate import (
     NotYet,
 )
 from discreet.estimate.noise_error import covariance_of, propagated
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 
 @dataclass(frozen=True, slots=True)

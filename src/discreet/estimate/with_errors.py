@@ -41,7 +41,6 @@ from discreet.estimate.intervals import (
     Shape,
 )
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.refined import refined
 from discreet.estimate.sampling import (
     PrecisionRule,
@@ -60,6 +59,7 @@ from discreet.estimate.thresholds import (
 )
 from discreet.plan.plan import Metric
 from discreet.statistic import BinCounts
+from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""

@@ -27,10 +27,10 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.bernoulli import bernoulli_logistic
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
+from discreet.statistic.observed import BinCovariance
 
 _BLOCKS = 5
 """Crowded negatives and positives, lone negatives and positives, crowded bins."""

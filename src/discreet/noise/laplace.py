@@ -13,10 +13,10 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.coins import bernoulli_exp, fair, uniform_below
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
+from discreet.statistic.observed import BinCovariance
 
 _MAX_TERM: Final = 2**40
 """Numerator and denominator of a scale stay below this: all integers fit 64 bits."""

@@ -13,15 +13,15 @@ from typing import Final
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
 from discreet.noise.coins import uniform_below
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.stream import stretched
 from discreet.noise.unary import UnaryEncoding
 from discreet.privacy.loss import Loss, PureDP
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.tree import LevelLaw
 
 _CHUNK: Final = 2**12
 """Clients encoded at once: some megabytes of bits at the leaves."""
@@ -93,36 +93,3 @@ class LevelReports:
             variances.append(float(empty) * factor**2)
             start = stop
         return np.concatenate(parts), LevelLaw(tuple(variances), self.tree)
-
-
-@dataclass(frozen=True)
-class LevelLaw:
-    """Independent noise with one variance a level, that of a node nobody holds.
-
-    What drawing the clients of a level adds is left out: it is small beside the
-    bits' noise wherever the noise matters.
-    """
-
-    variances: tuple[float, ...]
-    tree: Hierarchy
-
-    @property
-    def scale(self) -> float:
-        """The standard deviation at the leaves."""
-        return float(np.sqrt(self.variances[-1]))
-
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """The leaves' variance for every bin of a histogram over the leaves."""
-        each = np.full(at.size // 2, self.variances[-1])
-        return BinCovariance(each, each, np.zeros(at.size // 2))
-
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Draw normal noise for a class's levels after each other, twice."""
-        widths = [self.tree.branching ** (k + 1) for k in range(self.tree.height)]
-        each = np.repeat(np.sqrt(self.variances), widths)
-        if at.size != 2 * each.size:
-            each = np.full(at.size // 2, self.scale)
-        drawn: FloatArray = rng.normal(size=(size, at.size)) * np.tile(each, 2)
-        return drawn

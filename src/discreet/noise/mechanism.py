@@ -1,47 +1,13 @@
-"""The ports of noise: what a mechanism does and what its law tells readers."""
+"""The port of noise: what a mechanism does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.privacy.loss import Loss
-
-
-@dataclass(frozen=True, eq=False)
-class BinCovariance:
-    """The noise's covariance within each bin: 2 x 2, negatives and positives."""
-
-    negatives: FloatVector
-    positives: FloatVector
-    cross: FloatVector
-
-
-class NoiseLaw(Protocol):
-    """The distribution of the noise in a released vector.
-
-    ``at`` is the released vector: the noise of randomized response depends on
-    the counts that it is added to; additive noise ignores it.
-    """
-
-    @property
-    def scale(self) -> float:
-        """A typical size of the noise in one cell, 0 for exact sums."""
-        ...
-
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """Return the covariance per bin of a class histogram."""
-        ...
-
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Draw ``size`` simulated noise vectors, for error bars; never to release."""
-        ...
+from discreet.statistic.observed import NoiseLaw
 
 
 class Mechanism(Protocol):

@@ -8,8 +8,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
-from discreet.noise.mechanism import BinCovariance
 from discreet.privacy.loss import Loss, Unbounded
+from discreet.statistic.observed import BinCovariance
 
 
 @dataclass(frozen=True, slots=True)

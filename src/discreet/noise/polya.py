@@ -23,12 +23,12 @@ from discreet.errors import PlanError
 from discreet.noise.bernoulli import bernoulli_exp_ratio, bernoulli_two_over_e
 from discreet.noise.coins import fair, uniform_below
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.poisson import geometric_half, poisson
 from discreet.noise.shares import check_contributors, check_honest
 from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
+from discreet.statistic.observed import BinCovariance
 
 _MAX_TERM: Final = 2**40
 """Numerator and denominator of gamma stay below this: all integers fit 64 bits."""

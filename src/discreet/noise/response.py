@@ -19,8 +19,8 @@ import numpy as np
 
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
 from discreet.errors import InputError, PlanError
-from discreet.noise.mechanism import BinCovariance
 from discreet.privacy.loss import Loss, PureDP
+from discreet.statistic.observed import BinCovariance
 
 _BITS: Final = 128
 """A flip compares that many pseudorandom bits with a threshold."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.errors import InputError
-from discreet.noise.mechanism import BinCovariance
+from discreet.statistic.observed import BinCovariance
 
 _NEGLIGIBLE: Final = 1e-60
 """Cells below this are cut off; a table has far fewer than 1e20 cells."""

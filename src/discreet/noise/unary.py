@@ -16,9 +16,9 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
 from discreet.noise.bernoulli import bernoulli_logistic
 from discreet.noise.coins import fair
-from discreet.noise.mechanism import BinCovariance
 from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
+from discreet.statistic.observed import BinCovariance
 
 
 @dataclass(frozen=True, slots=True)

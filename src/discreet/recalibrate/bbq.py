@@ -28,9 +28,9 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.logistic import CLOSEST
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.binning import quantile_starts
 from discreet.recalibrate.steps import Steps
+from discreet.statistic.observed import NoisyHistogram
 
 
 def fit_bbq(observed: NoisyHistogram) -> Steps:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.logistic_map import LogisticMap, logarithms
+from discreet.statistic.observed import NoisyHistogram
 
 
 def fit_beta(counts: NoisyHistogram) -> LogisticMap:

@@ -20,8 +20,8 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.errors import InputError
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.steps import Steps
+from discreet.statistic.observed import NoisyHistogram
 
 
 def fit_binning(counts: NoisyHistogram, *, bins: int | None = None) -> Steps:

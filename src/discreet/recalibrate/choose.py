@@ -39,7 +39,6 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.deconvolve import DecodedLaw
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.bbq import fit_bbq
 from discreet.recalibrate.beta import fit_beta
 from discreet.recalibrate.binning import fit_binning
@@ -49,6 +48,7 @@ from discreet.recalibrate.levels import fit_levels, levels, steps_of
 from discreet.recalibrate.platt import fit_platt
 from discreet.recalibrate.protocol import CalibrationMap
 from discreet.recalibrate.rates import Rates
+from discreet.statistic.observed import NoisyHistogram
 
 KEPT_VARIANCE: Final = 0.97
 """Share of the scores' variance that a map in steps must keep."""

@@ -27,7 +27,6 @@ from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.logistic import logit
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.reliability import (
     DEFAULT_BINS,
     Groups,
@@ -39,6 +38,7 @@ from discreet.estimate.reliability import (
 )
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.protocol import CalibrationMap
+from discreet.statistic.observed import NoisyHistogram
 
 
 @dataclass(frozen=True, slots=True)

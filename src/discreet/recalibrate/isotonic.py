@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.rates import Rates
 from discreet.recalibrate.steps import Steps
+from discreet.statistic.observed import NoisyHistogram
 
 
 def fit_isotonic(observed: NoisyHistogram, counts: NoisyHistogram) -> Steps:

@@ -19,10 +19,10 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.isotonic import isotonic_levels
 from discreet.recalibrate.rates import Rates
 from discreet.recalibrate.steps import Steps
+from discreet.statistic.observed import NoisyHistogram
 
 APART: Final = 3.0
 """Standard deviations between neighbouring levels: ``docs/calibration.md``."""

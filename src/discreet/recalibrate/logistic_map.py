@@ -14,9 +14,9 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.logistic import CLOSEST, LogisticFit, fit_logistic
-from discreet.estimate.observation import NoisyHistogram
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.rates import Rates
+from discreet.statistic.observed import NoisyHistogram
 
 
 @dataclass(frozen=True, eq=False)

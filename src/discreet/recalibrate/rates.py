@@ -18,7 +18,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.observation import NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 BINS_PER_ROOT: Final = 2.5
 """Runs that a map starts from, in units of the cube root of the examples: enough

@@ -14,19 +14,18 @@ from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Unusable
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.models.privacy_models import LabelDP, LocalDP, SecureAggregation
 from discreet.noise.arc import CircularArc
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.choose import decoder_for
 from discreet.noise.level_reports import LevelReports
-from discreet.noise.mechanism import NoiseLaw
 from discreet.noise.reports import UnaryReports
-from discreet.noise.summed import SummedNegatives
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.statistic import BinCounts, Statistic
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.summed import SummedNegatives
 
 
 def default_estimator(plan: Plan) -> Estimator:

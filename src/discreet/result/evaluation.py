@@ -31,7 +31,6 @@ from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval, Unusable
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.on_tree import OnTree, TreeMethod
 from discreet.estimate.reliability import (
     ReliabilityCurve,
@@ -39,7 +38,6 @@ from discreet.estimate.reliability import (
     expected_calibration_error,
 )
 from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.tree import released_tree
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
 from discreet.plan.file import dumps
 from discreet.plan.plan import Metric, Plan
@@ -58,6 +56,8 @@ from discreet.result.text import (
     titled,
 )
 from discreet.statistic import ClassHistogram, Hierarchy
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.tree import released_tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

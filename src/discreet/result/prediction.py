@@ -35,7 +35,6 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.models.privacy_models import LabelDP
 from discreet.noise.choose import mechanism_for
 from discreet.noise.none import ExactSum, NoNoise
@@ -46,6 +45,7 @@ from discreet.plan.release import Release
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+from discreet.statistic.observed import NoisyHistogram
 
 REPETITIONS: Final = 20
 MOST_EXAMPLES: Final = 500_000

@@ -20,7 +20,6 @@ from discreet.estimate.estimate import (
     Zero,
 )
 from discreet.estimate.estimator import Estimator
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.with_errors import metrics_with_errors
 from discreet.plan.plan import Metric, Plan
 from discreet.plan.release import Release
@@ -30,6 +29,7 @@ from discreet.result.evaluation import Evaluation, report_page
 from discreet.result.page import Page, Section, save
 from discreet.result.text import metric_table
 from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
+from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
 

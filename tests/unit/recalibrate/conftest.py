@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.observation import NoisyHistogram
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
+from discreet.statistic.observed import NoisyHistogram
 
 
 def draw(size, seed, *, slope=1.0, shift=0.0):

@@ -9,13 +9,13 @@ from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
-from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.none import NoNoise
 from discreet.recalibrate import METHODS, fit
 from discreet.recalibrate.choose import risk
 from discreet.recalibrate.rates import Rates
+from discreet.statistic.observed import NoisyHistogram
 
 
 def ece(said, labels, bins=15):

@@ -5,11 +5,11 @@ import pytest
 
 from discreet.data.edges import Edges, Support, Warped
 from discreet.data.scores import ScoreRange
-from discreet.estimate.observation import NoisyHistogram
 from discreet.noise.none import NoNoise
 from discreet.recalibrate import effect, fit
 from discreet.recalibrate.effect import mapped_predictions
 from discreet.recalibrate.identity import Identity
+from discreet.statistic.observed import NoisyHistogram
 
 
 def ece_of_truth(said, truth, bins=15):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.noise.mechanism import BinCovariance, NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseLaw
 
 
 @dataclass(frozen=True)

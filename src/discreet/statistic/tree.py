@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from discreet.arrays import FloatVector
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.level_reports import LevelLaw
-from discreet.noise.mechanism import NoiseLaw
 from discreet.statistic.consistency import check_levels, consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.observed import BinCovariance, NoiseLaw
 
 
 def merged_levels(
@@ -119,3 +120,36 @@ def released_tree(
     if isinstance(law, LevelLaw):
         return replace(tree, variances=law.variances)
     return tree
+
+
+@dataclass(frozen=True)
+class LevelLaw:
+    """Independent noise with one variance a level, that of a node nobody holds.
+
+    What drawing the clients of a level adds is left out: it is small beside the
+    bits' noise wherever the noise matters.
+    """
+
+    variances: tuple[float, ...]
+    tree: Hierarchy
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation at the leaves."""
+        return float(np.sqrt(self.variances[-1]))
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """The leaves' variance for every bin of a histogram over the leaves."""
+        each = np.full(at.size // 2, self.variances[-1])
+        return BinCovariance(each, each, np.zeros(at.size // 2))
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw normal noise for a class's levels after each other, twice."""
+        widths = [self.tree.branching ** (k + 1) for k in range(self.tree.height)]
+        each = np.repeat(np.sqrt(self.variances), widths)
+        if at.size != 2 * each.size:
+            each = np.full(at.size // 2, self.scale)
+        drawn: FloatArray = rng.normal(size=(size, at.size)) * np.tile(each, 2)
+        return drawn

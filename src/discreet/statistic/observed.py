@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
-from discreet.noise.mechanism import NoiseLaw
+
+
+@dataclass(frozen=True, eq=False)
+class BinCovariance:
+    """The noise's covariance within each bin: 2 x 2, negatives and positives."""
+
+    negatives: FloatVector
+    positives: FloatVector
+    cross: FloatVector
+
+
+class NoiseLaw(Protocol):
+    """The distribution of the noise in a released vector.
+
+    ``at`` is the released vector: the noise of randomized response depends on
+    the counts that it is added to; additive noise ignores it.
+    """
+
+    @property
+    def scale(self) -> float:
+        """A typical size of the noise in one cell, 0 for exact sums."""
+        ...
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Return the covariance per bin of a class histogram."""
+        ...
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw ``size`` simulated noise vectors, for error bars; never to release."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
