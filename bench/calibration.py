@@ -35,20 +35,18 @@ from sklearn.isotonic import IsotonicRegression
 from datasets import SHARED
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import PublicFacts
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.recalibrate import fit
 from discreet.recalibrate.binning import fit_binning
 from discreet.statistic import ClassHistogram

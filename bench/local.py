@@ -33,11 +33,10 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, Uniform, Warped
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
-from discreet.estimate.deconvolve import decode
-from discreet.estimate.estimate import Unusable
 from discreet.estimate.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.none import NoNoise
+from discreet.noise.arc_decoder import decode
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 DATA: Final = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
@@ -274,7 +273,7 @@ class Bench:
         start = time.perf_counter()
         found = decode(total, randomiser)
         self.seconds.append(time.perf_counter() - start)
-        self.refused += isinstance(found.status, Unusable)
+        self.refused += found.refusal is not None
         counts = NoisyHistogram(self.warped[ARC_BINS], *found.counts, NoNoise())
         return errors(self.truth, counts, "pchip")
 

@@ -24,10 +24,11 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.plan.plan import Plan, PublicFacts
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Hierarchy

@@ -31,8 +31,8 @@ from discreet.estimate.curves import Polyline
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
-from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb", "bank-xgb-oof", "cover-xgb")

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.estimate.fedcurve import FedCurve
-from discreet.models.defaults import EXACT_BINS
+from discreet.plan.bins import EXACT_BINS
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_number, check_that

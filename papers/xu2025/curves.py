@@ -16,9 +16,9 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 from papers.data import Scored

@@ -13,7 +13,7 @@ from discreet.estimate.reliability import (
 )
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
 from discreet.recalibrate.binning import fit_binning, quantile_starts
 from discreet.statistic.observed import NoisyHistogram

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import discreet
 from discreet.data.edges import Edges, Listed, Support, Uniform
 from discreet.data.examples import Examples
-from discreet.entropy import Seeded
+from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import (
     BudgetError,
     InputError,
@@ -17,11 +17,10 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.models.privacy_models import CURVE_MECHANISMS, LabelDP
-from discreet.noise.choose import mechanism_for
+from discreet.models.label import CURVE_MECHANISMS, LabelDP
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
-from discreet.plan.plan import PublicFacts
+from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
@@ -31,6 +30,7 @@ from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.label import evaluate_labels, simulate_labels
+from discreet.site.respond import respond
 
 CURVES = list(CURVE_MECHANISMS)
 
@@ -347,7 +347,15 @@ def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
     public = PublicScores.of(cut(s, y, 2))
     plan = plan_curves(public, LabelDP(1, mechanism="response"))
     with pytest.raises(PlanError, match="average out"):
-        mechanism_for(plan, plan.resolve(0, []))
+        respond(
+            cut(s, y, 2)[0],
+            MemoryAccount(),
+            plan,
+            plan.resolve(0, []),
+            session=b"s",
+            population="p",
+            entropy=SYSTEM,
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
