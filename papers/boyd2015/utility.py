@@ -182,4 +182,6 @@ def _figure(runs: Runs, metric: Metric) -> Figure:
     return Figure(f"figure-5-{metric.lower()}", title, tuple(panels), across=4)
 
 
-FIGURE_5: Final = Item("figure-5", "Figure 5: utility", measure, report, runs=40)
+FIGURE_5: Final = Item(
+    "figure-5", "Figure 5: utility", measure, report, runs=40, needs=SETS
+)

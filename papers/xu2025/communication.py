@@ -90,5 +90,5 @@ def report(data: Data, runs: Runs) -> Report:
 
 
 COMMUNICATION: Final = Item(
-    "communication", "Section 3.2: communication", measure, report
+    "communication", "Section 3.2: communication", measure, report, needs=SETS["xgb"]
 )

@@ -11,16 +11,18 @@ from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data
 from papers.figures import Figure, Panel, Series, Style
 from papers.fits import each, geometric_mean
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_ours, check_that, shown
 from papers.xu2025.curves import (
     CURVES,
     SETS,
     Model,
     exact_errors,
+    figure_item,
     our_errors,
     paper_errors,
     simulate_tree,
+    sources,
     summed_errors,
 )
 
@@ -83,7 +85,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         ),
         _checks(model, runs),
         tuple(_figure(model, curve, first, runs) for curve in CURVES),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -177,16 +179,6 @@ def _figure(model: Model, curve: str, first: str, runs: Runs) -> Figure:
     )
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: effect of eps ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "effect of eps", measure, report)
 FIGURE_4: Final = _item("xgb", "figure-4", "figure-10")
 FIGURE_15: Final = _item("lr", "figure-15", "figure-16")

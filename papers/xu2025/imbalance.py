@@ -12,12 +12,14 @@ from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data, Scored
 from papers.figures import Figure, Panel, Series
 from papers.fits import slope
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Table, check_that, shown
 from papers.xu2025.curves import (
     SETS,
     Model,
+    figure_item,
     our_exact_errors,
+    sources,
     summed_errors,
 )
 
@@ -120,7 +122,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
             ),
         ),
         (_figure(model, first, runs),),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -153,15 +155,6 @@ def _figure(model: Model, first: str, runs: Runs) -> Figure:
     return Figure(first, f"Xu 2025, {first}: dashed ours, dotted 1/(Qr)", tuple(panels))
 
 
-def _item(model: Model, name: str) -> Item:
-    return Item(
-        name,
-        f"{name}: rare positives ({model})",
-        partial(measure, model),
-        partial(report, model, name),
-        runs=10,
-    )
-
-
+_item: Final = partial(figure_item, "rare positives", measure, report)
 FIGURE_12: Final = _item("xgb", "figure-12")
 FIGURE_20: Final = _item("lr", "figure-20")

@@ -13,17 +13,19 @@ from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.fits import geometric_mean, slope
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_ours, check_that, shown
 from papers.xu2025.curves import (
     CURVES,
     QUANTILES,
     SETS,
     Model,
+    figure_item,
     our_errors,
     our_exact_errors,
     paper_errors,
     simulate_tree,
+    sources,
     summed_errors,
 )
 
@@ -86,7 +88,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         ),
         _checks(model, runs),
         tuple(_figure(model, curve, first, runs) for curve in CURVES),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -181,16 +183,6 @@ def _figure(model: Model, curve: str, first: str, runs: Runs) -> Figure:
     )
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: interpolation over Q ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "interpolation over Q", measure, report)
 FIGURE_3: Final = _item("xgb", "figure-3", "figure-9")
 FIGURE_13: Final = _item("lr", "figure-13", "figure-14")

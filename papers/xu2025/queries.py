@@ -19,7 +19,7 @@ from discreet.estimate.range_queries import (
 from papers.data import Data, Scored
 from papers.figures import Figure, Panel, Series
 from papers.fits import each
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_that, shown
 from papers.xu2025.curves import (
     QUANTILES,
@@ -27,8 +27,10 @@ from papers.xu2025.curves import (
     WORTHLESS,
     Model,
     errors,
+    figure_item,
     our_errors,
     simulate_tree,
+    sources,
 )
 
 EPSILON: Final = 1.0
@@ -141,7 +143,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         _checks(model, runs),
         tuple(_figure(model, kind, first, runs) for kind in MEASURES[:3]),
         (
-            *(data.scored(name).source for name in SETS[model]),
+            *sources(model, data),
             _FORMS,
         ),
     )
@@ -237,16 +239,6 @@ def _figure(model: Model, kind: str, first: str, runs: Runs) -> Figure:
     )
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: range queries ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "range queries", measure, report)
 FIGURE_6: Final = _item("xgb", "figure-6", "figure-11")
 FIGURE_18: Final = _item("lr", "figure-18", "figure-19")

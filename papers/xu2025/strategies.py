@@ -11,14 +11,16 @@ from discreet.estimate.fedcurve import FedCurve, Strategy
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.fits import geometric_mean
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Table, check_that, shown
 from papers.xu2025.curves import (
     QUANTILES,
     SETS,
     Model,
+    figure_item,
     paper_errors,
     simulate_tree,
+    sources,
     summed_errors,
 )
 
@@ -86,7 +88,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
             ),
         ),
         (_figure(model, first, runs),),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -111,15 +113,6 @@ def _figure(model: Model, first: str, runs: Runs) -> Figure:
     return Figure(first, f"Xu 2025, {first}: strategies for PR", tuple(panels))
 
 
-def _item(model: Model, name: str) -> Item:
-    return Item(
-        name,
-        f"{name}: separate and combine ({model})",
-        partial(measure, model),
-        partial(report, model, name),
-        runs=10,
-    )
-
-
+_item: Final = partial(figure_item, "separate and combine", measure, report)
 FIGURE_5: Final = _item("xgb", "figure-5")
 FIGURE_17: Final = _item("lr", "figure-17")
