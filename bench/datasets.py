@@ -94,7 +94,7 @@ def needs(*names: str, anchors: bool = False) -> None:
 
 def lacking(*names: str, anchors: bool = False) -> str:
     """Return the line that says what is skipped; empty when everything is here."""
-    files = [_file(name) for name in names] + [_ANCHORS] * anchors
+    files = [*map(_file, dict.fromkeys(names)), *[_ANCHORS] * anchors]
     absent = [str(f.relative_to(SHARED)) for f in files if not f.exists()]
     return f"skipped: ../shared has no {', '.join(absent)}" if absent else ""
 
