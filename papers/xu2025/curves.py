@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-from typing import Final, Literal, TypeAlias
+from functools import cache
+from typing import Final
 
 import numpy as np
 
@@ -22,14 +21,8 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
-from papers.data import Data, Scored
-from papers.registry import Item, Measured, Report, Runs
+from papers.data import Scored
 
-Model: TypeAlias = Literal["xgb", "lr"]
-SETS: Final[dict[Model, tuple[str, ...]]] = {
-    "xgb": ("adult-xgb", "bank-xgb", "cover-xgb"),
-    "lr": ("adult-lr", "bank-lr", "cover-lr"),
-}
 QUANTILES: Final = (16, 32, 64, 128, 256, 512, 1024)
 CURVES: Final = ("ROC", "PR")
 _PIECES: Final = 12
@@ -137,27 +130,3 @@ def our_errors(
         return WORTHLESS
     curves = (estimator or Smooth()).curves(observed)
     return errors(data, curves.roc, curves.pr)
-
-
-def sources(model: Model, data: Data) -> tuple[str, ...]:
-    """Say where the three sets of a model's figures come from."""
-    return tuple(data.scored(name).source for name in SETS[model])
-
-
-def figure_item(
-    title: str,
-    measure: Callable[[Model, Data, np.random.Generator], Measured],
-    report: Callable[[Model, str, Data, Runs], Report],
-    model: Model,
-    *names: str,
-) -> Item:
-    """Return the item of one model's figures: the paper prints each once a model."""
-    return Item(
-        names[0],
-        f"{' and '.join(names)}: {title} ({model})",
-        partial(measure, model),
-        partial(report, model, names[0]),
-        runs=10,
-        also=names[1:],
-        needs=SETS[model],
-    )
