@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -23,11 +23,6 @@ from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 from papers.data import Scored
 
-Model: TypeAlias = Literal["xgb", "lr"]
-SETS: Final[dict[Model, tuple[str, ...]]] = {
-    "xgb": ("adult-xgb", "bank-xgb", "cover-xgb"),
-    "lr": ("adult-lr", "bank-lr", "cover-lr"),
-}
 QUANTILES: Final = (16, 32, 64, 128, 256, 512, 1024)
 CURVES: Final = ("ROC", "PR")
 _PIECES: Final = 12

@@ -79,13 +79,18 @@ def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
     assert np.isfinite(result.calibrate([0.1, 0.9])).all()
 
 
+def binned_result(size: int, epsilon: int, mechanism: str):
+    s, y = pooled(size)
+    privacy = LabelDP(epsilon, mechanism=mechanism)
+    result = evaluate_labels(cut(s, y, 3), privacy=privacy)
+    assert isinstance(result, Evaluation)
+    return result, result.observed.edges.bins_of(s), y
+
+
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
-    s, y = pooled(3000)
-    result = evaluate_labels(cut(s, y, 3), privacy=LabelDP(1, mechanism=mechanism))
-    assert isinstance(result, Evaluation)
-    edges = result.observed.edges
-    exact = np.bincount(edges.bins_of(s), minlength=len(edges))
+    result, bins, _ = binned_result(3000, 1, mechanism)
+    exact = np.bincount(bins, minlength=len(result.observed.edges))
     totals = result.observed.negatives + result.observed.positives
     np.testing.assert_allclose(totals, exact, atol=1e-9)
     counts = result.estimator.counts(result.observed)
@@ -96,11 +101,8 @@ def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_a_huge_epsilon_gives_the_exact_counts(mechanism) -> None:
-    s, y = pooled(2000)
-    result = evaluate_labels(cut(s, y, 3), privacy=LabelDP(40, mechanism=mechanism))
-    assert isinstance(result, Evaluation)
-    edges = result.observed.edges
-    exact = np.bincount(edges.bins_of(s), y, minlength=len(edges))
+    result, bins, y = binned_result(2000, 40, mechanism)
+    exact = np.bincount(bins, y, minlength=len(result.observed.edges))
     np.testing.assert_allclose(result.observed.positives, exact, atol=1e-9)
 
 

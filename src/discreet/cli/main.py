@@ -265,6 +265,15 @@ def demo(
     run_demo(out)
 
 
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def reproduce(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say where the papers went."""
+    asked = " ".join(names or ["NAME"])
+    raise InputError(
+        f"the papers left the package: run python -m papers {asked} from a clone"
+    )
+
+
 app.command()(plan)
 app.command()(preview)
 app.add_typer(federation)
