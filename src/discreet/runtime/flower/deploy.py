@@ -16,7 +16,9 @@ from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import Plan
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
+from discreet.runtime.delivery import STEP_SECONDS
 from discreet.runtime.flower.client import (
+    InFile,
     Report,
     flip_key,
     handler,
@@ -27,16 +29,29 @@ from discreet.runtime.flower.evaluate import WAIT_SECONDS, evaluate
 from discreet.runtime.flower.keys import CA, CoordinatorKeys, SiteKeys
 from discreet.runtime.flower.processes import superlink
 from discreet.runtime.flower.records import ACTION
-from discreet.runtime.flower.server import STEP_SECONDS
-from discreet.runtime.flower.tasks import coordinator_grid, register, serve
+from discreet.runtime.flower.tasks import (
+    SilenceError,
+    coordinator_grid,
+    register,
+    serve,
+)
 from discreet.runtime.session import Step, check_carried
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger
-from discreet.site.letters import Kind, Letter
+from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
 from discreet.site.session import Site
 
 _FLOWER: Final = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a session ended for a site."""
+
+    ending: Ending
+    declined: bool
+    """Whether this site refused to take part, or to go on."""
 
 
 @dataclass
@@ -52,6 +67,9 @@ class JoiningSite:
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
         answered: told after each answer: which round it belongs to.
+
+    Its state is kept beside the ledger until the session is over, so that neither a
+    lost connection nor a crash loses what was paid for.
     """
 
     plan: Plan
@@ -62,8 +80,9 @@ class JoiningSite:
     entropy: Entropy = field(default=SYSTEM, repr=False)
     report: Report = report_on_stderr
     answered: Callable[[Letter], None] | None = None
-    _last: Letter | None = field(default=None, init=False)
-    _over: bool = field(default=False, init=False)
+    _session: bytes | None = field(default=None, init=False)
+    _declined: bool = field(default=False, init=False)
+    _ending: Ending | None = field(default=None, init=False)
 
     def check(self) -> None:
         """Refuse now what would be refused later: policy, data, floors, caps."""
@@ -71,23 +90,36 @@ class JoiningSite:
         with self._open_ledger() as ledger:
             admit(self.plan, self.policy, self.examples, ledger)
 
-    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> bool:
-        """Connect and answer until the session is over; tell whether it took part.
+    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
+        """Connect, and answer until the coordinator says how the session ended.
 
         Raises:
             ProcessError: it could not connect, or the coordinator fell silent.
         """
         self.check()
+        kept = InFile(self.ledger.with_name(self.ledger.name + ".session"))
         app = ClientApp()
-        app.query(ACTION)(handler(self._site, report=self.report, answered=self._note))
-        serve(
-            self.keys,
-            address,
-            app,
-            until=lambda: self._over,
-            wait_seconds=wait_seconds,
+        app.query(ACTION)(
+            handler(self._site, report=self.report, answered=self._note, kept=kept)
         )
-        return self._last is not None and self._last.kind is not Kind.DECLINED
+        try:
+            serve(
+                self.keys,
+                address,
+                app,
+                until=lambda: self._ending is not None,
+                wait_seconds=wait_seconds,
+            )
+        except SilenceError as error:
+            if self._session is None:
+                raise
+            raise SilenceError(
+                f"{error}; the coordinator did not say how it ended"
+            ) from error
+        if self._ending is None:
+            raise SilenceError("the coordinator did not say how it ended")
+        kept.path.unlink(missing_ok=True)
+        return Ended(self._ending, self._declined)
 
     def _open_ledger(self) -> Ledger:
         return Ledger(self.ledger, limits=self.policy.limits())
@@ -105,8 +137,15 @@ class JoiningSite:
             flip_key(self.ledger),
         )
 
-    def _note(self, answer: Letter, over: bool) -> None:
-        self._last, self._over = answer, over
+    def _note(self, letter: Letter, answer: Letter) -> None:
+        if answer.kind is Kind.END:
+            # A session that ended before this site was asked is its end, too.
+            own = letter.plan_digest == self.plan.digest()
+            if own and self._session in {None, letter.session}:
+                self._ending = Ending.decode(letter.body)
+            return
+        self._session = letter.session
+        self._declined = answer.kind is Kind.DECLINED
         if self.answered is not None:
             self.answered(answer)
 
