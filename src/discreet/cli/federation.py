@@ -196,14 +196,36 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
     step: Annotated[
         float, typer.Option(help="Seconds that each step waits for a site.")
     ] = 60.0,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the session is saved, sealed; by default beside the keys."
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Drop an interrupted session of this plan."),
+    ] = False,
     wide: Wide = False,
     json: JsonFile = None,
     plots: PlotFolder = None,
     report: ReportFile = None,
 ) -> None:
-    """Run a plan over the sites that connect, and print the evaluation."""
+    """Run a plan over the sites that connect, and print the evaluation.
+
+    The session is saved after each step. When this command was interrupted, the
+    same command goes on with it, while the sites wait: nobody pays twice.
+    """
     deploy = _deploy()
     deploy.quiet()
+    agreed, folder = read_plan(plan), CoordinatorKeys(keys)
+    saved = deploy.saved_session(agreed, folder, state)
+    if fresh:
+        saved.discard()
+    elif saved.path.exists():
+        typer.echo(
+            f"Going on with the session in {saved.path}; --fresh drops it.", err=True
+        )
     # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -220,12 +242,14 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
             progress.console.print(text)
 
         result = deploy.coordinate(
-            read_plan(plan),
-            CoordinatorKeys(keys),
+            agreed,
+            folder,
             host=host,
             port=port,
             wait_seconds=wait,
             step_seconds=step,
             watch=watch,
+            saved=saved,
         )
     write_result(result, wide=wide, json=json, report=report, plots=plots)
+    saved.discard()  # not before somebody has the result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -78,11 +78,21 @@ class GridCarrier:
                 yield node, _read(reply, about)
 
 
-def connected(grid: Grid, *, wanted: int, wait_seconds: float) -> list[int]:
-    """Wait until so many nodes are connected; return whoever is there in the end."""
+def connected(
+    grid: Grid,
+    *,
+    wanted: int,
+    wait_seconds: float,
+    among: Collection[int] | None = None,
+) -> list[int]:
+    """Wait until so many nodes are connected; return whoever is there in the end.
+
+    With ``among`` only these nodes count.
+    """
     deadline = time.monotonic() + wait_seconds
     while True:
-        nodes = sorted(grid.get_node_ids())
+        there = sorted(grid.get_node_ids())
+        nodes = [n for n in there if among is None or n in among]
         if len(nodes) >= wanted or time.monotonic() > deadline:
             return nodes
         time.sleep(POLL_SECONDS)

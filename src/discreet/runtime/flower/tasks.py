@@ -97,11 +97,17 @@ class PatientGrid(HttpGrid):
         return self._runtime_client
 
 
-def register(link: FlowerProcess, certificates: bytes, nodes: dict[str, bytes]) -> None:
-    """Let these node keys connect, and no others."""
+def register(
+    link: FlowerProcess, certificates: bytes, nodes: dict[str, bytes]
+) -> dict[str, int]:
+    """Let these node keys connect, and no others; return Flower's number of each."""
     with _control(link, certificates) as control:
-        for name, key in nodes.items():
-            control.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
+        return {
+            name: control.RegisterNode(
+                RegisterNodeRequest(public_key=key, name=name)
+            ).node_id
+            for name, key in nodes.items()
+        }
 
 
 @contextmanager
