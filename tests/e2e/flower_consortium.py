@@ -146,7 +146,7 @@ class Consortium:
         path = self.folder / site / "ledger.sqlite"
         if not path.exists():
             return Fraction(0)
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify()
             return ledger.spent("people").epsilon
 

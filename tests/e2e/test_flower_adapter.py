@@ -234,7 +234,7 @@ def test_every_evaluation_is_charged_at_the_node(
 ) -> None:
     for _ in range(2):
         run(grid, plan_for(DistributedDP("1")))
-    with Ledger.read(tmp_path / "11" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "11" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 2
 
 

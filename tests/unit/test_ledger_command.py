@@ -19,7 +19,7 @@ TENTH = PureDP(Fraction(1, 10))
 @pytest.fixture
 def path(tmp_path):
     found = tmp_path / "ledger.db"
-    with Ledger(found) as ledger:
+    with Ledger.new(found) as ledger:
         for i in range(40):
             use = Use("icu", b"s%d" % i, 0, TENTH, b"I" * 32, note="sepsis")
             ledger.record(ledger.reserve(use), b"MESSAGE")
@@ -78,7 +78,7 @@ def test_an_export_has_every_entry_and_total_but_no_secret(path, tmp_path):
     assert document["populations"]["icu"]["composed"]["epsilon"] < 4
     assert document["populations"]["er"]["composed"]["epsilon"] is None
     secrets = [secret_path(path).read_bytes(), b"MESSAGE", b"I" * 32, b"R" * 32]
-    with Ledger.read(path) as ledger:
+    with Ledger(path) as ledger:
         charge, stored = ledger.entries()[:2]
     secrets += [charge.use.intent, stored.mark]
     for secret in secrets:

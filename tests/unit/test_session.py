@@ -117,7 +117,8 @@ class Federation:
 
     def ledger(self, place: int) -> Ledger:
         path = self.folder / f"{place}.sqlite"
-        return Ledger(path, limits=self.policy.limits())
+        opened = Ledger if path.exists() else Ledger.new
+        return opened(path, limits=self.policy.limits())
 
     def site(self, place: int) -> Site:
         return Site(

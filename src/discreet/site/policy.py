@@ -22,7 +22,8 @@ from discreet.models.privacy_models import (
 )
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_from_text
-from discreet.privacy.account import Cap, Limits, compose
+from discreet.privacy.account import Cap, Limits
+from discreet.privacy.composition import compose
 from discreet.privacy.loss import decimal_text
 from discreet.statistic import Grouped
 

@@ -18,8 +18,8 @@ from discreet.noise.choose import decoder_for
 from discreet.noise.level_reports import LevelReports
 from discreet.noise.reports import UnaryReports
 from discreet.plan.plan import Plan, ResolvedRound, edges_of
-from discreet.privacy.account import Spent, compose
 from discreet.privacy.claim import Claim
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger

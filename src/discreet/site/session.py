@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +56,7 @@ from discreet.site.letters import (
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import Once, Progress
+from discreet.site.respond import stored_answer
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class Site:
             report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
             report(f"{type(error).__name__}: {error}")
+        with suppress(DiscreetError):  # the ledger may be why it declines
+            self.ledger.note_refusal()
         return b"", letter.reply(Kind.DECLINED, site=0)
 
     def _join(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
@@ -115,6 +119,10 @@ class Site:
         began = Progress(
             letter.session, letter.round, letter.session, 0, plan, letter.numbers
         )
+        stored = stored_answer(self.ledger, letter.session, letter.round)
+        if stored is not None:  # looked up before any data is read
+            return _sent(began, letter, stored)
+        self.ledger.check_patience()
         charged_before = None
         if letter.round:
             before = self._continued(state, letter)
