@@ -187,6 +187,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context

@@ -90,6 +90,7 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
 def joining(keys: Path, folder: Path) -> JoiningSite:
     plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
     ledger = folder / "ledger.sqlite"
+    Ledger.new(ledger).close()
     return JoiningSite(plan, examples("north"), POLICY, ledger, SiteKeys(keys))
 
 

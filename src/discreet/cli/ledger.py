@@ -81,9 +81,8 @@ def show(
             typer.echo(f"  {line}")
     refusals = sum(isinstance(e, Refused) for e in entries)
     if refusals:
-        typer.echo(
-            f"Declined {refusals} times, or more: each day's are counted so far."
-        )
+        often = "once" if refusals == 1 else f"{refusals} times"
+        typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
     typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
 
 

@@ -113,7 +113,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an account enforces at each charge. Without arguments: nothing."""
+    """What an account enforces. Without arguments no charge is refused."""
 
     cap: Cap = field(default_factory=Cap)
     sessions_per_plan: int | None = None
