@@ -16,26 +16,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.several import MultiEvaluation, multi_evaluation
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation, result_of
 from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.terms import NONCE_SIZE
 from discreet.site.letters import (
+    DIGEST_SIZE,
+    Ending,
     Invitation,
     Kind,
     Letter,
@@ -43,7 +36,6 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 
 
 class AbortedError(DiscreetError):
@@ -92,6 +84,7 @@ class Session:
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
     _declined: int = field(default=0, init=False)
+    _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_carried(self.plan)
@@ -104,16 +97,39 @@ class Session:
                 raise PlanError(
                     "the identity key is not the coordinator's in the roster"
                 )
+
+    def run(self) -> list[Release]:
+        """Carry out every round, tell the sites how it ended, return what was opened.
+
+        Whatever else goes wrong tells the sites nothing: the session may go on.
+        """
         if len(self.nodes) < self.plan.cohort.min_survivors:
+            self._tell(Ending.TOO_FEW_SITES)
             raise AbortedError(
                 f"{len(self.nodes)} sites are connected and the plan needs "
                 f"{self.plan.cohort.min_survivors}; nothing was asked"
             )
+        try:
+            releases = self._rounds()
+        except AbortedError:
+            self._tell(Ending.TOO_FEW_SITES)
+            raise
+        except DiscreetError:
+            self._tell(Ending.FAILED)
+            raise
+        self._tell(Ending.OPENED)
+        return releases
 
-    def run(self) -> list[Release]:
-        """Carry out every round; return what was opened."""
+    def _tell(self, ending: Ending) -> None:
+        """Send everybody the last letter; nobody leaves before it."""
+        last = Letter(
+            Kind.END, self.plan.digest(), self._session, 0, body=ending.encode()
+        )
+        self.exchange(dict.fromkeys(sorted(self.nodes), last))
+
+    def _rounds(self) -> list[Release]:
         nonce = self.entropy(NONCE_SIZE)
-        session = session_of(self.plan, nonce)
+        session = self._session = session_of(self.plan, nonce)
         nodes = sorted(self.nodes)
         roster = self.plan.roster
         expected = len(nodes) if roster is None else len(roster.sites)
@@ -123,7 +139,7 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if isinstance(self.plan.privacy, LocalDP | LabelDP):
+            if self.plan.privacy.route == "relay":
                 total, nodes = self._relay(open_round, nodes)
             else:
                 total, nodes = self._secure_sum(open_round, nodes)
@@ -228,7 +244,11 @@ class Session:
         declined = 0
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
-            if sent is None or not current.owns(answer):
+            if (
+                sent is None
+                or answer.about != sent.digest()
+                or not current.owns(answer)
+            ):
                 continue
             if answer.kind is Kind.DECLINED:
                 declined += 1
@@ -257,10 +277,8 @@ class _OpenRound:
     @property
     def length(self) -> int:
         """How many numbers each site contributes."""
-        mechanism = decoder_for(self.plan, self.this)
-        if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
-            return mechanism.size
-        return self.this.statistic.size
+        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
+        return mechanism.sent(self.this.statistic.size)
 
     def invitation(
         self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
@@ -306,10 +324,10 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
-    match plan.privacy:
-        case LocalDP() | LabelDP(mechanism="binned" | "response"):
-            pass
-        case SecureAggregation() | DistributedDP():
+    match plan.privacy.route:
+        case "relay":
+            plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+        case "secure sum":
             if plan.cohort.min_survivors < 2:
                 raise PlanError(
                     "a secure sum needs min_survivors of at least 2: one site alone "
@@ -318,10 +336,10 @@ def check_carried(plan: Plan) -> None:
             # The terms know which rosters and cohorts go together.
             nothing = np.zeros(0, dtype=np.int64)
             secure_terms(plan, bytes(NONCE_SIZE), 0, nothing, 1)
-        case LabelDP():
+        case route:
             raise PlanError(
-                f"the label mechanism {plan.privacy.mechanism} is not carried between "
-                "separate sites; use 'response' or 'binned'"
+                f"a plan whose answers travel by {route} is not carried between "
+                "separate sites"
             )
 
 
@@ -331,6 +349,4 @@ def opened_evaluation(
     """Estimate everything that the releases allow, with the claim of a deployment."""
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
     claim = plan.claim(setting, sites=releases[-1].contributors)
-    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
-        return evaluation(plan, releases, claim)
-    return multi_evaluation(plan, releases, claim)
+    return result_of(plan, releases, claim)
