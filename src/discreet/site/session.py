@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -53,6 +54,7 @@ from discreet.site.letters import (
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import Once, Progress, after_refusal
+from discreet.site.respond import stored_answer
 
 
 @dataclass(frozen=True)
@@ -117,12 +119,12 @@ class Site:
             report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
             report(f"{type(error).__name__}: {error}")
+        with suppress(DiscreetError):  # the ledger may be why it declines
+            self.ledger.note_refusal()
         return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)
 
     def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
         invitation = self._check_invitation(letter)
-        if before is not None and letter.round <= before.round:
-            raise LetterError("a second invitation to a round that was joined came")
         plan = invitation.plan
         began = Progress(
             letter.session,
@@ -133,6 +135,12 @@ class Site:
             letter.numbers,
             replies={} if before is None else before.replies,
         )
+        stored = stored_answer(self.ledger, letter.session, letter.round)
+        if stored is not None:  # looked up before any data is read
+            return _sent(began, letter, stored)
+        if before is not None and letter.round <= before.round:
+            raise LetterError("a second invitation to a round that was joined came")
+        self.ledger.check_patience()
         charged_before = None
         if letter.round:
             charged_before = self._continued(before, letter)
