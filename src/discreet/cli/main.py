@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +32,7 @@ from discreet.cli.choices import (
     Wide,
 )
 from discreet.cli.demo import run_demo
+from discreet.cli.entry import run
 from discreet.cli.exact import app as exact
 from discreet.cli.federation import app as federation
 from discreet.cli.files import (
@@ -50,7 +49,7 @@ from discreet.cli.ledger import app as ledger
 from discreet.cli.plan import plan
 from discreet.cli.preview import preview
 from discreet.data.edges import Warped
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import InputError
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import (
     CURVE_MECHANISMS,
@@ -62,12 +61,14 @@ from discreet.models.privacy_models import (
 )
 from discreet.plan.plan import PublicFacts
 from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import cohort_of, run
+from discreet.runtime.simulation import cohort_of
+from discreet.runtime.simulation import run as run_plan
 from discreet.runtime.summing import Aggregation
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show data
     help="Measure a classifier on data you may not see.",
 )
 
@@ -229,7 +230,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
                 groups=groups,
                 cohort=cohort_of(model, len(sites)),
             )
-            result = run(
+            result = run_plan(
                 plan,
                 sites,
                 aggregation=aggregation,
@@ -273,24 +274,6 @@ app.add_typer(exact, name="exact")
 app.add_typer(attack, name="attack")
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    *rest: object,
-    **more: object,
-) -> None:
-    del category, rest, more
-    typer.echo(f"Warning: {message}", err=True)
-
-
 def main() -> None:
-    """Run the command line: exit 2 with one clear line on bad input."""
-    warnings.showwarning = _show_warning
-    try:
-        app()
-    except DiscreetError as err:
-        typer.echo(f"discreet: {err}", err=True)
-        sys.exit(2)
-    except OSError as err:
-        typer.echo(f"discreet: {err.strerror}: {err.filename}", err=True)
-        sys.exit(2)
+    """Run the command line; see ``discreet.cli.entry`` for how it ends."""
+    run(app)

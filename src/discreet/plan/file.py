@@ -14,7 +14,8 @@ import tomli_w
 
 from discreet.data.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError, PlanError
+from discreet.data.text_files import toml_place
+from discreet.errors import PlanError
 from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
@@ -84,7 +85,7 @@ def loads(text: str) -> Plan:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise PlanError(f"the plan is not valid TOML: {err}") from None
+        raise PlanError(f"the plan is not valid TOML at {toml_place(err)}") from None
     unknown = sorted(set(document) - _KEYS)
     if unknown:
         raise PlanError(f"the plan has unknown keys: {', '.join(unknown)}")
@@ -92,7 +93,9 @@ def loads(text: str) -> Plan:
         plan = _plan(document)
     except KeyError as err:
         raise PlanError(f"the plan lacks the key {err}") from None
-    except (TypeError, AttributeError, InputError) as err:
+    except PlanError:
+        raise
+    except (TypeError, AttributeError, ValueError) as err:
         raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
     written = document.get("digest")
     if written is not None and written != f"sha256:{plan.digest().hex()}":

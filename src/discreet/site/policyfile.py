@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import tomli_w
 
+from discreet.data.text_files import toml_place
 from discreet.errors import PlanError
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 from discreet.site.policy import Policy, PolicyError
@@ -55,7 +56,9 @@ def loads(text: str) -> Policy:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise PolicyError(f"the policy is not valid TOML: {err}") from None
+        raise PolicyError(
+            f"the policy is not valid TOML at {toml_place(err)}"
+        ) from None
     _refuse_unknown(document, ("population", *_TABLES), "the policy")
     given: dict[str, Any] = {}
     for name, keys in _TABLES.items():

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.errors import DiscreetError, PlanError
+from discreet.errors import PlanError
 from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
@@ -42,6 +42,7 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import Admitted, admit
+from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Invitation,
@@ -103,10 +104,8 @@ class Site:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, letter)
-        except DiscreetError as error:
-            report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="answering a letter"))
         return b"", letter.reply(Kind.DECLINED, site=0)
 
     def _join(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:

@@ -22,6 +22,7 @@ from discreet.runtime.flower.records import (
     save_state,
     to_content,
 )
+from discreet.site.failures import sentence
 from discreet.site.letters import Kind, Letter
 from discreet.site.progress import Progress, UsedStateError
 from discreet.site.session import Site
@@ -98,7 +99,7 @@ def handler(
         try:
             site = site_of(message, context)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="opening the site"))
             following, reply = b"", letter.reply(Kind.DECLINED, site=0)
         else:
             with site.ledger:
