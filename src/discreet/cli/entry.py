@@ -21,7 +21,6 @@ from typing import NoReturn
 import click
 import typer
 from typer.main import get_command
-from typer.rich_utils import rich_format_error
 
 from discreet.site.failures import (
     EXIT_INTERRUPTED,
@@ -43,6 +42,8 @@ def run(app: typer.Typer, *, name: str | None = None) -> NoReturn:
     try:
         code = command.main(arguments, name, standalone_mode=False)
     except click.ClickException as err:
+        from typer.rich_utils import rich_format_error  # noqa: PLC0415 - slow
+
         rich_format_error(err)
         sys.exit(err.exit_code)
     except click.Abort:
@@ -67,9 +68,11 @@ def _flush() -> None:
 
 def _path(command: click.Command, arguments: list[str]) -> str:
     """Return the command's words without options and values: they may be data."""
-    words = []
+    words: list[str] = []
     for word in arguments:
-        found = command.commands.get(word) if isinstance(command, click.Group) else None
+        if not isinstance(command, click.Group):
+            break
+        found = command.get_command(click.Context(command), word)
         if found is None:
             break
         words.append(word)

@@ -16,7 +16,7 @@ from discreet.errors import InputError
 from discreet.site.failures import exit_code, record, sentence
 
 MARKER = "Meier-7731"
-DRIVER = Path(__file__).parents[1] / "failing_driver.py"
+DRIVER = Path(__file__).parents[2] / "failing_driver.py"
 
 PRIVATE = ["--privacy", "distributed", "--epsilon", "1", "--unit", "subject"]
 BOUNDED = ["--max-examples", "3", "--subject", "name", "--examples", "600"]
@@ -145,11 +145,11 @@ def test_an_unexpected_error_is_one_sentence_with_a_private_log(folder):
     run = code(
         f"""
         import sys
-        from discreet.cli import main
+        from discreet.cli import evaluate, main
         def broken(*args, **kwargs):
             row = "{MARKER}"
             raise ZeroDivisionError(row) from ValueError(row)
-        main.read = main.discreet.read = broken
+        evaluate.read = broken
         sys.argv = ["discreet", "evaluate", "{MARKER}.csv"]
         main.main()
         """,
@@ -168,7 +168,7 @@ def test_an_unexpected_error_is_one_sentence_with_a_private_log(folder):
     assert MARKER not in text
     assert "doing: evaluate\n" in text
     assert "because of: builtins.ValueError" in text
-    assert re.search(r"discreet\.cli\.main, line \d+, in evaluate", text)
+    assert re.search(r"discreet\.cli\.evaluate, line \d+, in evaluate", text)
 
 
 def test_uncaught_errors_warnings_and_log_records_of_a_process_tell_no_data(folder):
@@ -206,9 +206,9 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(folder):
     run = code(
         """
         import sys
-        from discreet.cli import main
+        from discreet.cli import evaluate, main
         def stop(*args, **kwargs): raise KeyboardInterrupt
-        main.discreet.read = stop
+        evaluate.read = stop
         sys.argv = ["discreet", "evaluate", "north.csv"]
         main.main()
         """,
