@@ -23,7 +23,6 @@ from discreet.site.fingerprint import (
     make_secret,
     read_secret,
     secret_path,
-    sync_folder,
 )
 from discreet.site.ledger_entries import (
     START,
@@ -38,6 +37,7 @@ from discreet.site.ledger_entries import (
     head_tag,
     message_mark,
 )
+from discreet.site.secret_files import sync_folder
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION: Final = 0x64736372

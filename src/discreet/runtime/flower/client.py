@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,7 +15,6 @@ from flwr.clientapp import ClientApp
 
 from discreet.entropy import SYSTEM
 from discreet.noise.response import ResponseKey
-from discreet.runtime.flower.keys import write_secret
 from discreet.runtime.flower.records import (
     ACTION,
     from_content,
@@ -25,6 +25,7 @@ from discreet.runtime.flower.records import (
 from discreet.site.failures import sentence
 from discreet.site.letters import Kind, Letter
 from discreet.site.progress import Progress, UsedStateError
+from discreet.site.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.site.session import Site
 
 SiteOf: TypeAlias = Callable[[Message, Context], Site]
@@ -65,8 +66,9 @@ def flip_key(ledger: Path) -> ResponseKey:
     """
     path = ledger.with_name(ledger.name + ".flips")
     if not path.exists():
-        write_secret(path, SYSTEM(32))
-    return ResponseKey(path.read_bytes())
+        with suppress(SecretExistsError):  # another process was faster
+            write_secret(path, SYSTEM(32))
+    return ResponseKey(read_secret(path, what="the key of the label flips"))
 
 
 def report_on_stderr(reason: str) -> None:
