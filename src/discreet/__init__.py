@@ -37,14 +37,14 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.estimate.fedcurve import FedCurve
     from discreet.estimate.range_queries import RangeQueries
     from discreet.exact.model import ExactMPC
-    from discreet.models.defaults import recommend
-    from discreet.models.privacy_models import (
-        DistributedDP,
-        LabelDP,
-        LocalDP,
-        SecureAggregation,
-    )
-    from discreet.plan.plan import Plan, PublicFacts
+    from discreet.models.central import CentralDP
+    from discreet.models.distributed import DistributedDP
+    from discreet.models.label import LabelDP
+    from discreet.models.local import LocalDP
+    from discreet.models.recommend import recommend
+    from discreet.models.secure_aggregation import SecureAggregation
+    from discreet.plan.cohort import PublicFacts
+    from discreet.plan.plan import Plan
     from discreet.result.evaluation import Evaluation
     from discreet.result.scalars import ScalarEvaluation
     from discreet.result.several import MultiEvaluation
@@ -54,21 +54,22 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "DistributedDP": "models.privacy_models",
+    "CentralDP": "models.central",
+    "DistributedDP": "models.distributed",
     "Evaluation": "result.evaluation",
     "ExactMPC": "exact.model",
     "Examples": "data.examples",
     "FedCurve": "estimate.fedcurve",
-    "LabelDP": "models.privacy_models",
+    "LabelDP": "models.label",
     "Listed": "data.edges",
-    "LocalDP": "models.privacy_models",
+    "LocalDP": "models.local",
     "ModelComparison": "runtime.comparison",
     "MultiEvaluation": "result.several",
     "Plan": "plan.plan",
-    "PublicFacts": "plan.plan",
+    "PublicFacts": "plan.cohort",
     "RangeQueries": "estimate.range_queries",
     "ScalarEvaluation": "result.scalars",
-    "SecureAggregation": "models.privacy_models",
+    "SecureAggregation": "models.secure_aggregation",
     "Support": "data.edges",
     "Uniform": "data.edges",
     "Warped": "data.edges",
@@ -76,7 +77,7 @@ _HOMES: Final = {
     "compare": "runtime.comparison",
     "evaluate": "runtime.simulation",
     "read": "data.sources",
-    "recommend": "models.defaults",
+    "recommend": "models.recommend",
     "reference_quantiles": "data.edges",
 }
 _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
@@ -84,6 +85,7 @@ _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
 
 __all__ = [
     "BudgetError",
+    "CentralDP",
     "DisclosureWarning",
     "DiscreetError",
     "DistributedDP",

@@ -96,3 +96,10 @@ def test_label_privacy_is_planned_with_the_bins_that_are_given(run, tmp_path):
     written = planfile.loads((tmp_path / "p.toml").read_text())
     assert written.privacy.mechanism == "binned"
     assert len(written.statistic.edges) == 32
+
+
+def test_a_curator_plans_alone(run, tmp_path):
+    made = run(*USUAL, "--privacy", "central", "--epsilon", "1", "-o", "p.toml")
+    assert made.exit_code == 0, made.output
+    assert "1-DP for one row replaced" in made.output
+    assert planfile.loads((tmp_path / "p.toml").read_text()).cohort.min_survivors == 1

@@ -9,17 +9,17 @@ import typer
 
 from discreet.errors import InputError
 from discreet.exact.model import ExactMPC
-from discreet.models.privacy_models import (
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import (
     CURVE_MECHANISMS,
     RANK_MECHANISMS,
-    DistributedDP,
     LabelDP,
     LabelMechanism,
-    LocalDP,
-    LocalMechanism,
-    PrivacyModel,
-    SecureAggregation,
 )
+from discreet.models.local import LocalDP, LocalMechanism
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import PrivacyModel
 
 
 class Privacy(StrEnum):
@@ -29,6 +29,7 @@ class Privacy(StrEnum):
     distributed = "distributed"
     local = "local"
     label = "label"
+    central = "central"
     exact = "exact"
 
 
@@ -52,15 +53,15 @@ PrivacyChoice: TypeAlias = Annotated[
     Privacy,
     typer.Option(
         help="Who may learn what: exact sums only; sums with distributed noise; "
-        "private messages; public scores with private labels; exact areas by three "
-        "compute parties."
+        "private messages; public scores with private labels; what a trusted "
+        "curator publishes; exact areas by three compute parties."
     ),
 ]
 Epsilon: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Privacy loss, for distributed, local and label; with exact, opens "
-        "only a noisy AUC."
+        help="Privacy loss, for distributed, local, label and central; with "
+        "exact, opens only a noisy AUC."
     ),
 ]
 MechanismName: TypeAlias = Annotated[
@@ -148,6 +149,8 @@ def chosen_model(
     match privacy:
         case Privacy.distributed:
             return DistributedDP(epsilon, delta, unit.value, max_examples)
+        case Privacy.central:
+            return CentralDP(epsilon, delta)
         case Privacy.local:
             return LocalDP(epsilon, cast("LocalMechanism", mechanism or "arc"))
         case Privacy.label:

@@ -31,7 +31,9 @@ from discreet.site.failures import (
 )
 
 
-def run(app: typer.Typer, *, name: str | None = None) -> NoReturn:
+def run(
+    app: typer.Typer, *, name: str | None = None, speaker: str = "discreet"
+) -> NoReturn:
     """Run an app's command line and leave the process.
 
     Typer's own call is not used: on an error it would show the frames' variables.
@@ -49,11 +51,11 @@ def run(app: typer.Typer, *, name: str | None = None) -> NoReturn:
     except click.Abort:
         sys.exit(1)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
-        tell(sentence(err, doing=_path(command, arguments)))
+        tell(sentence(err, doing=_path(command, arguments)), speaker=speaker)
         sys.exit(exit_code(err))
     _flush()
     if code == EXIT_INTERRUPTED:  # click has turned the interrupt into its exit code
-        tell(sentence(KeyboardInterrupt()))
+        tell(sentence(KeyboardInterrupt()), speaker=speaker)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -48,11 +48,11 @@ from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.exact.evaluate import evaluate as evaluate_exact
 from discreet.exact.model import ExactMPC
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, LabelDP
-from discreet.plan.plan import PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
 from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import cohort_of
 from discreet.runtime.simulation import run as run_plan
 from discreet.runtime.summing import Aggregation
 
@@ -173,7 +173,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
                 classes=classes,
                 multiclass="ovo" if ovo else "ovr",
                 groups=groups,
-                cohort=cohort_of(model, len(sites)),
+                cohort=model.cohort(len(sites)),
             )
             result = run_plan(
                 plan,

@@ -56,9 +56,10 @@ class LaterGroup(TyperGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the promise of a command: enough for help and completion."""
-        del ctx
         place = self.places.get(cmd_name)
-        return None if place is None else place.promise(cmd_name)
+        if place is None:  # a hidden command, written beside the table
+            return super().get_command(ctx, cmd_name)
+        return place.promise(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,6 +9,7 @@ import typer
 import discreet
 from discreet.cli.entry import run
 from discreet.cli.loading import LaterGroup, Place
+from discreet.errors import InputError
 
 _ANALYST: Final = "Analyst: whoever wants the numbers"
 _SITE: Final = "Site: whoever holds data"
@@ -99,6 +100,15 @@ def _root(
     ] = False,
 ) -> None:
     """Measure a classifier on data you may not see."""
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def reproduce(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say where the papers went."""
+    asked = " ".join(names or ["NAME"])
+    raise InputError(
+        f"the papers left the package: run python -m papers {asked} from a clone"
+    )
 
 
 def main() -> None:

@@ -38,10 +38,12 @@ from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.exact.model import ExactMPC
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP, PrivacyModel
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, edges_of
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster, key_from_text
 from discreet.result.prediction import (
     DEFAULT_AUC,
@@ -105,25 +107,29 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Exits with 1 and writes nothing when the result would be mostly noise.
     """
-    model_asked = chosen_model(
-        privacy,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        max_examples=max_examples,
-        mechanism=mechanism,
+    asked = _plannable(
+        chosen_model(
+            privacy,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            max_examples=max_examples,
+            mechanism=mechanism,
+        ),
+        bins,
     )
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
+    fewest = 1 if asked.route == "local" else colluders + 2
     chosen = recommend(
         PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
-        _plannable(model_asked, bins),
+        asked,
         thresholds=threshold,
         edges=None if bins is None else Warped(bins),
         classes=classes,
         groups=groups,
         cohort=Cohort(
-            min_survivors or known or colluders + 2, colluders, min_examples_per_site
+            min_survivors or known or fewest, colluders, min_examples_per_site
         ),
         model=ModelRef(model, model_digest),
     )
@@ -188,7 +194,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        where = ", ".join(describe(e.rule) for e in edges_of(r.statistic))
+        where = ", ".join(describe(e.rule) for e in r.statistic.binnings)
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)

@@ -156,11 +156,11 @@ def guard() -> None:
     logging.lastResort = _LastResort(logging.WARNING)
 
 
-def tell(text: str) -> None:
+def tell(text: str, *, speaker: str = "discreet") -> None:
     """Print a line to the operator, if anybody listens."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # a closed pipe or file
-            sys.stderr.write(f"discreet: {text}\n")
+            sys.stderr.write(f"{speaker}: {text}\n")
             sys.stderr.flush()
 
 

@@ -25,8 +25,8 @@ class SecretExistsError(SecretFileError):
     """There is such a secret already, and it stays as it is."""
 
 
-def write_secret(path: Path, content: bytes) -> None:
-    """Write a new secret, durably; never over an older one."""
+def write_secret(path: Path, content: bytes, *, over: bool = False) -> None:
+    """Write a secret, durably; over an older one only if that is asked for."""
     half_written = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -35,7 +35,10 @@ def write_secret(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        _name(half_written, path)
+        if over:
+            half_written.replace(path)
+        else:
+            _name(half_written, path)
         sync_folder(path.parent)
     except FileExistsError:
         raise SecretExistsError(

@@ -40,6 +40,15 @@ def test_a_secret_is_never_written_over(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_secret_is_replaced_whole_where_that_is_asked_for(tmp_path):
+    path = tmp_path / "head.seal"
+    write_secret(path, b"first", over=True)
+    path.chmod(0o644)
+    write_secret(path, b"second", over=True)
+    assert read_secret(path) == b"second"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_secret_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     def full(_handle):
         raise OSError(28, "secret")
