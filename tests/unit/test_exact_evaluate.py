@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-import discreet
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import (
@@ -15,7 +14,7 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.estimate.estimate import Normal, NotYet
+from discreet.estimate.estimate import Normal, NotYet, Zero
 from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened
 from discreet.exact.evaluate import evaluation_of, model_of, program_of
@@ -97,7 +96,7 @@ def test_two_owners_are_warned_about_each_other(sites):
 def test_exact_values_have_no_noise_and_no_bins(sites):
     auc = run(sites).auc
     assert (auc.noise, auc.binning.low, auc.binning.high) == (
-        discreet.estimate.estimate.Zero(),
+        Zero(),
         auc.value,
         auc.value,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
+from discreet.cli.entry import run
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
-from discreet.errors import DiscreetError, InputError, PlanError
+from discreet.errors import InputError, PlanError
 from discreet.exact.evaluate import evaluation_of
 from discreet.exact.model import ExactMPC
 from discreet.runtime.spu import sessionfile
@@ -24,7 +24,7 @@ from discreet.runtime.spu.certificates import (
     make_certificates,
 )
 from discreet.runtime.spu.demo import run_demo
-from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.errors import EXIT_SESSION, SessionFailedError
 from discreet.runtime.spu.opening import collect, costs, opened
 from discreet.runtime.spu.owner import make_packages, send_packages
 from discreet.runtime.spu.party import run_party
@@ -40,6 +40,7 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 app = typer.Typer(
     no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show data
     help="Exact AUC, average precision and AUPR by three compute parties.",
 )
 
@@ -293,14 +294,7 @@ def _owner(text: str) -> OwnerEntry:
 
 def main() -> None:
     """Run these commands alone, with the exit codes of ``discreet``."""
-    try:
-        app()
-    except DiscreetError as err:
-        typer.echo(f"discreet: {err}", err=True)
-        sys.exit(EXIT_INPUT)
-    except OSError as err:
-        typer.echo(f"discreet: {err.strerror}: {err.filename}", err=True)
-        sys.exit(EXIT_INPUT)
+    run(app)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
+from discreet.parsing import read_text
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.protocol import MAP_VERSION, CalibrationMap
@@ -23,7 +24,7 @@ def save(fitted: CalibrationMap, path: str | Path) -> None:
 
 def load(path: str | Path) -> CalibrationMap:
     """Read a map from a file."""
-    return from_json(Path(path).read_text(encoding="utf-8"))
+    return from_json(read_text(Path(path), "a saved map"))
 
 
 def from_json(text: str) -> CalibrationMap:

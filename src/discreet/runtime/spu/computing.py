@@ -23,7 +23,6 @@ import resource
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +41,7 @@ from discreet.runtime.spu.errors import EXIT_SESSION, SessionFailedError
 from discreet.runtime.spu.link import open_link
 from discreet.runtime.spu.packages import Package
 from discreet.runtime.spu.shares import PARTIES, Pairs
+from discreet.site.failures import guard, record
 
 BEAT_SECONDS: Final = 0.5
 _STORAGE: Final = "aby3.AShr<FM64>"
@@ -234,6 +234,7 @@ def main() -> None:
     """Run the computing process; it exits at once, past the engine's teardown."""
     # The engine logs to standard output: keep a copy of it for the events and
     # send what the engine writes to standard error, where the party keeps it.
+    guard()
     events = Events(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     _beat(events)
@@ -243,7 +244,7 @@ def main() -> None:
         events.send("failed", sentence=str(err))
         os._exit(EXIT_SESSION)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
-        traceback.print_exc()
+        record(err, doing="the engine of exact areas")
         events.send("failed", sentence=f"the engine failed ({type(err).__name__})")
         os._exit(EXIT_SESSION)
     os._exit(0)
