@@ -50,7 +50,7 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.plan.plan import PublicFacts
 from discreet.recalibrate import fit
-from discreet.recalibrate.binning import fit_binning
+from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 

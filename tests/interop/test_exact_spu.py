@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.examples import Examples
-from discreet.exact import compiling
+from discreet.exact import circuit as compiling
 from discreet.exact.encode import PAD, Encoded, encode
-from discreet.exact.engine import Opened
+from discreet.exact.engine import Opened, Reference
 from discreet.exact.program import PARTIES, SETTINGS, Program
-from discreet.exact.reference import Reference
 from discreet.exact.spu_engine import SpuSimulator, runtime_config
 
 ROWS = 60

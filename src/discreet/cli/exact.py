@@ -16,16 +16,15 @@ from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.exact.evaluate import evaluation_of
 from discreet.exact.model import ExactMPC
-from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.analyst import collect, costs, opened
 from discreet.runtime.spu.certificates import (
     VALID_DAYS,
     Identity,
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.demo import run_demo
-from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION, SessionFailedError
-from discreet.runtime.spu.opening import collect, costs, opened
+from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.fleet import run_demo
 from discreet.runtime.spu.owner import make_packages, send_packages
 from discreet.runtime.spu.party import run_party
 from discreet.runtime.spu.session import (
@@ -138,7 +137,7 @@ def session(
         entropy=SYSTEM,
         scores=kind,
     )
-    file.write_text(sessionfile.dumps(fresh), encoding="utf-8")
+    file.write_text(fresh.to_toml(), encoding="utf-8")
     typer.echo(f"{file}: session {fresh.id}, {fresh.rows:,} rows")
 
 
@@ -148,7 +147,7 @@ def compile_session(
     out: Annotated[Path, typer.Argument(help="The file to write.")],
 ) -> None:
     """Compile a session's program ahead of time; sessions of equal sizes share it."""
-    program = sessionfile.read(file).program()
+    program = Session.read(file).program()
     executable = program.compile()
     out.write_bytes(executable)
     typer.echo(f"{out}: sha256 {program.digest(executable).hex()}")
@@ -167,7 +166,7 @@ def party(
     quiet: Quiet = False,
 ) -> None:
     """Be one of the three compute parties, for one session."""
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     identity = Identity.within(certificates, name)
     with _failing_clearly():
         run_party(
@@ -198,7 +197,7 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
     The file is checked before anything is sent: labels 0/1, scores in range, as
     many rows as the session says.
     """
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     identity = Identity.within(certificates, name)
     examples = read(
         data, score=score, label=label, positive=positive, kind=terms.scores
@@ -230,7 +229,7 @@ def open_result(
     quiet: Quiet = False,
 ) -> None:
     """Be the analyst: wait for the parties, and open the result."""
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     if name != terms.analyst:
         raise InputError(f"the session's analyst is {terms.analyst!r}")
     identity = Identity.within(certificates, name)

@@ -20,12 +20,15 @@ last step divides secrets: one long division of at most three scalars.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array, lax
 
-from discreet.exact.fixed_point import DIGIT_BITS, DIGITS, FixedPoint
+from discreet.exact.program import DIGIT_BITS, DIGITS, RECIPROCALS, FixedPoint, Program
+from discreet.optional import load
 
 Pair: TypeAlias = tuple[Array, Array]
 
@@ -156,3 +159,56 @@ def noisy_pair(keys: Array, labels: Array, noise: list[Array], *, ties: bool) ->
     total = positives[-1]
     balance = doubled_wins(labels, before, end) - total * (rows - total)
     return jnp.stack([balance, rows * total]) + sum(noise)
+
+
+@lru_cache(maxsize=8)
+def compiled(program: Program) -> bytes:
+    """Return a serialised executable, the same bytes for the same program."""
+    spu, frontend = load("spu", "mpc"), load("spu.utils.frontend", "mpc")
+    jax, numpy = load("jax", "mpc"), load("numpy", "mpc")
+    inputs = program.inputs()
+    visible = {True: spu.Visibility.VIS_PUBLIC, False: spu.Visibility.VIS_SECRET}
+    # 64-bit integers for this trace alone: the process keeps its own setting.
+    with load("jax.experimental", "mpc").enable_x64():
+        executable, _ = frontend.compile(
+            frontend.Kind.JAX,
+            function_of(program),
+            [jax.ShapeDtypeStruct(i.shape, numpy.int64) for i in inputs],
+            {},
+            [i.name for i in inputs],
+            [visible[i.source == "public"] for i in inputs],
+            lambda _: list(program.output_names),
+        )
+    found: bytes = executable.SerializeToString()
+    return found
+
+
+def function_of(program: Program) -> Callable[..., Any]:
+    """Return the program as one function of its inputs in order."""
+    jnp, circuit = load("jax.numpy", "mpc"), load("discreet.exact.circuit", "mpc")
+    names = [i.name for i in program.inputs()]
+    ties = program.ties == "exact"
+
+    def exact_areas(*values: Any) -> Any:
+        by_name = dict(zip(names, values, strict=True))
+
+        def all_of(kind: str, indices: Sequence[int]) -> list[Any]:
+            return [by_name[f"{kind}{k}"] for k in indices]
+
+        owners = range(len(program.sizes))
+        keys = jnp.concatenate(all_of("keys", owners))
+        labels = jnp.concatenate(all_of("labels", owners))
+        if program.noisy:
+            noise = [v for name, v in by_name.items() if name.startswith("noise")]
+            return circuit.noisy_pair(keys, labels, noise, ties=ties)
+        counted = all_of("count", owners) if program.padded else [program.rows]
+        return circuit.areas(
+            keys,
+            labels,
+            program.rows - sum(counted),
+            *(by_name[name] for name in RECIPROCALS),
+            metrics=program.metrics,
+            ties=ties,
+        )
+
+    return exact_areas

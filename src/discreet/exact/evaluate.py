@@ -15,11 +15,10 @@ from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
 from discreet.exact.model import ExactMPC
 from discreet.exact.noisy import NoisyPair, noise_share
-from discreet.exact.program import AREAS, PARTIES, Program, empty_class
+from discreet.exact.program import PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
 from discreet.plan.plan import Metric
 from discreet.privacy.claim import Claim, Setting
-from discreet.privacy.loss import exact
 from discreet.result.scalars import ScalarEvaluation
 from discreet.result.text import METRIC_TITLES
 
@@ -59,7 +58,7 @@ def evaluate(
         entropy: secret bytes for the noise of a noisy opening.
         progress: called with a few words at the start of each phase.
 
-    >>> from discreet.exact.reference import Reference
+    >>> from discreet.exact.engine import Reference
     >>> north = Examples([0.9, 0.4], [1, 0])
     >>> south = Examples([0.4, 0.1], [1, 0])
     >>> evaluate([north, south], engine=Reference()).auc.value
@@ -74,7 +73,7 @@ def evaluate(
         for site in sites
         if padded is not None or len(site) > 0
     ]
-    program = program_of(chosen, [owner.rows for owner in owners])
+    program = Program.of(chosen, [owner.rows for owner in owners])
     noise = (
         [
             noise_share(program.rows, program.epsilon, entropy=entropy)
@@ -103,23 +102,6 @@ def check_sites(sites: Sequence[Examples]) -> None:
         raise InputError("the sites declare different kinds or ranges of scores")
     if not any(len(site) for site in sites):
         raise InputError("there are no examples: give at least one site that has some")
-
-
-def program_of(model: ExactMPC, sizes: Sequence[int]) -> Program:
-    """Return the program that a model asks for, over owners of these sizes."""
-    epsilon = None if model.epsilon is None else exact(model.epsilon)
-    return Program(
-        tuple(sizes),
-        metrics=AREAS if epsilon is None else ("auc",),
-        ties=model.ties,
-        padded=model.hide_sizes,
-        epsilon=epsilon,
-    )
-
-
-def model_of(program: Program) -> ExactMPC:
-    """Return the privacy model that a program carries out."""
-    return ExactMPC(program.ties, program.padded, program.epsilon)
 
 
 def evaluation_of(
@@ -198,7 +180,7 @@ def _notes(program: Program, prevalence: float | None) -> tuple[str, ...]:
 
 def claim_of(program: Program, *, owners: int, setting: Setting) -> Claim:
     """Return what a run of this program promises."""
-    model = model_of(program)
+    model = program.model
     if program.noisy:
         opened = "a noisy AUC and a noisy number of positives, to the analyst"
     else:

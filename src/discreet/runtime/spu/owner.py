@@ -16,10 +16,9 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError
 from discreet.exact.encode import encode
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import SessionFailedError
-from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package
+from discreet.runtime.spu.failure import SessionFailedError
+from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package, split
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import split
 from discreet.runtime.spu.transport import Channel, Tag, client_context, connect_all
 
 

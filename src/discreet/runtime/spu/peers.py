@@ -16,11 +16,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from discreet.runtime.spu.alarm import Alarm
-from discreet.runtime.spu.errors import SessionFailedError
-from discreet.runtime.spu.packages import OVERHEAD, Kind, Package, PackageError
+from discreet.runtime.spu.failure import Alarm, SessionFailedError
+from discreet.runtime.spu.packages import (
+    OVERHEAD,
+    PAIR_BYTES,
+    PARTIES,
+    Kind,
+    Package,
+    PackageError,
+)
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import PAIR_BYTES, PARTIES
 from discreet.runtime.spu.transport import Channel, Frame, Tag, connect
 
 _MAX_BEAT_SECONDS: Final = 5.0

@@ -2,6 +2,24 @@
 
 The digest binds every package and every agreement to these terms, except to the
 addresses: where a party is reached may look different from two networks.
+
+The file is TOML, the same text everywhere:
+
+    version = 1
+    id = "8f0c..."                     # 16 random bytes, fresh for every run
+    metrics = ["auc", "average_precision", "aupr"]
+    scores = "probability"             # or "logit": any real number
+    ties = "exact"                     # or "none"
+    hide_sizes = false                 # true: rows are padded sizes
+    analyst = "analyst"                # whom the value is opened to
+    epsilon = "1"                      # only for a noisy opening, which is an AUC
+    [[party]]                          # three of them, in order
+    name = "party-0"
+    intake = "mpc0.example.org:7100"   # owners, the analyst, other parties
+    link = "mpc0.example.org:7101"     # the engines' own link
+    [[owner]]
+    name = "owner-1"
+    rows = 1000                        # exact, or the padded size
 """
 
 from __future__ import annotations
@@ -9,19 +27,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import tomli_w
 
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.exact.model import ExactMPC, Ties
 from discreet.exact.program import AREAS, Program
 from discreet.plan.plan import Metric
-from discreet.privacy.loss import decimal_text
-from discreet.runtime.spu.shares import PARTIES
+from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.runtime.spu.packages import PARTIES
 
 Scores: TypeAlias = Literal["probability", "logit"]
 VERSION: Final = 1
@@ -109,7 +131,6 @@ class Session:
         if self.scores not in get_args(Scores):
             raise PlanError('scores are "probability" or "logit"')
         self.program()  # refuses what cannot be computed
-        self.model()
 
     @classmethod
     def fresh(
@@ -142,10 +163,6 @@ class Session:
             self.hide_sizes,
             self.epsilon,
         )
-
-    def model(self) -> ExactMPC:
-        """Return the privacy model that the claim of the result comes from."""
-        return ExactMPC(self.ties, self.hide_sizes, self.epsilon)
 
     def values(self, owner: int) -> int:
         """Count the values that an owner shares: keys, labels, perhaps its count."""
@@ -180,6 +197,52 @@ class Session:
         text = json.dumps(terms, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"discreet exact session\0" + text.encode()).digest()
 
+    def to_toml(self) -> str:
+        """Return the session's file."""
+        epsilon = self.epsilon
+        return tomli_w.dumps(
+            {
+                "version": VERSION,
+                "id": self.id,
+                "metrics": list(self.metrics),
+                "scores": self.scores,
+                "ties": self.ties,
+                "hide_sizes": self.hide_sizes,
+                "analyst": self.analyst,
+                **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
+                "party": [
+                    {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
+                    for p in self.parties
+                ],
+                "owner": [{"name": o.name, "rows": o.rows} for o in self.owners],
+            }
+        )
+
+    @classmethod
+    def from_toml(cls, text: str) -> Session:
+        """Read a session's file; ``PlanError`` for anything else."""
+        try:
+            raw = tomllib.loads(text)
+        except tomllib.TOMLDecodeError:
+            raise PlanError("the session is not a TOML file") from None
+        if raw.get("version") != VERSION:
+            raise PlanError(f"the session is not of version {VERSION}")
+        unknown = sorted(set(raw) - _KEYS)
+        if unknown:
+            raise PlanError(f"the session has unknown keys: {', '.join(unknown)}")
+        try:
+            return _session(raw)
+        except (KeyError, TypeError) as err:
+            raise PlanError(f"the session lacks or garbles {err}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Session:
+        """Read a session file."""
+        try:
+            return cls.from_toml(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            raise PlanError("the session is not a TOML file") from None
+
     def party_index(self, name: str) -> int:
         """Return the number of a compute party."""
         return _index([p.name for p in self.parties], name, "compute party")
@@ -193,3 +256,51 @@ def _index(names: list[str], name: str, what: str) -> int:
     if name not in names:
         raise InputError(f"the session names no {what} {name!r}")
     return names.index(name)
+
+
+_KEYS: Final = {
+    *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
+    *("epsilon", "party", "owner"),
+}
+
+
+def _session(raw: dict[str, Any]) -> Session:
+    epsilon = amount_from_text(_text(raw["epsilon"])) if "epsilon" in raw else None
+    return Session(
+        id=_text(raw["id"]),
+        parties=tuple(
+            PartyEntry(
+                _text(p["name"]),
+                Address.parse(_text(p["intake"])),
+                Address.parse(_text(p["link"])),
+            )
+            for p in raw["party"]
+        ),
+        owners=tuple(
+            OwnerEntry(_text(o["name"]), _count(o["rows"])) for o in raw["owner"]
+        ),
+        metrics=tuple(raw.get("metrics", AREAS)),
+        scores=raw.get("scores", "probability"),
+        ties=raw.get("ties", "exact"),
+        hide_sizes=_flag(raw.get("hide_sizes", False)),
+        epsilon=epsilon,
+        analyst=_text(raw.get("analyst", "analyst")),
+    )
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("true or false")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("a whole number")
+    return value
