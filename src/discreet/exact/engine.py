@@ -144,7 +144,7 @@ class Reference:
         start = time.perf_counter()
         keys = np.concatenate([owner.keys for owner in owners])
         labels = np.concatenate([owner.labels for owner in owners])
-        real = keys != PAD
+        real = (keys != PAD) | (not program.padded)
         found = Thresholds.of(keys[real], labels[real], ties=program.ties == "exact")
         values = (
             _noisy_pair(program, found, noise)

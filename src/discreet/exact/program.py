@@ -86,7 +86,8 @@ class FixedPoint:
 
 
 PARTIES: Final = 3
-VERSION: Final = 1
+VERSION: Final = 2
+"""Moves with what is computed: 2 since labels are made bits inside."""
 AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
 SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64; sort radix"
 """What the engine must be set to; part of the digest."""
@@ -115,8 +116,7 @@ class Program:
         metrics: which areas are opened, in this order.
         ties: ``exact``, or ``none`` to take equal scores in the order in which
             they come, as the paper's first algorithm does.
-        padded: whether some rows may be padding; each owner then shares its
-            count as well.
+        padded: whether some rows may be padding, which their secret keys tell.
         epsilon: None opens exact areas; otherwise two integers with noise of
             this loss, from which an AUC is estimated.
     """
@@ -171,8 +171,6 @@ class Program:
         for owner, rows in enumerate(self.sizes):
             found.append(Input(f"keys{owner}", (rows,), "owner", owner))
             found.append(Input(f"labels{owner}", (rows,), "owner", owner))
-            if self.padded:
-                found.append(Input(f"count{owner}", (), "owner", owner))
         if self.noisy:
             found += [Input(f"noise{p}", (2,), "party", p) for p in range(PARTIES)]
         else:

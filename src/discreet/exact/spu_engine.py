@@ -97,14 +97,12 @@ def quiet_log(path: Path) -> None:
 
 
 def secret_inputs(
-    program: Program, owners: Sequence[Encoded], noise: Sequence[IntVector]
+    owners: Sequence[Encoded], noise: Sequence[IntVector]
 ) -> dict[str, IntVector]:
     """Return what is to be shared, by the names of the executable's inputs."""
     found: dict[str, IntVector] = {}
     for k, owner in enumerate(owners):
         found |= {f"keys{k}": owner.keys, f"labels{k}": owner.labels}
-        if program.padded:
-            found[f"count{k}"] = np.array(owner.count, dtype=np.int64)
     return found | {f"noise{k}": share for k, share in enumerate(noise)}
 
 
@@ -137,7 +135,7 @@ class SpuSimulator:
         shares = {
             name: io.make_shares(values, visibility)
             for visibility, inputs in (
-                (spu.Visibility.VIS_SECRET, secret_inputs(program, owners, noise)),
+                (spu.Visibility.VIS_SECRET, secret_inputs(owners, noise)),
                 (spu.Visibility.VIS_PUBLIC, program.public_inputs()),
             )
             for name, values in inputs.items()

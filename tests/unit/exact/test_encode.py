@@ -69,20 +69,17 @@ def test_more_examples_than_the_padded_size_are_refused_without_their_number():
 
 
 @pytest.mark.parametrize(
-    ("keys", "labels", "count", "message"),
+    ("keys", "labels", "message"),
     [
-        ([1, 2], [0, 2], 2, "1 of 2 labels are not 0 or 1"),
-        ([1, 2], [0, -1], 2, "labels are not 0 or 1"),
-        ([1, 2], [0, 1], 1, "must be padding"),
-        ([1, PAD], [0, 1], 1, "must be padding"),
-        ([1, PAD], [0, 0], 2, "not a score's"),
-        ([1], [0, 1], 1, "one key and one label"),
-        ([1, 2], [0, 1], 3, "at most as many examples"),
+        ([1, 2], [0, 2], "1 of 2 labels are not 0 or 1"),
+        ([1, 2], [0, -1], "labels are not 0 or 1"),
+        ([1, PAD], [0, 1], "a padding row has no label"),
+        ([1], [0, 1], "one key and one label"),
     ],
 )
-def test_rows_that_would_make_a_wrong_result_are_refused(keys, labels, count, message):
+def test_rows_that_would_make_a_wrong_result_are_refused(keys, labels, message):
     with pytest.raises(InputError, match=message):
-        Encoded(np.array(keys), np.array(labels), count)
+        Encoded(np.array(keys), np.array(labels))
 
 
 def test_several_classes_or_models_are_refused():

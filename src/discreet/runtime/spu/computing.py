@@ -147,8 +147,8 @@ def compute(orders: IO[bytes], events: Events) -> None:
 def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
     """Cut the packages into the program's secret inputs, in their order.
 
-    An owner's package holds its keys, its labels and, when sizes are hidden, its
-    count: the order in which the program declares an owner's inputs.
+    An owner's package holds its keys and its labels: the order in which the program
+    declares an owner's inputs.
     """
     secret = [i for i in program.inputs() if i.source != "public"]
     placed: dict[str, Pairs] = {}

@@ -34,10 +34,7 @@ def make_packages(
             f"{name} has {encoded.rows} examples, the session says {rows}; agree on a "
             "new session, or on one that hides sizes"
         )
-    count = [encoded.count] if session.hide_sizes else []
-    values = np.concatenate(
-        [encoded.keys, encoded.labels, np.array(count, dtype=np.int64)]
-    )
+    values = np.concatenate([encoded.keys, encoded.labels])
     sharing = entropy(SHARING_BYTES)
     return tuple(
         Package(Kind.OWNER, session.digest, party, owner, sharing, pairs)

@@ -186,7 +186,7 @@ class Party:
             bytes.fromhex(compiled["digest"]),
             sharings_digest(packages),
         )
-        await alarm.guard(self._peers.agree(agreement))
+        await alarm.guard(self._peers.agree(agreement, packages))
         if self._session.epsilon is not None:
             packages += await alarm.guard(self._peers.exchange(self._noise()))
         ready = self._progress.seconds
@@ -224,7 +224,7 @@ class Party:
             self._session.digest,
             self._party,
             RESULT_OWNER,
-            hashlib.sha256(agreement.encode()).digest()[:SHARING_BYTES],
+            hashlib.sha256(agreement.terms).digest()[:SHARING_BYTES],
             words.astype(np.uint64).reshape(-1, 2),
         )
 

@@ -165,8 +165,8 @@ class Session:
         )
 
     def values(self, owner: int) -> int:
-        """Count the values that an owner shares: keys, labels, perhaps its count."""
-        return 2 * self.owners[owner].rows + (1 if self.hide_sizes else 0)
+        """Count the values that an owner shares: keys and labels."""
+        return 2 * self.owners[owner].rows
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -168,6 +168,18 @@ def test_different_sharings_at_the_parties_are_found_before_computing(world):
     assert_nothing_opened(outcome, because="another set of shares")
 
 
+@pytest.mark.parametrize(("party", "column"), [(0, 0), (1, 1), (2, 0)])
+def test_shares_of_no_value_are_found_before_computing(world, party, column):
+    forged = list(world.packages(1))
+    forged[party].pairs[-1, column] += np.uint64(2**40)
+    outcome = world.run(
+        ("owner-1", lambda: world.send(0)),
+        ("owner-2", lambda: world.send(1, [p.encode() for p in forged])),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(outcome, because="owner-2 sent shares that do not fit")
+
+
 def test_different_executables_are_found_before_computing(tmp_path, monkeypatch):
     class Differs(CuttingEngine):
         digests = ("11" * 32, "22" * 32, "11" * 32)
