@@ -262,11 +262,15 @@ class TestSlowFailures:
             )
             assert wrong.process.returncode == EXIT_SESSION
 
-    def test_repeated_shares_end_the_session(self, tmp_path, files, executables):
+    def test_an_owner_does_not_answer_a_session_twice(self, tmp_path, files):
         with Fleet(local_session(SIZES), tmp_path) as fleet:
-            witness, _, owners = self.start(fleet, files[:2], executables())
-            fleet.start("owner", "owner-1", str(files[0]))
-            witness.assert_all_end("sent a second time", but=owners)
+            fleet.start_parties()
+            first = fleet.start("owner", "owner-1", str(files[0]))
+            assert first.wait(PATIENCE) == 0, first.output()
+            again = fleet.start("owner", "owner-1", str(files[0]))
+            assert again.wait(PATIENCE) == EXIT_INPUT
+            assert "have left for this session already" in again.last_line()
+            assert "connected" not in again.output()
 
     def test_bad_data_are_refused_before_anything_is_sent(self, tmp_path):
         bad = tmp_path / "bad.csv"

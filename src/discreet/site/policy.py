@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 from discreet.errors import DiscreetError
+from discreet.exact.model import ExactMPC
 from discreet.models.privacy_models import (
     DistributedDP,
     LabelDP,
@@ -23,7 +24,8 @@ from discreet.models.privacy_models import (
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_from_text
 from discreet.privacy.account import Cap, Limits, compose
-from discreet.privacy.loss import decimal_text
+from discreet.privacy.loss import Loss, decimal_text
+from discreet.privacy.unit import Unit
 from discreet.statistic import Grouped
 
 DECLINED: Final = "declined"
@@ -31,13 +33,32 @@ DECLINED: Final = "declined"
 
 PRIVACY_NAMES: Final = (
     *(SecureAggregation.name, DistributedDP.name),
-    *(LocalDP.name, LabelDP.name),
+    *(LocalDP.name, LabelDP.name, ExactMPC.name),
 )
-UNIT_NAMES: Final = ("example", "subject", "client", "label")
+UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 
 class PolicyError(DiscreetError):
     """The policy does not allow it, or is malformed. For the operator, never sent."""
+
+
+class Promise(Protocol):
+    """What a policy asks of any privacy model."""
+
+    @property
+    def name(self) -> str:
+        """What a policy calls it."""
+        ...
+
+    @property
+    def protects(self) -> Unit | None:
+        """The unit of privacy."""
+        ...
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the whole plan."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +69,8 @@ class Policy:
         population: the people whom this data is about. Budgets belong to it: a new
             model's scores of the same people charge the same one.
         privacy: names of the allowed privacy models.
-        units: the allowed units of privacy. ``label`` protects less than the others
-            and has to be named.
+        units: the allowed units of privacy. ``label`` and ``row`` protect less than
+            the others and have to be named.
         coordinators: texts of the allowed coordinators' keys; None for anybody.
         models: patterns of names of models that may be measured here.
         groups: patterns of names of groups that may be told apart; none by default.
@@ -95,12 +116,36 @@ class Policy:
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
-        self._check_privacy(plan)
-        self._check_loss(plan)
-        self._check_people(plan)
+        self.check_promise(
+            plan.privacy, sites=plan.cohort.min_survivors, model=plan.model.name
+        )
+        self._check_groups(plan)
+        if self.coordinators is not None:
+            self._check_coordinator(plan)
 
-    def _check_privacy(self, plan: Plan) -> None:
-        name, unit = plan.privacy.name, plan.privacy.protects
+    def check_promise(self, privacy: Promise, *, sites: int, model: str) -> None:
+        """Raise ``PolicyError`` if what is promised is not enough here.
+
+        Args:
+            privacy: the privacy model.
+            sites: the fewest sites whose data are opened together.
+            model: the name of the classifier that is measured.
+        """
+        self._check_privacy(privacy)
+        self._check_loss(privacy.loss)
+        if sites < self.sites:
+            raise PolicyError(
+                f"the plan lets a sum of {sites} sites be opened, and the policy asks "
+                f"for at least {self.sites}"
+            )
+        if not _matches(model, self.models):
+            raise PolicyError(
+                f"the plan measures the model {model!r}, and the policy allows "
+                f"{_listed(self.models)}"
+            )
+
+    def _check_privacy(self, privacy: Promise) -> None:
+        name, unit = privacy.name, privacy.protects
         if name not in self.privacy:
             raise PolicyError(
                 f"the plan's privacy model is {name!r}, and the policy allows "
@@ -112,16 +157,16 @@ class Policy:
                 f"{_listed(self.units)}"
             )
 
-    def _check_loss(self, plan: Plan) -> None:
-        cost = compose([plan.privacy.loss])
+    def _check_loss(self, loss: Loss) -> None:
+        cost = compose([loss])
         if cost.epsilon > self.epsilon_per_plan:
             raise PolicyError(
-                f"the plan costs {plan.privacy.loss}, and the policy allows epsilon "
+                f"the plan costs {loss}, and the policy allows epsilon "
                 f"{decimal_text(self.epsilon_per_plan)} a plan"
             )
         if cost.delta > self.delta_total:
             raise PolicyError(
-                f"the plan costs {plan.privacy.loss}, and the policy allows delta "
+                f"the plan costs {loss}, and the policy allows delta "
                 f"{decimal_text(self.delta_total)} in all"
             )
         if cost.exact_sums and not self.exact_sums:
@@ -129,18 +174,7 @@ class Policy:
                 "the plan asks for exact sums, and the policy allows none"
             )
 
-    def _check_people(self, plan: Plan) -> None:
-        least = plan.cohort.min_survivors
-        if least < self.sites:
-            raise PolicyError(
-                f"the plan lets a sum of {least} sites be opened, and the policy asks "
-                f"for at least {self.sites}"
-            )
-        if not _matches(plan.model.name, self.models):
-            raise PolicyError(
-                f"the plan measures the model {plan.model.name!r}, and the policy "
-                f"allows {_listed(self.models)}"
-            )
+    def _check_groups(self, plan: Plan) -> None:
         for r in plan.rounds:
             groups = r.statistic.groups if isinstance(r.statistic, Grouped) else ()
             strange = [g for g in groups if not _matches(g, self.groups)]
@@ -149,8 +183,6 @@ class Policy:
                     f"the plan tells {len(strange)} groups apart that the policy does "
                     f"not allow, {strange[0]!r} for one"
                 )
-        if self.coordinators is not None:
-            self._check_coordinator(plan)
 
     def _check_coordinator(self, plan: Plan) -> None:
         key = None if plan.roster is None else plan.roster.coordinator

@@ -2,7 +2,10 @@ import pytest
 
 from discreet.cli import exact
 from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.runtime.spu.fleet import allowing
 from discreet.runtime.spu.session import Session
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
 
 
 @pytest.fixture
@@ -28,6 +31,8 @@ def prepared(tmp_path, run):
         *(x for port in (1, 3, 5) for x in ("--party", f"127.0.0.1:{port}:{port + 1}")),
     )
     assert made[0] == 0
+    text = policyfile.dumps(allowing(Session.read(file)))
+    (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
     return folder, file
 
 
@@ -86,7 +91,8 @@ def test_an_owner_refuses_its_own_bad_data_before_it_connects(
     folder, file = prepared
     data = rows(tmp_path, text)
     code, _, error = run(
-        "owner", file, data, "--name", "owner-1", "--certificates", folder
+        *("owner", file, data, "--name", "owner-1", "--certificates", folder),
+        *("--policy", tmp_path / "policy.toml"),
     )
     assert code == EXIT_INPUT
     assert sentence in error
@@ -100,9 +106,25 @@ def test_an_owner_that_finds_no_party_says_so_within_the_timeout(
     code, _, error = run(
         *("owner", file, data, "--name", "owner-1"),
         *("--certificates", folder, "--timeout", 1),
+        *("--policy", tmp_path / "policy.toml"),
     )
     assert code == EXIT_SESSION
     assert "party-0 did not answer within 1 s; nothing was opened" in error
+
+
+def test_an_owner_whose_policy_forbids_a_session_takes_no_part(tmp_path, prepared, run):
+    folder, file = prepared
+    policy = tmp_path / "policy.toml"
+    text = policy.read_text().replace("exact_sums = 1", "exact_sums = 0")
+    policy.write_text(text, encoding="utf-8")
+    code, _, error = run(
+        *("owner", file, rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")),
+        *("--name", "owner-1", "--certificates", folder, "--policy", policy),
+    )
+    assert code == EXIT_INPUT
+    assert "the policy allows none" in error
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        assert ledger.entries() == ()
 
 
 @pytest.mark.parametrize("command", ["party", "owner", "open"])
@@ -110,10 +132,13 @@ def test_a_member_that_is_not_in_the_session_is_refused(
     tmp_path, prepared, run, command
 ):
     folder, file = prepared
-    data = [rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")] if command == "owner" else []
+    data, rules = [], []
+    if command == "owner":
+        data = [rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")]
+        rules = ["--policy", tmp_path / "policy.toml"]
     stranger = "analyst" if command != "open" else "owner-1"
     code, _, error = run(
-        command, file, *data, "--name", stranger, "--certificates", folder
+        command, file, *data, "--name", stranger, "--certificates", folder, *rules
     )
     assert code == EXIT_INPUT
     assert "session" in error

@@ -31,10 +31,13 @@ from discreet.entropy import SYSTEM
 from discreet.errors import InputError
 from discreet.exact.encode import padded_size
 from discreet.exact.model import ExactMPC
+from discreet.privacy.account import compose
 from discreet.runtime.spu.certificates import default_names, make_certificates
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, OwnerEntry, PartyEntry, Session
+from discreet.site import policyfile
+from discreet.site.policy import Policy
 
 COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
 _HOST: Final = "127.0.0.1"
@@ -72,6 +75,21 @@ def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Sessio
     ]
     owners = [OwnerEntry(f"owner-{i + 1}", rows) for i, rows in enumerate(sizes)]
     return Session.fresh(parties, owners, model or ExactMPC(), entropy=SYSTEM)
+
+
+def allowing(session: Session) -> Policy:
+    """Return a policy that allows this session once, and nothing else."""
+    privacy = session.program().model
+    unit, cost = privacy.protects, compose([privacy.loss])
+    return Policy(
+        population="the rows of a test",
+        privacy=(privacy.name,),
+        units=() if unit is None else (unit.kind,),
+        epsilon_per_plan=cost.epsilon,
+        epsilon_total=cost.epsilon,
+        exact_sums=cost.exact_sums,
+        sites=len(session.owners),
+    )
 
 
 class Member:
@@ -130,7 +148,15 @@ class Fleet:
             make_certificates(self.certificates, names)
         text = self.session.to_toml()
         (self.folder / "session.toml").write_text(text, "utf-8")
+        for owner in self.session.owners:
+            policy = self.policy(owner.name)
+            policy.parent.mkdir(exist_ok=True)
+            policy.write_text(policyfile.dumps(allowing(self.session)), "utf-8")
         return self
+
+    def policy(self, owner: str) -> Path:
+        """Return where an owner's policy is; its ledger is beside it."""
+        return self.folder / owner / "policy.toml"
 
     def __exit__(
         self,
@@ -164,6 +190,7 @@ class Fleet:
             role,
             str(session or self.folder / "session.toml"),
             *more,
+            *(("--policy", str(self.policy(name))) if role == "owner" else ()),
             *("--name", name),
             *("--certificates", str(certificates or self.certificates)),
             *("--timeout", str(self.timeout)),

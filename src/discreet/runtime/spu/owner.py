@@ -1,25 +1,112 @@
-"""A data owner: validates its rows, shares them, sends three packages and leaves.
+"""A data owner: asks its policy and its account, shares its rows once, and leaves.
 
-Everything that can be wrong with the data is found before a connection is made;
-shares leave only when all three parties answered under their own names.
+The order is that of every site: the session is read and checked, then the policy,
+then whether this session was answered before, then the account is charged, and only
+then are rows shared. Shares leave when all three parties answered under their own
+names, once a session: the parties draw fresh noise in every run, so that a second
+sending would buy a second noisy value for nothing. Until shares have left, trying
+again costs nothing more.
+
+Under noise the charge comes before the data are read: whether rows fit a session is
+itself about the data. An exact value is charged with a digest of the rows, by which
+the account refuses a second value of changed ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.errors import InputError
+from discreet.errors import BudgetError, InputError
 from discreet.exact.encode import encode
+from discreet.exact.model import ExactMPC
+from discreet.privacy.account import Account, Permit, Use
 from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package, split
 from discreet.runtime.spu.session import Session
 from discreet.runtime.spu.transport import Channel, Tag, client_context, connect_all
+from discreet.site.policy import Policy, PolicyError
+from discreet.site.respond import check_own_examples
+
+SENT: Final = (
+    "this owner's shares have left for this session already, and the parties may have "
+    "opened a value; agree on a new session"
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One owner in one session: its rules, its account, how to read its rows."""
+
+    session: Session
+    name: str
+    policy: Policy
+    account: Account
+    rows: Callable[[], Examples]
+
+    def answer(self, *, entropy: Entropy) -> tuple[tuple[Package, ...], Permit]:
+        """Check, charge, and share; return what may leave once, and the permit.
+
+        Raises:
+            PolicyError: the session is not allowed here.
+            BudgetError: the population cannot pay, or this session was answered.
+            InputError: the rows are not what the session says.
+        """
+        session, privacy = self.session, self.session.program().model
+        session.owner_index(self.name)
+        if self.policy.coordinators is not None:
+            raise PolicyError(
+                "the policy lists its coordinators, and a session of compute parties "
+                "has none; write a policy without that list for it"
+            )
+        self.policy.check_promise(
+            privacy, sites=len(session.owners), model=session.model
+        )
+        if self.account.replay(session.digest, 0) is not None:
+            raise BudgetError(SENT)
+        if privacy.protects is not None:
+            permit = self.account.reserve(self._use(privacy, session.question))
+            return self._shared(self._examples(), entropy), permit
+        examples = self._examples()
+        scores, labels = examples.to_arrays()
+        rows = hashlib.sha256(session.question + scores.tobytes() + labels.tobytes())
+        permit = self.account.reserve(self._use(privacy, rows.digest()))
+        return self._shared(examples, entropy), permit
+
+    def leaving(self, permit: Permit, packages: Sequence[Package]) -> None:
+        """Note that shares leave, before the first byte does."""
+        if self.account.replay(self.session.digest, 0) is not None:
+            raise BudgetError(SENT)
+        self.account.record(permit, packages[0].sharing)
+
+    def _examples(self) -> Examples:
+        examples = self.rows()
+        check_own_examples(examples, self.policy)
+        return examples
+
+    def _shared(self, examples: Examples, entropy: Entropy) -> tuple[Package, ...]:
+        return make_packages(self.session, self.name, examples, entropy=entropy)
+
+    def _use(self, privacy: ExactMPC, intent: bytes) -> Use:
+        protects = "exact areas" if privacy.protects is None else str(privacy.protects)
+        return Use(
+            self.policy.population,
+            self.session.digest,
+            0,
+            privacy.loss,
+            intent,
+            plan=self.session.question,
+            sites=tuple(sorted(owner.name for owner in self.session.owners)),
+            note=": ".join(part for part in (self.session.model, protects) if part),
+        )
 
 
 def make_packages(
@@ -49,14 +136,19 @@ def send_packages(
     *,
     timeout: float,
     report: Callable[[str], None],
+    leaving: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send encoded packages to the three parties; all accept, or it fails."""
+    """Send encoded packages to the three parties; all accept, or it fails.
+
+    ``leaving`` is called when the parties are there and nothing was sent.
+    """
     context = client_context(identity)
 
     async def send() -> None:
         channels = await connect_all(session, context, seconds=timeout)
         report(f"{identity.name}: connected to {len(channels)} parties")
         try:
+            leaving()
             async with asyncio.timeout(timeout):
                 for channel, package in zip(channels, packages, strict=True):
                     await channel.send(Tag.SHARES, package)

@@ -5,13 +5,14 @@ addresses: where a party is reached may look different from two networks.
 
 The file is TOML, the same text everywhere:
 
-    version = 1
+    version = 2
     id = "8f0c..."                     # 16 random bytes, fresh for every run
     metrics = ["auc", "average_precision", "aupr"]
     scores = "probability"             # or "logit": any real number
     ties = "exact"                     # or "none"
     hide_sizes = false                 # true: rows are padded sizes
     analyst = "analyst"                # whom the value is opened to
+    model = "sepsis-xgb"               # which classifier is measured, for the owners' policies
     epsilon = "1"                      # only for a noisy opening, which is an AUC
     [[party]]                          # three of them, in order
     name = "party-0"
@@ -46,8 +47,10 @@ from discreet.privacy.loss import amount_from_text, decimal_text
 from discreet.runtime.spu.packages import PARTIES
 
 Scores: TypeAlias = Literal["probability", "logit"]
-VERSION: Final = 1
+VERSION: Final = 2
+"""Moves with what is computed; 2 since owners can tell which model is measured."""
 MAX_OWNERS: Final = 1000
+MAX_MODEL: Final = 200
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -109,6 +112,7 @@ class Session:
     hide_sizes: bool = False
     epsilon: Fraction | None = None
     analyst: str = "analyst"
+    model: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{32}", self.id):
@@ -128,6 +132,8 @@ class Session:
             )
         if len(set(names)) != len(names):
             raise PlanError("two members of the session have the same name")
+        if len(self.model) > MAX_MODEL or not self.model.isprintable():
+            raise PlanError(f"a model's name is at most {MAX_MODEL} printable letters")
         if self.scores not in get_args(Scores):
             raise PlanError('scores are "probability" or "logit"')
         self.program()  # refuses what cannot be computed
@@ -141,6 +147,7 @@ class Session:
         *,
         entropy: Entropy,
         scores: Scores = "probability",
+        measured: str = "",
     ) -> Session:
         """Return a session that was never run before."""
         return cls(
@@ -152,6 +159,7 @@ class Session:
             ties=model.ties,
             hide_sizes=model.hide_sizes,
             epsilon=None if model.epsilon is None else Fraction(model.epsilon),
+            model=measured,
         )
 
     def program(self) -> Program:
@@ -163,6 +171,12 @@ class Session:
             self.hide_sizes,
             self.epsilon,
         )
+
+    @cached_property
+    def question(self) -> bytes:
+        """SHA-256 of what is asked of an owner, whatever this run is called."""
+        terms = json.dumps([self.scores, sorted(self.metrics)])
+        return hashlib.sha256(b"discreet exact question\0" + terms.encode()).digest()
 
     def values(self, owner: int) -> int:
         """Count the values that an owner shares: keys and labels."""
@@ -191,6 +205,7 @@ class Session:
             "hide_sizes": self.hide_sizes,
             "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
             "analyst": self.analyst,
+            "model": self.model,
             "parties": [party.name for party in self.parties],
             "owners": [[owner.name, owner.rows] for owner in self.owners],
         }
@@ -209,6 +224,7 @@ class Session:
                 "ties": self.ties,
                 "hide_sizes": self.hide_sizes,
                 "analyst": self.analyst,
+                "model": self.model,
                 **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
                 "party": [
                     {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
@@ -260,7 +276,7 @@ def _index(names: list[str], name: str, what: str) -> int:
 
 _KEYS: Final = {
     *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
-    *("epsilon", "party", "owner"),
+    *("model", "epsilon", "party", "owner"),
 }
 
 
@@ -285,6 +301,7 @@ def _session(raw: dict[str, Any]) -> Session:
         hide_sizes=_flag(raw.get("hide_sizes", False)),
         epsilon=epsilon,
         analyst=_text(raw.get("analyst", "analyst")),
+        model=_text(raw.get("model", "")),
     )
 
 

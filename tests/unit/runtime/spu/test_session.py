@@ -68,8 +68,9 @@ def test_every_term_is_part_of_the_agreement(session):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("version = 1", "version = 2", "not of version 1"),
-        ("version = 1", "version = ", "not a TOML file"),
+        ("version = 2", "version = 1", "not of version 2"),
+        ("version = 2", "version = ", "not a TOML file"),
+        ('model = ""', 'model = "a\\u001b[2J"', "printable letters"),
         ('ties = "exact"', 'ties = "some"', "ties are"),
         ('scores = "probability"', 'scores = "other"', "scores are"),
         ("hide_sizes = false", "hide_sizes = 0", "true or false"),
