@@ -35,7 +35,7 @@ import numpy as np
 from discreet.arrays import IntVector
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
 from discreet.exact.model import ExactMPC, Ties
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 
 MAX_ROWS: Final = 2**21 - 1

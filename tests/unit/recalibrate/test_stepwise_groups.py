@@ -5,7 +5,7 @@ import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.errors import InputError
 from discreet.noise.laplace import LaplaceLaw
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate.stepwise import (
     bins_for,
     fit_bbq,
