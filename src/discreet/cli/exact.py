@@ -259,11 +259,10 @@ def open_result(
             terms, identity, timeout=timeout, report=_reporter(quiet=quiet)
         )
     evaluation = evaluation_of(
-        terms.program(),
+        terms.plan(prevalence=prevalence),
         opened(results),
-        owners=len(terms.owners),
+        session=terms.digest,
         setting="deployed",
-        prevalence=prevalence,
     )
     typer.echo(evaluation.to_text())
     if json is not None:

@@ -38,12 +38,12 @@ from discreet.curator.private_estimate import (
 from discreet.curator.weighted_count import WeightedCount, pair_count_weights
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ROW
+from discreet.exact.model import ROW, SharedRows
 from discreet.exact.program import PARTIES, Program
+from discreet.noise.mechanism import AdditiveNoise
 from discreet.noise.polya import PolyaLaw, PolyaShares
 from discreet.privacy.claim import Claim
-from discreet.privacy.loss import PureDP
-from discreet.privacy.unit import Sensitivity
+from discreet.privacy.loss import Loss, PureDP
 
 HONEST: Final = 2
 """Compute parties whose noise nobody else knows: one of three may be curious."""
@@ -58,8 +58,8 @@ def mechanism(rows: int, epsilon: Fraction) -> PolyaShares:
     """
     if rows < 2:
         raise InputError("a noisy AUC needs at least 2 rows")
-    l1 = 2 * rows - 1
-    return PolyaShares(PureDP(epsilon), Sensitivity(l1, l1 * l1, l1, ROW), HONEST)
+    shared = SharedRows(rows, ("auc",))
+    return PolyaShares(PureDP(epsilon), shared.sensitivity(ROW), HONEST)
 
 
 def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
@@ -71,6 +71,32 @@ def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
 def noise_law(rows: int, epsilon: Fraction) -> PolyaLaw:
     """Return the law of the noise in each opened integer."""
     return mechanism(rows, epsilon).law(PARTIES)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseInside(AdditiveNoise):
+    """The parties' noise as a plan sees it: owners add none to what they share."""
+
+    rows: int
+    epsilon: Fraction
+
+    def sent(self, cells: int) -> int:
+        """Two integers are opened, from which one area is read."""
+        return 2 * cells
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return an owner's rows as they are: they leave as shares only."""
+        del entropy
+        return exact
+
+    def loss(self) -> Loss:
+        """What one opening costs."""
+        return PureDP(self.epsilon)
+
+    def law(self, contributors: int) -> PolyaLaw:
+        """Return the noise of all three parties, however many owners there are."""
+        del contributors
+        return noise_law(self.rows, self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,11 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
-from discreet.exact.model import ExactMPC, Ties
+from discreet.exact.model import AREAS, ExactMPC, SharedRows, Ties, shared_rows
 from discreet.metrics.names import Metric
+from discreet.plan.cohort import Cohort
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 
 MAX_ROWS: Final = 2**21 - 1
@@ -88,7 +91,6 @@ class FixedPoint:
 PARTIES: Final = 3
 VERSION: Final = 2
 """Moves with what is computed: 2 since labels are made bits inside."""
-AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
 SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64; sort radix"
 """What the engine must be set to; part of the digest."""
 RECIPROCALS: Final = ("reciprocal_high", "reciprocal_low")
@@ -131,19 +133,22 @@ class Program:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError("each owner sends at least one row; leave out empty ones")
         FixedPoint(self.rows)  # refuses too many rows
-        known = len(set(self.metrics)) == len(self.metrics)
-        if not (self.metrics and known and set(self.metrics) <= set(AREAS)):
-            raise PlanError(f"exact areas are {', '.join(AREAS)}, each once")
-        _ = self.model  # refuses what no model asks for
-        if self.epsilon is not None and self.metrics != ("auc",):
-            raise PlanError("only the AUC can be opened with noise; ask for it alone")
+        asked = SharedRows(self.rows, self.metrics)  # refuses other metrics
+        self.model.accepts((Round(asked),), Cohort())
 
     @classmethod
-    def of(cls, model: ExactMPC, sizes: Sequence[int]) -> Self:
-        """Return the program that a model asks for, over owners of these sizes."""
+    def of(cls, plan: Plan, sizes: Sequence[int]) -> Self:
+        """Return the program that a plan asks for, over owners of these sizes."""
+        model, asked = plan.privacy, shared_rows(plan.rounds)
+        if not isinstance(model, ExactMPC):
+            raise PlanError("this plan asks no compute parties; it has no program")
+        if sum(sizes) != asked.rows:
+            raise PlanError(
+                f"the owners share {sum(sizes):,} rows, the plan is about "
+                f"{asked.rows:,}; agree on another plan"
+            )
         epsilon = None if model.epsilon is None else exact(model.epsilon)
-        areas = AREAS if epsilon is None else ("auc",)
-        return cls(tuple(sizes), areas, model.ties, model.hide_sizes, epsilon)
+        return cls(tuple(sizes), asked.metrics, model.ties, model.hide_sizes, epsilon)
 
     @property
     def model(self) -> ExactMPC:

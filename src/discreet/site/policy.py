@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
 from discreet.privacy.account import Cap, Limits, compose
-from discreet.privacy.loss import Loss, decimal_text
-from discreet.privacy.unit import Unit
+from discreet.privacy.loss import decimal_text
 
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal."""
@@ -29,25 +28,6 @@ UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 class PolicyError(DiscreetError):
     """The policy does not allow it, or is malformed. For the operator, never sent."""
-
-
-class Promise(Protocol):
-    """What a policy asks of any privacy model."""
-
-    @property
-    def name(self) -> str:
-        """What a policy calls it."""
-        ...
-
-    @property
-    def protects(self) -> Unit | None:
-        """The unit of privacy."""
-        ...
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of the whole plan."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,36 +85,12 @@ class Policy:
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
-        self.check_promise(
-            plan.privacy, sites=plan.cohort.min_survivors, model=plan.model.name
-        )
-        self._check_groups(plan)
-        if self.coordinators is not None:
-            self._check_coordinator(plan)
+        self._check_privacy(plan)
+        self._check_loss(plan)
+        self._check_people(plan)
 
-    def check_promise(self, privacy: Promise, *, sites: int, model: str) -> None:
-        """Raise ``PolicyError`` if what is promised is not enough here.
-
-        Args:
-            privacy: the privacy model.
-            sites: the fewest sites whose data are opened together.
-            model: the name of the classifier that is measured.
-        """
-        self._check_privacy(privacy)
-        self._check_loss(privacy.loss)
-        if sites < self.sites:
-            raise PolicyError(
-                f"the plan lets a sum of {sites} sites be opened, and the policy asks "
-                f"for at least {self.sites}"
-            )
-        if not _matches(model, self.models):
-            raise PolicyError(
-                f"the plan measures the model {model!r}, and the policy allows "
-                f"{_listed(self.models)}"
-            )
-
-    def _check_privacy(self, privacy: Promise) -> None:
-        name, unit = privacy.name, privacy.protects
+    def _check_privacy(self, plan: Plan) -> None:
+        name, unit = plan.privacy.name, plan.privacy.protects
         if name not in self.privacy:
             raise PolicyError(
                 f"the plan's privacy model is {name!r}, and the policy allows "
@@ -146,16 +102,16 @@ class Policy:
                 f"{_listed(self.units)}"
             )
 
-    def _check_loss(self, loss: Loss) -> None:
-        cost = compose([loss])
+    def _check_loss(self, plan: Plan) -> None:
+        cost = compose([plan.privacy.loss])
         if cost.epsilon > self.epsilon_per_plan:
             raise PolicyError(
-                f"the plan costs {loss}, and the policy allows epsilon "
+                f"the plan costs {plan.privacy.loss}, and the policy allows epsilon "
                 f"{decimal_text(self.epsilon_per_plan)} a plan"
             )
         if cost.delta > self.delta_total:
             raise PolicyError(
-                f"the plan costs {loss}, and the policy allows delta "
+                f"the plan costs {plan.privacy.loss}, and the policy allows delta "
                 f"{decimal_text(self.delta_total)} in all"
             )
         if cost.exact_sums and not self.exact_sums:
@@ -163,7 +119,18 @@ class Policy:
                 "the plan asks for exact sums, and the policy allows none"
             )
 
-    def _check_groups(self, plan: Plan) -> None:
+    def _check_people(self, plan: Plan) -> None:
+        least = plan.cohort.min_survivors
+        if least < self.sites:
+            raise PolicyError(
+                f"the plan lets a sum of {least} sites be opened, and the policy asks "
+                f"for at least {self.sites}"
+            )
+        if not _matches(plan.model.name, self.models):
+            raise PolicyError(
+                f"the plan measures the model {plan.model.name!r}, and the policy "
+                f"allows {_listed(self.models)}"
+            )
         for r in plan.rounds:
             strange = [
                 g for g in r.statistic.told_apart if not _matches(g, self.groups)
@@ -173,6 +140,8 @@ class Policy:
                     f"the plan tells {len(strange)} groups apart that the policy does "
                     f"not allow, {strange[0]!r} for one"
                 )
+        if self.coordinators is not None:
+            self._check_coordinator(plan)
 
     def _check_coordinator(self, plan: Plan) -> None:
         key = None if plan.roster is None else plan.roster.coordinator

@@ -12,7 +12,8 @@ from discreet.data.examples import Examples
 from discreet.errors import InputError, UndefinedMetricWarning
 from discreet.exact.encode import encode
 from discreet.exact.engine import Reference
-from discreet.exact.program import AREAS, ONE, FixedPoint, Program
+from discreet.exact.model import AREAS
+from discreet.exact.program import ONE, FixedPoint, Program
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.booleans()),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,13 +14,20 @@ from discreet.errors import (
     InputError,
     NotReleasedError,
     PlanError,
+    ReleaseError,
     UndefinedMetricWarning,
 )
 from discreet.estimate.estimate import Normal, NotYet
 from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened, Reference
-from discreet.exact.evaluate import evaluation_of
+from discreet.exact.evaluate import evaluation_of, plan_for, read
 from discreet.exact.program import Program
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan import file as planfile
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded
 
@@ -83,7 +91,7 @@ def test_all_digits_of_an_auc_give_the_class_counts_away_as_the_claim_says(rng):
 
 def test_hidden_sizes_disclose_only_their_bracket(sites):
     claim = run(sites, ExactMPC(hide_sizes=True)).claim
-    assert "that no owner has more than 256 examples" in claim.discloses
+    assert "padded numbers of examples, 768 in all" in claim.discloses
     assert not any("how many examples each owner" in words for words in claim.discloses)
 
 
@@ -127,7 +135,7 @@ def test_hidden_totals_leave_no_sampling_error(sites):
 
 @pytest.mark.parametrize("prevalence", [0.0, 1.0, -0.1, 2.0])
 def test_a_prevalence_outside_0_and_1_is_refused(sites, prevalence):
-    with pytest.raises(InputError, match="strictly between 0 and 1"):
+    with pytest.raises(PlanError, match="strictly between 0 and 1"):
         run(sites, prevalence=prevalence)
 
 
@@ -171,12 +179,85 @@ def test_ties_none_says_when_it_is_exact(sites):
     )
 
 
-def test_a_model_and_its_program_say_the_same():
-    for model in (ExactMPC(), ExactMPC("none"), ExactMPC(hide_sizes=True)):
-        assert Program.of(model, [8, 8]).model == model
-    noisy = ExactMPC(epsilon="0.5")
-    assert Program.of(noisy, [8]).model == noisy
-    assert noisy.loss == PureDP(noisy.epsilon)
+MODELS = [
+    ExactMPC(),
+    ExactMPC("none"),
+    ExactMPC(hide_sizes=True),
+    ExactMPC(epsilon="0.5"),
+]
+
+
+def plan_of(model, rows=16, owners=2, **options):
+    return plan_for(model, PublicFacts(rows), owners=owners, **options)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_and_its_program_say_the_same(model):
+    assert Program.of(plan_of(model), [8, 8]).model == model
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_plan_survives_its_file(model):
+    plan = plan_of(model, measured="sepsis-xgb")
+    assert planfile.loads(planfile.dumps(plan)) == plan
+
+
+def test_a_noisy_plan_costs_its_epsilon():
+    model = ExactMPC(epsilon="0.5")
+    assert model.loss == PureDP(model.epsilon)
+    this = plan_of(model).resolve(0, [])
+    assert this.loss == model.noise(this, Cohort()).loss() == model.loss
+
+
+def test_other_rows_than_the_plans_are_refused():
+    with pytest.raises(PlanError, match="share 17 rows, the plan is about 16"):
+        Program.of(plan_of(ExactMPC()), [8, 9])
+
+
+def test_a_histogram_is_no_plan_of_compute_parties():
+    histogram = recommend(PublicFacts(), SecureAggregation()).rounds
+    with pytest.raises(PlanError, match="not sums of counts"):
+        Plan(ExactMPC(), histogram)
+    rows = plan_of(ExactMPC()).rounds
+    with pytest.raises(PlanError, match="asks no compute parties"):
+        Program.of(Plan(SecureAggregation(), rows), [16])
+
+
+def test_the_number_of_rows_has_to_be_public():
+    with pytest.raises(PlanError, match="declare the examples"):
+        recommend(PublicFacts(), ExactMPC())
+
+
+def test_several_classes_are_refused_before_anything_is_asked():
+    with pytest.raises(PlanError, match="two classes and no groups"):
+        recommend(PublicFacts(9), ExactMPC(), groups=["a", "b"])
+
+
+class Remembering:
+    """The reference engine, and what it opened."""
+
+    name = "reference"
+
+    def run(self, *given, **options):
+        self.opened = Reference().run(*given, **options)
+        return self.opened
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
+    engine = Remembering()
+    result = evaluate(sites, model, engine=engine, entropy=Seeded(b"again"))
+    plan = plan_of(model, result.facts["rows"], owners=len(sites))
+    total, owners = engine.opened.values, len(sites)
+    this = plan.resolve(0, [])
+    assert total.size == model.noise(this, plan.cohort).sent(plan.statistic.size)
+    release = Release(plan.digest(), b"s", 0, total, owners, owners, model.loss)
+    again = read(plan, [release], claim=result.claim)
+    assert {m: e.value for m, e in again.items()} == {
+        m: e.value for m, e in result.metrics.items()
+    }
+    with pytest.raises(ReleaseError, match="another plan"):
+        read(plan, [replace(release, plan_digest=b"other")], claim=result.claim)
 
 
 @pytest.mark.parametrize(
@@ -194,9 +275,9 @@ def test_a_model_refuses_what_it_cannot_promise(options, message):
 
 
 def test_facts_tell_the_cost():
-    program = Program.of(ExactMPC(), [400])
     opened = Opened(np.array([1, 2, 3]), 12_345, 67, 0.891)
-    result = evaluation_of(program, opened, owners=3, setting="deployed")
+    plan = plan_of(ExactMPC(), 400, owners=3)
+    result = evaluation_of(plan, opened, session=b"s", setting="deployed")
     assert result.facts == {
         "rows": 400,
         "bytes": 12_345,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
-from discreet.exact.program import AREAS, ONE, Program
+from discreet.exact.model import AREAS
+from discreet.exact.program import ONE, Program
 
 PROGRAMS = [
     Program((3, 4)),

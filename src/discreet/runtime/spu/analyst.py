@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from discreet.errors import DiscreetError
 from discreet.exact.engine import Opened
-from discreet.exact.program import AREAS
+from discreet.exact.model import AREAS
 from discreet.exact.spu_engine import Traffic, rounds, total_bytes
 from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.failure import SessionFailedError

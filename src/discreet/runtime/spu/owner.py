@@ -15,7 +15,6 @@ the account refuses a second value of changed ones.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,15 +25,14 @@ from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import BudgetError, InputError
 from discreet.exact.encode import encode
-from discreet.exact.model import ExactMPC
-from discreet.privacy.account import Account, Permit, Use
+from discreet.privacy.account import Account, Permit
 from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package, split
 from discreet.runtime.spu.session import Session
 from discreet.runtime.spu.transport import Channel, Tag, client_context, connect_all
-from discreet.site.policy import Policy, PolicyError
-from discreet.site.respond import check_own_examples
+from discreet.site.policy import Policy
+from discreet.site.respond import check_own_examples, use_of
 
 SENT: Final = (
     "this owner's shares have left for this session already, and the parties may have "
@@ -60,26 +58,27 @@ class Owner:
             BudgetError: the population cannot pay, or this session was answered.
             InputError: the rows are not what the session says.
         """
-        session, privacy = self.session, self.session.program().model
+        session, plan = self.session, self.session.plan()
         session.owner_index(self.name)
-        if self.policy.coordinators is not None:
-            raise PolicyError(
-                "the policy lists its coordinators, and a session of compute parties "
-                "has none; write a policy without that list for it"
-            )
-        self.policy.check_promise(
-            privacy, sites=len(session.owners), model=session.model
-        )
+        self.policy.check(plan)
         if self.account.replay(session.digest, 0) is not None:
             raise BudgetError(SENT)
-        if privacy.protects is not None:
-            permit = self.account.reserve(self._use(privacy, session.question))
-            return self._shared(self._examples(), entropy), permit
-        examples = self._examples()
-        scores, labels = examples.to_arrays()
-        rows = hashlib.sha256(session.question + scores.tobytes() + labels.tobytes())
-        permit = self.account.reserve(self._use(privacy, rows.digest()))
-        return self._shared(examples, entropy), permit
+        this = plan.resolve(0, [])
+        examples = self._examples() if plan.privacy.protects is None else None
+        permit = self.account.reserve(
+            use_of(
+                plan,
+                this,
+                None if examples is None else this.statistic.count(examples),
+                session=session.digest,
+                population=self.policy.population,
+                sites=[owner.name for owner in session.owners],
+            )
+        )
+        if examples is None:
+            examples = self._examples()
+        made = make_packages(session, self.name, examples, entropy=entropy)
+        return made, permit
 
     def leaving(self, permit: Permit, packages: Sequence[Package]) -> None:
         """Note that shares leave, before the first byte does."""
@@ -91,22 +90,6 @@ class Owner:
         examples = self.rows()
         check_own_examples(examples, self.policy)
         return examples
-
-    def _shared(self, examples: Examples, entropy: Entropy) -> tuple[Package, ...]:
-        return make_packages(self.session, self.name, examples, entropy=entropy)
-
-    def _use(self, privacy: ExactMPC, intent: bytes) -> Use:
-        protects = "exact areas" if privacy.protects is None else str(privacy.protects)
-        return Use(
-            self.policy.population,
-            self.session.digest,
-            0,
-            privacy.loss,
-            intent,
-            plan=self.session.question,
-            sites=tuple(sorted(owner.name for owner in self.session.owners)),
-            note=": ".join(part for part in (self.session.model, protects) if part),
-        )
 
 
 def make_packages(

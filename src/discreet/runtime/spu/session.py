@@ -38,11 +38,15 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import tomli_w
 
+from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ExactMPC, Ties
-from discreet.exact.program import AREAS, Program
+from discreet.exact.evaluate import plan_for
+from discreet.exact.model import AREAS, ExactMPC, Ties
+from discreet.exact.program import Program
 from discreet.metrics.names import Metric
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
 from discreet.privacy.loss import amount_from_text, decimal_text
 from discreet.runtime.spu.packages import PARTIES
 
@@ -172,11 +176,16 @@ class Session:
             self.epsilon,
         )
 
-    @cached_property
-    def question(self) -> bytes:
-        """SHA-256 of what is asked of an owner, whatever this run is called."""
-        terms = json.dumps([self.scores, sorted(self.metrics)])
-        return hashlib.sha256(b"discreet exact question\0" + terms.encode()).digest()
+    def plan(self, *, prevalence: float | None = None) -> Plan:
+        """Return what is agreed on beside who computes: the same plan in every run."""
+        facts = PublicFacts(self.rows, prevalence, ScoreRange.declare(self.scores))
+        return plan_for(
+            self.program().model,
+            facts,
+            owners=len(self.owners),
+            metrics=self.metrics,
+            measured=self.model,
+        )
 
     def values(self, owner: int) -> int:
         """Count the values that an owner shares: keys and labels."""

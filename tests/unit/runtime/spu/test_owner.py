@@ -66,13 +66,13 @@ def test_an_allowed_session_is_charged_and_shared(owner, model):
 @pytest.mark.parametrize(
     ("model", "rule", "sentence"),
     [
-        (NOISY, {"privacy": ("distributed",)}, "privacy model is 'exact-mpc'"),
+        (NOISY, {"privacy": ("distributed",)}, "privacy model is 'exact'"),
         (NOISY, {"units": ("example",)}, "protects one row"),
         (NOISY, {"epsilon_per_plan": Fraction(1, 4)}, "costs 0.5-DP"),
         (EXACT, {"exact_sums": 0}, "exact sums, and the policy allows none"),
         (EXACT, {"sites": 3}, "a sum of 2 sites"),
         (EXACT, {"models": ("sepsis-*",)}, "measures the model ''"),
-        (EXACT, {"coordinators": ()}, "a session of compute parties has none"),
+        (EXACT, {"coordinators": ()}, "the plan names none"),
     ],
 )
 def test_what_the_policy_forbids_is_refused_before_rows_are_read(
