@@ -82,6 +82,12 @@ class Roll:
         return self.terms.parameters(len(self.roster))
 
     @property
+    def receipted(self) -> bool:
+        """Whether holders return receipts: signed, and the graph is not complete."""
+        partial = self.chosen.degree < len(self.roster) - 1
+        return partial and self.terms.identities is not None
+
+    @property
     def session(self) -> bytes:
         """The session's identifier."""
         return session_id(self.terms, self.nonce, self.roster, self.chosen)
@@ -219,12 +225,15 @@ class CollectingMasked:
         dealt: Dealt,
         words: NDArray[np.uint64] | None = None,
         survivors: Iterable[int] = (),
+        receipts: Mapping[int, Mapping[int, bytes]] | None = None,
     ) -> None:
         self.roll = roll
         self.dealt = dealt
         length = roll.terms.length
         self.words = np.zeros(length, dtype=np.uint64) if words is None else words
         self.survivors = set(survivors)
+        self.receipts = dict(receipts or {})
+        self._dealers = dealt.to_holder() if roll.receipted else {}
         self._session = roll.session
         self._once = Once()
 
@@ -238,8 +247,12 @@ class CollectingMasked:
             raise FaultySiteError(
                 site, f"sent {message.words.size} words, the terms say {length}"
             )
+        if message.receipts.keys() != self._dealers.get(site, frozenset()):
+            raise FaultySiteError(site, "returned other receipts than it owes")
         self.words += message.words
         self.survivors.add(site)
+        if message.receipts:
+            self.receipts[site] = message.receipts
 
     def advance(
         self,
@@ -257,15 +270,25 @@ class CollectingMasked:
             words=self.words,
         )
         if self.roll.terms.identities is not None:
-            survey = Survivors(self._session, survivors).encode()
-            state = CollectingConfirmations(self.roll, masked)
-            return state, dict.fromkeys(survivors, survey)
+            surveys = {
+                site: Survivors(self._session, survivors, self._returned(site)).encode()
+                for site in survivors
+            }
+            return CollectingConfirmations(self.roll, masked), surveys
         request = Request(self._session, survivors).encode()
         asked = frozenset(survivors)
         return (
             CollectingRevealed(self.roll, masked, asked),
             dict.fromkeys(survivors, request),
         )
+
+    def _returned(self, dealer: int) -> dict[int, bytes]:
+        """Return what the surviving holders of one site's shares sent back to it."""
+        return {
+            holder: self.receipts[holder][dealer]
+            for holder in self.dealt.holders[dealer]
+            if dealer in self.receipts.get(holder, ())
+        }
 
 
 class CollectingConfirmations:

@@ -75,6 +75,23 @@ class UnknownFaultySiteError(ProtocolError):
         )
 
 
+class TooFewHoldersError(ProtocolError):
+    """Too few of a site's holders are there to open its mask with the sum's.
+
+    They went silent, or the coordinator keeps this site's shares from them to
+    leave it out of the sum. Raised only at a site, which then signs nothing.
+    """
+
+    def __init__(self, during: str, present: int, needed: int) -> None:
+        self.during = during
+        self.present = present
+        self.needed = needed
+        super().__init__(
+            f"{present} of the sites that hold shares of this one are left after the "
+            f"{during} round and {needed} are needed; nothing was opened, start again"
+        )
+
+
 class TooFewSitesError(ProtocolError):
     """More sites went silent than the terms allow; nobody is at fault.
 

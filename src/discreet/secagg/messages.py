@@ -8,7 +8,7 @@
                         -> Shares     ->
                         <- Delivery   <-
                         -> Masked     ->
-                        <- Survivors  <-    the same for all; only with identities
+                        <- Survivors  <-    only with identities
                         -> Confirmation ->  only with identities
                         <- Request    <-    the same for all
                         -> Revealed   ->
@@ -16,6 +16,10 @@
 The first byte is the version of the format, the second the kind of message. Sets
 and maps are written in increasing order of the site number and read back strictly,
 so that a message has one encoding.
+
+Receipts travel only with identities, on a graph that is not complete: a holder
+returns one with its masked vector for each box that it opened, and each dealer gets
+those of its holders with the survivors.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from numpy.typing import NDArray
 
 from discreet.secagg.errors import MalformedMessageError
 from discreet.secagg.keys import BOX_OVERHEAD, KEY_SIZE, SIGNATURE_SIZE
+from discreet.secagg.prg import RECEIPT_SIZE
 from discreet.secagg.shamir import SHARE_SIZE
 from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE
 from discreet.secagg.wire import MAX_SITES, Reader, Writer
@@ -229,44 +234,53 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """Site to coordinator: its vector under masks, uniform on its own."""
+    """Site to coordinator: its vector under masks, uniform on its own.
+
+    ``receipts`` go to the sites whose boxes this one has opened.
+    """
 
     session: bytes
     words: NDArray[np.uint64] = field(repr=False)
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
         out = Writer(Tag.MASKED).fixed(self.session, SESSION_SIZE)
+        out.records(self.receipts.items(), RECEIPT_SIZE)
         return out.rest(self.words.astype("<u8", copy=False).tobytes()).done()
 
     @classmethod
     def decode(cls, raw: bytes) -> Masked:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.MASKED, "a masked vector")
-        session, rest = read.fixed(SESSION_SIZE), read.rest()
+        session, receipts = read.fixed(SESSION_SIZE), read.records(RECEIPT_SIZE)
+        rest = read.rest()
         if len(rest) % 8:
             raise MalformedMessageError("a masked vector is not a number of words")
         words = np.frombuffer(rest, dtype="<u8").astype(np.uint64, copy=False)
-        return cls(session, words)
+        return cls(session, words, receipts)
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Coordinator to all: whose vectors are in the sum."""
+    """Coordinator to one site: whose vectors are in the sum, and its receipts."""
 
     session: bytes
     survivors: tuple[int, ...]
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
         out = Writer(Tag.SURVIVORS).fixed(self.session, SESSION_SIZE)
-        return out.sites(self.survivors).done()
+        out.sites(self.survivors)
+        return out.records(self.receipts.items(), RECEIPT_SIZE).done()
 
     @classmethod
     def decode(cls, raw: bytes) -> Survivors:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.SURVIVORS, "a list of survivors")
-        message = cls(read.fixed(SESSION_SIZE), read.sites())
+        session, survivors = read.fixed(SESSION_SIZE), read.sites()
+        message = cls(session, survivors, read.records(RECEIPT_SIZE))
         read.done()
         return message
 

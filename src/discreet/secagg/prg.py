@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 KEY_SIZE: Final = 32
-_DOMAIN: Final = b"discreet/secagg/1/"
+RECEIPT_SIZE: Final = 16
+"""Bytes that a holder returns for a box: a guess is right once in 2^128."""
+_DOMAIN: Final = b"discreet/secagg/2/"
 
 
 class Purpose(Enum):
@@ -31,6 +33,8 @@ class Purpose(Enum):
     """Added by one site alone, removed once it is known to have survived."""
     SHARE_BOX = b"share-box"
     """Encrypts the shares that one site sends to another."""
+    RECEIPT = b"receipt"
+    """Proves to the sender of shares that their holder has opened them."""
 
 
 def tagged(tag: bytes, *parts: bytes) -> bytes:
@@ -54,6 +58,16 @@ def pair_mask_key(secret: bytes, session: bytes, one: int, other: int) -> bytes:
     """Derive the key of a pair's mask; both ends get the same."""
     low, high = sorted((one, other))
     return derive_key(secret, Purpose.PAIR_MASK, session, low, high)
+
+
+def receipt(secret: bytes, session: bytes, dealer: int, holder: int) -> bytes:
+    """Return what a holder sends back to a dealer whose shares it has opened.
+
+    Only these two can compute it, so that no coordinator can say in a holder's
+    name that a box has arrived.
+    """
+    key = derive_key(secret, Purpose.RECEIPT, session, dealer, holder)
+    return key[:RECEIPT_SIZE]
 
 
 def expand(key: bytes, length: int) -> NDArray[np.uint64]:

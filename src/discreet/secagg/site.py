@@ -10,7 +10,7 @@ The protocol is that of Bonawitz et al. (2017) on the graph of Bell et al. (2020
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
     MalformedMessageError,
-    TooFewSitesError,
+    TooFewHoldersError,
 )
 from discreet.secagg.graph import choose_holders
 from discreet.secagg.keys import (
@@ -59,6 +59,7 @@ from discreet.secagg.site_checks import (
     check_adverts,
     check_delivery,
     check_identity,
+    check_receipts,
     check_roster,
     check_signatures,
     check_survivors,
@@ -158,34 +159,41 @@ def mask(
     sharers = frozenset(delivered.sharers)
     holders = [holder for holder in state.agreed if holder in sharers]
     if len(holders) < state.threshold:
-        raise TooFewSitesError("share", len(holders), state.threshold)
+        raise TooFewHoldersError("share", len(holders), state.threshold)
     unseen = [dealer for dealer in delivered.boxes if dealer not in state.agreed]
     check_adverts(state.roster, terms, state.nonce, unseen)
-    held = _open_boxes(state, delivered)
+    channels = _channels(state, delivered.boxes)
+    held = _open_boxes(state, delivered, channels)
     words += prg.expand(
         prg.derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
         terms.length,
     )
     _add_pair_masks(words, state, sorted({*holders, *delivered.boxes}))
-    message = Masked(state.session, words).encode()
-    if terms.identities is not None:
-        signing = AwaitingSurvivors(
+    if terms.identities is None:
+        following = AwaitingRequest(
             site=site,
             terms=terms,
             session=state.session,
             sharers=delivered.sharers,
+            confirmed=(),
             held=held,
         )
-        return signing, message
-    following = AwaitingRequest(
+        return following, Masked(state.session, words).encode()
+    needed, due, receipts = 0, {}, {}
+    if not state.everybody_holds:
+        needed, session = state.threshold, state.session
+        due = {h: prg.receipt(state.agreed[h], session, site, h) for h in holders}
+        receipts = {d: prg.receipt(channels[d], session, d, site) for d in held}
+    signing = AwaitingSurvivors(
         site=site,
         terms=terms,
         session=state.session,
         sharers=delivered.sharers,
-        confirmed=(),
+        needed=needed,
+        due=due,
         held=held,
     )
-    return following, message
+    return signing, Masked(state.session, words, receipts).encode()
 
 
 def confirm(
@@ -196,6 +204,7 @@ def confirm(
     state.consume()
     told = _read(Survivors.decode, survivors)
     check_survivors(state, told.session, told.survivors)
+    check_receipts(state, told)
     statement = survivor_statement(state.session, state.sharers, told.survivors)
     message = Confirmation(state.session, identity.sign(statement))
     following = AwaitingRequest(
@@ -264,16 +273,24 @@ def _deal(
     return boxes
 
 
-def _open_boxes(state: AwaitingDelivery, delivered: Delivery) -> dict[int, bytes]:
-    """Decrypt the packets that other sites dealt to this one."""
+def _channels(state: AwaitingDelivery, dealers: Iterable[int]) -> dict[int, bytes]:
+    """Return the secret agreed with each dealer; holders' are known already."""
     channel = Agreement(state.channel_secret)
+    return {
+        dealer: state.agreed.get(dealer)
+        or _agree(channel, dealer, state.roster.advert(dealer).channel_key)
+        for dealer in dealers
+    }
+
+
+def _open_boxes(
+    state: AwaitingDelivery, delivered: Delivery, channels: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Decrypt the packets that other sites dealt to this one."""
     held = {}
     for dealer, box in delivered.boxes.items():
-        secret = state.agreed.get(dealer)
-        if secret is None:
-            secret = _agree(channel, dealer, state.roster.advert(dealer).channel_key)
         key = prg.derive_key(
-            secret, Purpose.SHARE_BOX, state.session, dealer, state.site
+            channels[dealer], Purpose.SHARE_BOX, state.session, dealer, state.site
         )
         packet = unseal(key, box, bound_to=state.session)
         if packet is None:

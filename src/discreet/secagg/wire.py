@@ -13,7 +13,7 @@ from typing import Final
 
 from discreet.secagg.errors import MalformedMessageError
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_SITES: Final = 100_000
 """No list on the wire is longer."""
 MAX_SITE: Final = 2**32 - 1

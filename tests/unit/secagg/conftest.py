@@ -124,3 +124,13 @@ class Federation:
 @pytest.fixture
 def federation():
     return Federation
+
+
+@pytest.fixture(scope="session")
+def sparse_federation():
+    """230 signed sites, of which 26 may go silent: none holds for all others."""
+
+    def build():
+        return Federation(n=230, min_survivors=204, length=1, signed=True)
+
+    return build

@@ -1,6 +1,7 @@
 """What a malicious coordinator tries, against signed and unsigned sessions."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from discreet.secagg.messages import (
 )
 from discreet.secagg.prg import Purpose
 from discreet.secagg.ring import from_ring
+from discreet.secagg.session import survivor_statement
 from discreet.secagg.terms import Terms
 
 SIGNED = {"n": 6, "min_survivors": 5, "colluders": 1, "signed": True}
@@ -67,10 +69,55 @@ def test_without_identities_a_lying_coordinator_opens_a_single_vector(federation
 
 
 def test_terms_under_which_that_attack_works_cannot_be_signed(federation):
-    with pytest.raises(InputError, match="min_survivors must be at least 5"):
+    with pytest.raises(InputError, match="at least 5 of 8 sites"):
         federation(n=8, min_survivors=4, signed=True)
     with pytest.raises(InputError, match="min_survivors is 4"):
         federation(n=7, min_survivors=4, signed=True)
+
+
+def test_no_accepted_terms_let_colluders_have_two_survivor_lists_signed():
+    """Colluders sign both lists, each honest site one: both must not reach the floor.
+
+    Nor may the holders of a complete graph give up both secrets of one site: the
+    colluding ones answer both questions, each honest one only one of them.
+    """
+    accepted = 0
+    for sites, colluders in product(range(3, 16), range(5)):
+        for floor in range(2, sites + 1):
+            keys = {s: bytes([s]) * 32 for s in range(1, sites + 1)}
+            try:
+                terms = Terms(bytes(32), 3, floor, colluders, keys)
+            except InputError:
+                continue
+            accepted += 1
+            honest = sites - colluders
+            for first in range(honest + 1):
+                lists = (first + colluders, honest - first + colluders)
+                assert min(lists) < floor
+            holders = sites - 1 - colluders
+            for asked in range(holders + 1):
+                shares = (asked + colluders, holders - asked + colluders)
+                assert min(shares) < terms.parameters(sites).threshold
+    assert accepted > 100
+
+
+def test_a_colluder_that_signs_two_lists_opens_neither_beside_the_other(federation):
+    f = federation(**SIGNED).until("confirm")
+    session = Survivors.decode(f.messages[1]).session
+    stories = {s: (1, 2, 3, 4, 6) if s <= 2 else (2, 3, 4, 5, 6) for s in range(1, 6)}
+    shown = {story: {} for story in stories.values()}
+    for site, story in stories.items():
+        raw = Survivors(session, story).encode()
+        f.states[site], answer = f.act("confirm", site, raw)
+        shown[story][site] = Confirmation.decode(answer).signature
+    sharers = f.states[1].sharers
+    for story, signatures in shown.items():
+        statement = survivor_statement(session, sharers, story)
+        signatures[6] = f.keys[6].sign(statement)
+    for site, story in stories.items():
+        request = Request(session, story, shown[story]).encode()
+        with pytest.raises(FaultyCoordinatorError, match="signed the survivors, 5"):
+            f.act("reveal", site, request)
 
 
 def test_two_survivor_sets_do_not_both_find_enough_signatures(federation):

@@ -96,7 +96,7 @@ def test_states_of_other_terms_or_cut_short_are_refused(federation, step):
     ):
         with pytest.raises(SavedStateError, match="other terms"):
             restore(raw, other)
-        for bad in (b"", raw[:2], raw[:-1], raw + b"\0", b"\1\x01" + raw[2:]):
+        for bad in (b"", raw[:2], raw[:-1], raw + b"\0", b"\2\x01" + raw[2:]):
             with pytest.raises(SavedStateError):
                 restore(bad, f.terms)
 

@@ -28,7 +28,7 @@ def test_keys_differ_by_purpose_session_site_and_direction():
         for session in (SESSION, b"m" * 32)
         for sites in ((1, 2), (2, 1), (1, 3), (1,))
     }
-    assert len(keys) == 3 * 2 * 4
+    assert len(keys) == len(Purpose) * 2 * 4
 
 
 def test_both_ends_of_a_pair_derive_the_same_mask_key():

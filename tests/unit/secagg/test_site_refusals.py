@@ -309,8 +309,8 @@ def test_malformed_bytes_are_the_coordinators_fault(federation, step):
         raw[:1],
         raw[:-1],
         raw + b"\0",
-        b"\2" + raw[1:],
-        b"\1\x7f" + raw[2:],
+        b"\1" + raw[1:],
+        b"\2\x7f" + raw[2:],
     ):
         f = federation(**SIGNED).until(step)
         with pytest.raises(FaultyCoordinatorError):
