@@ -134,3 +134,16 @@ def sparse_federation():
         return Federation(n=230, min_survivors=204, length=1, signed=True)
 
     return build
+
+
+@pytest.fixture
+def malformed():
+    """Give a message cut short, prolonged, and of another version or kind."""
+    return lambda raw: (
+        b"",
+        raw[:1],
+        raw[:-1],
+        raw + b"\0",
+        b"\1" + raw[1:],
+        b"\2\x7f" + raw[2:],
+    )
