@@ -23,13 +23,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
-from discreet.secagg import prg, shamir
+from discreet.secagg import keys, shamir
 from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.secagg.coordinator import Opened, invite
+from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.coordinator_state import save_coordinator
+from discreet.secagg.keys import Purpose
+from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
     Advert,
     Delivery,
@@ -40,7 +42,6 @@ from discreet.secagg.messages import (
     Shares,
     Survivors,
 )
-from discreet.secagg.prg import Purpose
 from discreet.secagg.terms import Terms
 
 HERE = Path(__file__).resolve().parent / "secagg"
@@ -131,7 +132,7 @@ def session(*, signed: bool) -> Document:
             held = coordinator.receive(held, site, answer)
         rounds.append(record)
         result = coordinator.advance(held)
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return {
                 "terms": document,
                 "vectors": {str(s): vector_of(s) for s in SITES},
@@ -173,7 +174,7 @@ def many() -> Document:
                 }
         rounds.append(record)
         result = collecting.advance()
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             raise TypeError("a signed session does not open before its last step")
         collecting, messages = result
     return {"terms": document, "rounds": rounds}
@@ -184,10 +185,10 @@ def primitives() -> dict[str, Document]:
     secret, run = bytes(range(100, 132)), bytes(range(200, 232))
     points = [1, 2, 7, 100]
     shares = shamir.deal(secret, to=points, threshold=3, entropy=Seeded(b"shamir"))
-    keys = {
-        "pair_mask_3_8": prg.pair_mask_key(secret, run, 8, 3),
-        "self_mask_3": prg.derive_key(secret, Purpose.SELF_MASK, run, 3),
-        "share_box_3_to_8": prg.derive_key(secret, Purpose.SHARE_BOX, run, 3, 8),
+    derived = {
+        "pair_mask_3_8": keys.pair_mask_key(secret, run, 8, 3),
+        "self_mask_3": keys.derive_key(secret, Purpose.SELF_MASK, run, 3),
+        "share_box_3_to_8": keys.derive_key(secret, Purpose.SHARE_BOX, run, 3, 8),
     }
     return {
         "shamir": {
@@ -200,12 +201,12 @@ def primitives() -> dict[str, Document]:
         "masks": {
             "secret": secret.hex(),
             "session": run.hex(),
-            "keys": {name: key.hex() for name, key in keys.items()},
+            "keys": {name: key.hex() for name, key in derived.items()},
             "masks": {
-                name: [int(w) for w in prg.expand(key, 5)] for name, key in keys.items()
+                name: [int(w) for w in expand(key, 5)] for name, key in derived.items()
             },
-            "receipt_3_from_8": prg.receipt(secret, run, 3, 8).hex(),
-            "seed_commitment_3": prg.seed_commitment(secret, run, 3).hex(),
+            "receipt_3_from_8": keys.receipt(secret, run, 3, 8).hex(),
+            "seed_commitment_3": keys.seed_commitment(secret, run, 3).hex(),
         },
     }
 
@@ -328,14 +329,14 @@ def _few_receipts(raw: bytes) -> bytes:
 
 def _false_receipts(raw: bytes) -> bytes:
     survivors = Survivors.decode(raw)
-    false = dict.fromkeys(survivors.receipts, bytes(prg.RECEIPT_SIZE))
+    false = dict.fromkeys(survivors.receipts, bytes(keys.RECEIPT_SIZE))
     return replace(survivors, receipts=false).encode()
 
 
 def _strange_receipt(raw: bytes) -> bytes:
     survivors = Survivors.decode(raw)
     stranger = min(set(survivors.survivors) - survivors.receipts.keys())
-    receipts = {**survivors.receipts, stranger: bytes(prg.RECEIPT_SIZE)}
+    receipts = {**survivors.receipts, stranger: bytes(keys.RECEIPT_SIZE)}
     return replace(survivors, receipts=receipts).encode()
 
 

@@ -22,6 +22,7 @@ from discreet.secagg.coordinator import (
 )
 from discreet.secagg.errors import MalformedMessageError, SavedStateError
 from discreet.secagg.keys import SIGNATURE_SIZE
+from discreet.secagg.masks import Dealt, MaskedSum
 from discreet.secagg.messages import (
     Advert,
     Masked,
@@ -30,9 +31,8 @@ from discreet.secagg.messages import (
     Shares,
     listed,
 )
-from discreet.secagg.opening import Dealt, MaskedSum
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE, Terms
-from discreet.secagg.wire import Reader, Writer
+from discreet.secagg.terms import Terms
+from discreet.secagg.wire import DIGEST_SIZE, NONCE_SIZE, Reader, Writer
 
 CoordinatorState: TypeAlias = (
     CollectingAdverts

@@ -31,6 +31,21 @@ class ConsumedStateError(ProtocolError):
         )
 
 
+class SingleUse:
+    """A mark on a state: spending it twice raises ``ConsumedStateError``."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent = False
+
+    def spend(self, state: object) -> None:
+        """Mark the state as used, or refuse if it already was."""
+        if self._spent:
+            raise ConsumedStateError(type(state).__name__)
+        self._spent = True
+
+
 class FaultyCoordinatorError(ProtocolError):
     """The coordinator deviated from the protocol. Raised only at a site."""
 

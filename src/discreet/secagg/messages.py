@@ -2,7 +2,7 @@
 
     site                                    coordinator
     ----                                    -----------
-                        <- Invitation <-
+                        <- SumInvitation <-
                         -> Advert     ->
                         <- Roster     <-    the same for all
                         -> Shares     ->
@@ -34,16 +34,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.secagg.errors import MalformedMessageError
-from discreet.secagg.keys import BOX_OVERHEAD, KEY_SIZE, SIGNATURE_SIZE
-from discreet.secagg.prg import RECEIPT_SIZE
+from discreet.secagg.keys import (
+    BOX_OVERHEAD,
+    KEY_SIZE,
+    RECEIPT_SIZE,
+    SIGNATURE_SIZE,
+)
 from discreet.secagg.shamir import SHARE_SIZE
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE
-from discreet.secagg.wire import MAX_SITES, Reader, Writer
+from discreet.secagg.wire import (
+    DIGEST_SIZE,
+    MAX_SITES,
+    NONCE_SIZE,
+    SESSION_SIZE,
+    Reader,
+    Writer,
+)
 
 PACKET_SIZE: Final = 2 * SHARE_SIZE
 """What a site deals to a holder: a share of its mask key and one of its seed."""
 BOX_SIZE: Final = PACKET_SIZE + BOX_OVERHEAD
-SESSION_SIZE: Final = 32
 _ROSTER_HEADER: Final = 7
 """Version, tag, the flag that says whether it is signed, and the count."""
 
@@ -64,7 +73,7 @@ class Tag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class SumInvitation:
     """Coordinator to all: the terms it means, and a nonce that nobody saw before."""
 
     terms_digest: bytes
@@ -76,7 +85,7 @@ class Invitation:
         return out.fixed(self.nonce, NONCE_SIZE).done()
 
     @classmethod
-    def decode(cls, raw: bytes) -> Invitation:
+    def decode(cls, raw: bytes) -> SumInvitation:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.INVITATION, "an invitation")
         message = cls(read.fixed(DIGEST_SIZE), read.fixed(NONCE_SIZE))

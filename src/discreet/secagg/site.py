@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.secagg import prg, shamir
+from discreet.secagg import shamir
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
@@ -30,29 +30,28 @@ from discreet.secagg.errors import (
 from discreet.secagg.graph import choose_holders
 from discreet.secagg.keys import (
     Agreement,
+    Purpose,
     WeakKeyError,
+    derive_key,
+    pair_mask_key,
     public_of,
+    receipt,
     seal,
+    seed_commitment,
     unseal,
 )
+from discreet.secagg.masks import expand, into_ring
 from discreet.secagg.messages import (
     Advert,
     Confirmation,
     Delivery,
-    Invitation,
     Masked,
     Request,
     Revealed,
     Roster,
     Shares,
+    SumInvitation,
     Survivors,
-)
-from discreet.secagg.prg import Purpose
-from discreet.secagg.ring import into_ring
-from discreet.secagg.session import (
-    advert_statement,
-    session_id,
-    survivor_statement,
 )
 from discreet.secagg.shamir import SECRET_SIZE, SHARE_SIZE
 from discreet.secagg.site_checks import (
@@ -71,7 +70,12 @@ from discreet.secagg.site_state import (
     AwaitingSurvivors,
     Finished,
 )
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import (
+    Terms,
+    advert_statement,
+    session_id,
+    survivor_statement,
+)
 from discreet.secagg.wire import MAX_SITE
 
 Message = TypeVar("Message")
@@ -89,7 +93,7 @@ def advertise(
     if not 1 <= site <= MAX_SITE:
         raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
     check_identity(terms, site, identity)
-    invited = _read(Invitation.decode, invitation)
+    invited = _read(SumInvitation.decode, invitation)
     if invited.terms_digest != terms.digest:
         raise FaultyCoordinatorError("the invitation is to other terms than agreed")
     state = AwaitingRoster(
@@ -131,7 +135,7 @@ def share(
         threshold=chosen.threshold,
         entropy=entropy,
     )
-    message = Shares(session, prg.seed_commitment(seed, session, site), boxes)
+    message = Shares(session, seed_commitment(seed, session, site), boxes)
     following = AwaitingDelivery(
         site=site,
         terms=terms,
@@ -164,8 +168,8 @@ def mask(
     check_adverts(state.roster, terms, state.nonce, unseen)
     channels = _channels(state, delivered.boxes)
     held = _open_boxes(state, delivered, channels)
-    words += prg.expand(
-        prg.derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
+    words += expand(
+        derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
         terms.length,
     )
     _add_pair_masks(words, state, sorted({*holders, *delivered.boxes}))
@@ -182,8 +186,8 @@ def mask(
     needed, due, receipts = 0, {}, {}
     if not state.everybody_holds:
         needed, session = state.threshold, state.session
-        due = {h: prg.receipt(state.agreed[h], session, site, h) for h in holders}
-        receipts = {d: prg.receipt(channels[d], session, d, site) for d in held}
+        due = {h: receipt(state.agreed[h], session, site, h) for h in holders}
+        receipts = {d: receipt(channels[d], session, d, site) for d in held}
     signing = AwaitingSurvivors(
         site=site,
         terms=terms,
@@ -267,7 +271,7 @@ def _deal(
     )
     boxes = {}
     for holder, secret in agreed.items():
-        key = prg.derive_key(secret, Purpose.SHARE_BOX, session, site, holder)
+        key = derive_key(secret, Purpose.SHARE_BOX, session, site, holder)
         packet = keys[holder] + seeds[holder]
         boxes[holder] = seal(key, packet, bound_to=session, entropy=entropy)
     return boxes
@@ -289,7 +293,7 @@ def _open_boxes(
     """Decrypt the packets that other sites dealt to this one."""
     held = {}
     for dealer, box in delivered.boxes.items():
-        key = prg.derive_key(
+        key = derive_key(
             channels[dealer], Purpose.SHARE_BOX, state.session, dealer, state.site
         )
         packet = unseal(key, box, bound_to=state.session)
@@ -313,8 +317,8 @@ def _add_pair_masks(
     own = Agreement(state.mask_secret)
     for peer in peers:
         secret = _agree(own, peer, state.roster.advert(peer).mask_key)
-        key = prg.pair_mask_key(secret, state.session, state.site, peer)
-        pair = prg.expand(key, words.size)
+        key = pair_mask_key(secret, state.session, state.site, peer)
+        pair = expand(key, words.size)
         if state.site < peer:  # both ends must agree on the sign
             words += pair
         else:

@@ -11,13 +11,12 @@ from discreet.errors import InputError
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewHoldersError
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Delivery, Request, Roster, Survivors
-from discreet.secagg.session import advert_statement, survivor_statement
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
     AwaitingSurvivors,
 )
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Terms, advert_statement, survivor_statement
 
 
 def check_identity(terms: Terms, site: int, identity: Ed25519PrivateKey | None) -> None:

@@ -15,14 +15,19 @@ from typing import TypeAlias
 from discreet.secagg.errors import (
     MalformedMessageError,
     SavedStateError,
+    SingleUse,
 )
-from discreet.secagg.keys import KEY_SIZE
-from discreet.secagg.messages import PACKET_SIZE, SESSION_SIZE, Roster
-from discreet.secagg.once import Once
-from discreet.secagg.prg import RECEIPT_SIZE
+from discreet.secagg.keys import KEY_SIZE, RECEIPT_SIZE
+from discreet.secagg.messages import PACKET_SIZE, Roster
 from discreet.secagg.shamir import SECRET_SIZE
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE, Terms
-from discreet.secagg.wire import Reader, Writer
+from discreet.secagg.terms import Terms
+from discreet.secagg.wire import (
+    DIGEST_SIZE,
+    NONCE_SIZE,
+    SESSION_SIZE,
+    Reader,
+    Writer,
+)
 
 
 class StateTag(IntEnum):
@@ -41,7 +46,7 @@ class _Begun:
 
     site: int
     terms: Terms
-    once: Once = field(default_factory=Once, repr=False, compare=False)
+    once: SingleUse = field(default_factory=SingleUse, repr=False, compare=False)
 
     def consume(self) -> None:
         """Mark this state as used; a second use raises ``ConsumedStateError``."""

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import Opened, invite
+from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.terms import Terms
 
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
@@ -100,7 +100,7 @@ class Federation:
 
     def advance(self):
         result = self.coordinator.advance()
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return result
         self.coordinator, self.messages = result
         return self

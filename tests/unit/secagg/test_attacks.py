@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.secagg import prg, shamir
+from discreet.secagg import shamir
 from discreet.secagg.errors import FaultyCoordinatorError
-from discreet.secagg.keys import Agreement
+from discreet.secagg.keys import Agreement, Purpose, derive_key, pair_mask_key
+from discreet.secagg.masks import expand, from_ring
 from discreet.secagg.messages import (
     Confirmation,
     Delivery,
@@ -19,10 +20,7 @@ from discreet.secagg.messages import (
     Roster,
     Survivors,
 )
-from discreet.secagg.prg import Purpose
-from discreet.secagg.ring import from_ring
-from discreet.secagg.session import survivor_statement
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Terms, survivor_statement
 
 SIGNED = {"n": 6, "min_survivors": 5, "colluders": 1, "signed": True}
 
@@ -31,15 +29,15 @@ def open_alone(f, victim, vector, seed, secret):
     """Unmask one vector with both secrets of its site: what must never happen."""
     words = vector.words.copy()
     session = vector.session
-    own = prg.derive_key(seed, Purpose.SELF_MASK, session, victim)
-    words -= prg.expand(own, words.size)
+    own = derive_key(seed, Purpose.SELF_MASK, session, victim)
+    words -= expand(own, words.size)
     agreement = Agreement(secret)
     roster = f.roster
     for peer in f.sites:
         if peer == victim:
             continue
         shared = agreement.with_peer(roster.advert(peer).mask_key)
-        pair = prg.expand(prg.pair_mask_key(shared, session, victim, peer), words.size)
+        pair = expand(pair_mask_key(shared, session, victim, peer), words.size)
         words = words - pair if victim < peer else words + pair
     return from_ring(words)
 

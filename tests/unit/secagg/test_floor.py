@@ -19,8 +19,11 @@ from discreet.secagg.coordinator_state import (
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteError,
+    SingleUse,
     TooFewHoldersError,
 )
+from discreet.secagg.keys import RECEIPT_SIZE
+from discreet.secagg.masks import Dealt, MaskedSum, from_ring, unmask
 from discreet.secagg.messages import (
     Confirmation,
     Delivery,
@@ -31,10 +34,6 @@ from discreet.secagg.messages import (
     Shares,
     Survivors,
 )
-from discreet.secagg.once import Once as SingleUse
-from discreet.secagg.opening import Dealt, MaskedSum, unmask
-from discreet.secagg.prg import RECEIPT_SIZE
-from discreet.secagg.ring import from_ring
 from discreet.secagg.shamir import SHARE_SIZE
 from discreet.secagg.site_state import restore_site
 

@@ -2,28 +2,28 @@ import numpy as np
 import pytest
 
 from discreet.secagg.errors import MalformedMessageError
+from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.messages import (
     BOX_SIZE,
     Advert,
     Confirmation,
     Delivery,
-    Invitation,
     Masked,
     Request,
     Revealed,
     Roster,
     Shares,
+    SumInvitation,
     Survivors,
     listed,
 )
-from discreet.secagg.prg import RECEIPT_SIZE
 from discreet.secagg.wire import MAX_SITES, Writer
 
 A, B = b"a" * 32, b"b" * 32
 BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)
 RECEIPT = b"x" * RECEIPT_SIZE
 MESSAGES = [
-    Invitation(A, B),
+    SumInvitation(A, B),
     Advert(A, B),
     Advert(A, B, SIG),
     Shares(A, B, {2: BOX, 9: BOX}),

@@ -3,15 +3,15 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from discreet.errors import InputError
-from discreet.secagg.prg import (
+from discreet.secagg.keys import (
     Purpose,
     derive_key,
-    expand,
     pair_mask_key,
     seed_commitment,
     tagged,
 )
-from discreet.secagg.ring import (
+from discreet.secagg.masks import (
+    expand,
     from_ring,
     into_ring,
     log2_overflow_bound,
