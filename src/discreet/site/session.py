@@ -39,7 +39,7 @@ from discreet.secagg.site_state import (
     restore_site,
 )
 from discreet.secagg.terms import Terms
-from discreet.site.admission import Admitted, admit
+from discreet.site.admission import admit
 from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
@@ -55,7 +55,7 @@ from discreet.site.letters import (
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import Once, Progress, after_refusal
-from discreet.site.respond import stored_answer
+from discreet.site.respond import respond, stored_answer
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
+        log: told at the site, and nowhere else, how many rows did not fit.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -83,6 +84,7 @@ class Site:
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
+    log: Callable[[str], None] | None = field(default=None, repr=False)
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -144,21 +146,12 @@ class Site:
         if letter.round:
             charged_before = self._continued(before, letter)
         this = began.resolve()
-        admitted = admit(
-            plan,
-            self.policy,
-            self.examples(plan),
-            self.ledger,
-            session=charged_before,
-        )
+        admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
             case "relay" if plan.privacy.reusable:
-                return _sent(began, letter, self._flipped(admitted, this, letter))
+                return _sent(began, letter, self._flipped(plan, this, letter))
             case "relay":
-                vector = admitted.respond(
-                    this, session=letter.session, entropy=self.entropy
-                )
-                return _sent(began, letter, vector)
+                return _sent(began, letter, self._respond(plan, this, letter.session))
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -211,18 +204,30 @@ class Site:
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
 
-    def _flipped(
-        self, admitted: Admitted, this: ResolvedRound, letter: Letter
-    ) -> IntVector:
+    def _respond(self, plan: Plan, this: ResolvedRound, session: bytes) -> IntVector:
+        """Answer one round: charged, counted, stored, and then to be sent."""
+        return respond(
+            lambda: self.examples(plan),
+            self.ledger,
+            plan,
+            this,
+            session=session,
+            population=self.policy.population,
+            entropy=self.entropy,
+            policy=self.policy,
+            log=self.log,
+        )
+
+    def _flipped(self, plan: Plan, this: ResolvedRound, letter: Letter) -> IntVector:
         """Count labels that this site flipped once and for all, by its own key."""
         if self.flips is None:
             raise PolicyError(
                 "the plan flips labels: this site needs a key for its flips"
             )
         return flipped_counts(
-            admitted.examples,
+            self.examples(plan),
             LabelCustody(self.flips, self.ledger),
-            admitted.plan,
+            plan,
             this,
             session=letter.session,
             population=self.policy.population,
@@ -292,16 +297,8 @@ class Site:
         before = restore_site(progress.conversation, terms)
 
         def vector() -> IntVector:
-            admitted = admit(
-                progress.plan,
-                self.policy,
-                self.examples(progress.plan),
-                self.ledger,
-                session=progress.charged_as,
-            )
-            return admitted.respond(
-                this, session=progress.charged_as, entropy=self.entropy
-            )
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            return self._respond(progress.plan, this, progress.charged_as)
 
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)
