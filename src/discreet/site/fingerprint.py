@@ -90,8 +90,11 @@ def _unreadable(path: Path, err: OSError) -> LedgerError:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone: whole and on disk, or as it was before."""
-    half_written = path.with_name(f"{path.name}.{os.getpid()}")
+    """Write a file for its owner alone: whole and on disk, or as it was before.
+
+    One writer at a time: whoever writes holds the ledger.
+    """
+    half_written = path.with_name(f"{path.name}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
         with os.fdopen(os.open(half_written, flags, _OWNER_ONLY), "wb") as file:
