@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from bench.unreliable import Faults, Unreliable
-from discreet.entropy import Seeded
-from discreet.errors import InputError
 from discreet.models.privacy_models import (
     DistributedDP,
     LocalDP,
     PrivacyModel,
     SecureAggregation,
 )
+
+from bench.unreliable import Faults, Unreliable
+from discreet.entropy import Seeded
+from discreet.errors import InputError
 from discreet.privacy.account import MemoryAccount
 from discreet.runtime.delivery import (
     AGAIN_SECONDS,
