@@ -31,7 +31,8 @@ def ledger(tmp_path):
     opened = [Ledger.new(tmp_path / "ledger.sqlite")]
 
     def open_ledger(policy):
-        opened.append(Ledger(tmp_path / "ledger.sqlite", limits=policy.limits()))
+        known = Ledger if opened else Ledger.new
+        opened.append(known(tmp_path / "ledger.sqlite", limits=policy.limits()))
         return opened[-1]
 
     yield open_ledger
