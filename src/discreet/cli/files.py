@@ -9,8 +9,8 @@ import typer
 
 from discreet.data.examples import Examples
 from discreet.data.sources import read
-from discreet.data.text_files import read_text
 from discreet.errors import InputError, PlanError
+from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.result.evaluation import Evaluation

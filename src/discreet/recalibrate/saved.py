@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.data.scores import ScoreRange
-from discreet.data.text_files import read_text
 from discreet.errors import InputError
+from discreet.parsing import read_text
 from discreet.recalibrate.curve import LogCurve
 from discreet.recalibrate.identity import Identity
 from discreet.recalibrate.protocol import MAP_VERSION, CalibrationMap

@@ -9,11 +9,12 @@ file beside the ledger that only its owner may read.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import BudgetError, InputError
 from discreet.site import secret_files
 
@@ -49,14 +50,8 @@ def secret_path(ledger: Path) -> Path:
 
 
 def read_secret(path: Path) -> SiteSecret:
-    """Read a ledger's secret; refuse one that others could have read."""
-    try:
-        content = secret_files.read_secret(path, what="the ledger's secret")
-    except secret_files.SecretFileError as err:
-        raise LedgerError(
-            f"{err}; restore it from a backup if it is lost, for without it nothing "
-            "can be charged"
-        ) from None
+    """Read a secret; refuse one that others could have read."""
+    content = read_private(path)
     if len(content) != SECRET_SIZE:
         raise LedgerError(
             f"the ledger's secret {path.name} has {len(content)} bytes instead of "
@@ -65,11 +60,34 @@ def read_secret(path: Path) -> SiteSecret:
     return SiteSecret(content)
 
 
-def make_secret(path: Path, *, entropy: Entropy = SYSTEM) -> SiteSecret:
-    """Make a new secret: whole and on disk, or not there at all."""
-    secret = entropy(SECRET_SIZE)
+def check_private(path: Path) -> None:
+    """Refuse a file that others may read or write."""
+    with _of_a_ledger():
+        secret_files.check_secret(path)
+
+
+def read_private(path: Path) -> bytes:
+    """Read a file that is its owner's alone."""
+    with _of_a_ledger():
+        return secret_files.read_secret(path)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone: whole and on disk, or as it was before."""
+    with _of_a_ledger():
+        secret_files.write_secret(path, content, over=True)
+
+
+@contextmanager
+def _of_a_ledger() -> Iterator[None]:
+    """Say what a file that cannot be used means for a ledger."""
     try:
-        secret_files.write_secret(path, secret)
+        yield
+    except secret_files.PublicFileError as err:
+        raise LedgerError(str(err)) from None
+    except secret_files.UnwritableFileError as err:
+        raise LedgerError(f"{err}; nothing was sent") from None
     except secret_files.SecretFileError as err:
-        raise LedgerError(f"the ledger's secret: {err}; nothing was sent") from None
-    return SiteSecret(secret)
+        raise LedgerError(
+            f"{err}; restore it from a backup, for without it nothing can be charged"
+        ) from None

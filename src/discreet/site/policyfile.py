@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import tomli_w
 
-from discreet.data.text_files import toml_place
 from discreet.errors import PlanError
+from discreet.parsing import toml_place
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 from discreet.site.policy import Policy, PolicyError
 
@@ -22,7 +22,7 @@ _TABLES: Final = {
     "allow": ("privacy", "units", "coordinators", "models", "groups"),
     "caps": (
         *("epsilon_per_plan", "epsilon_total", "delta_total"),
-        *("exact_sums", "sessions_per_plan"),
+        *("exact_sums", "sessions_per_plan", "refusals_per_day"),
     ),
     "floors": ("sites", "examples"),
 }

@@ -62,6 +62,11 @@ class CoordinatorKeys:
         path = self.folder / IDENTITY
         return read_identity(path) if path.exists() else None
 
+    def secret(self) -> bytes:
+        """Return bytes that only this coordinator has: its identity, or its TLS key."""
+        own = self.folder / IDENTITY
+        return (own if own.exists() else self.folder / SERVER_KEY).read_bytes()
+
     def nodes(self) -> dict[str, bytes]:
         """Return the public node keys that may connect, by name, as PEM."""
         keys = {}
