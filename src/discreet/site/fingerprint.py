@@ -9,8 +9,6 @@ file beside the ledger that only its owner may read.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,7 +48,7 @@ def secret_path(ledger: Path) -> Path:
 
 
 def read_secret(path: Path) -> SiteSecret:
-    """Read a secret; refuse one that others could have read."""
+    """Read a ledger's secret; refuse one that others could have read."""
     content = read_private(path)
     if len(content) != SECRET_SIZE:
         raise LedgerError(
@@ -61,33 +59,24 @@ def read_secret(path: Path) -> SiteSecret:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a file that others may read or write."""
-    with _of_a_ledger():
-        secret_files.check_secret(path)
+    """Refuse a file that others may read or write, or that is not there."""
+    read_private(path, size=0)
 
 
-def read_private(path: Path) -> bytes:
+def read_private(path: Path, *, size: int = -1) -> bytes:
     """Read a file that is its owner's alone."""
-    with _of_a_ledger():
-        return secret_files.read_secret(path)
+    try:
+        return secret_files.read_secret(path, what="the ledger's file", size=size)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(
+            f"{err}; restore it from a backup if it is lost, for without it nothing "
+            "can be charged"
+        ) from None
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for its owner alone: whole and on disk, or as it was before."""
-    with _of_a_ledger():
-        secret_files.write_secret(path, content, over=True)
-
-
-@contextmanager
-def _of_a_ledger() -> Iterator[None]:
-    """Say what a file that cannot be used means for a ledger."""
     try:
-        yield
-    except secret_files.PublicFileError as err:
-        raise LedgerError(str(err)) from None
-    except secret_files.UnwritableFileError as err:
-        raise LedgerError(f"{err}; nothing was sent") from None
+        secret_files.write_secret(path, content, over=True)
     except secret_files.SecretFileError as err:
-        raise LedgerError(
-            f"{err}; restore it from a backup, for without it nothing can be charged"
-        ) from None
+        raise LedgerError(f"{err}; nothing was sent") from None

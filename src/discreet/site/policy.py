@@ -24,7 +24,7 @@ from discreet.privacy.loss import decimal_text
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal."""
 
-UNIT_NAMES: Final = ("example", "subject", "client", "label")
+UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 
 class PolicyError(DiscreetError):
@@ -39,8 +39,8 @@ class Policy:
         population: the people whom this data is about. Budgets belong to it: a new
             model's scores of the same people charge the same one.
         privacy: names of the allowed privacy models.
-        units: the allowed units of privacy. ``label`` protects less than the others
-            and has to be named.
+        units: the allowed units of privacy. ``label`` and ``row`` protect less than
+            the others and have to be named.
         coordinators: texts of the allowed coordinators' keys; None for anybody.
         models: patterns of names of models that may be measured here.
         groups: patterns of names of groups that may be told apart; none by default.

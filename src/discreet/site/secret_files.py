@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from discreet.errors import InputError
@@ -20,15 +21,7 @@ class SecretFileError(InputError):
     """A secret cannot be written or read, or others may have read it."""
 
 
-class PublicFileError(SecretFileError):
-    """Others may read the secret, or write it."""
-
-
-class UnwritableFileError(SecretFileError):
-    """The secret is not on disk; what was there before still is."""
-
-
-class SecretExistsError(UnwritableFileError):
+class SecretExistsError(SecretFileError):
     """There is such a secret already, and it stays as it is."""
 
 
@@ -53,7 +46,7 @@ def write_secret(path: Path, content: bytes, *, over: bool = False) -> None:
             "if it must be replaced"
         ) from None
     except OSError as err:
-        raise UnwritableFileError(
+        raise SecretFileError(
             f"{path.name} cannot be written ({os.strerror(err.errno or 0)})"
         ) from None
     finally:
@@ -73,35 +66,29 @@ def _name(half_written: Path, path: Path) -> None:
         half_written.rename(path)
 
 
-def read_secret(path: Path, *, what: str = "the secret") -> bytes:
-    """Read a secret; refuse one that others could have read."""
+def read_secret(path: Path, *, what: str = "the secret", size: int = -1) -> bytes:
+    """Read a secret, or its first bytes; refuse one that others could have read."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read()
+            content = file.read(size)
     except OSError as err:
-        raise _unreadable(path, what, err) from None
+        raise SecretFileError(
+            f"{what} {path.name} cannot be read ({os.strerror(err.errno or 0)})"
+        ) from None
     _refuse_public(mode, path, what)
     return content
 
 
 def check_secret(path: Path, *, what: str = "the secret") -> None:
     """Refuse a secret that others could have read, where somebody else reads it."""
-    try:
-        mode = path.stat().st_mode
-    except OSError as err:
-        raise _unreadable(path, what, err) from None
-    _refuse_public(mode, path, what)
-
-
-def _unreadable(path: Path, what: str, err: OSError) -> SecretFileError:
-    reason = os.strerror(err.errno or 0)
-    return SecretFileError(f"{what} {path.name} cannot be read ({reason})")
+    with suppress(FileNotFoundError):
+        _refuse_public(path.stat().st_mode, path, what)
 
 
 def _refuse_public(mode: int, path: Path, what: str) -> None:
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise PublicFileError(
+        raise SecretFileError(
             f"{what} {path.name} may be read by others; make it private with chmod "
             f"600 {path.name}, or make a new one"
         )

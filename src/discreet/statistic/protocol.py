@@ -117,6 +117,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "shared-rows": "discreet.exact.model:SharedRows",
     },
 )
 """Every statistic that a plan can hold, a stranger's own too."""
