@@ -148,7 +148,7 @@ class Consortium:
         path = self.folder / site / "ledger.sqlite"
         if not path.exists():
             return Fraction(0)
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify()
             return ledger.spent("people").epsilon
 
@@ -189,6 +189,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context

@@ -91,6 +91,7 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
 def joining(keys: Path, folder: Path) -> JoiningSite:
     plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
     ledger = folder / "ledger.sqlite"
+    Ledger.new(ledger).close()
     return JoiningSite(plan, examples("north"), POLICY, ledger, SiteKeys(keys))
 
 
@@ -105,7 +106,7 @@ def test_a_wrong_certificate_or_key_does_not_connect(
     site = joining(keys, tmp_path)
     with pytest.raises(ProcessError):
         site.join(running.link.runtime, wait_seconds=30)
-    with Ledger.read(tmp_path / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert not ledger.spent("people").epsilon
 
 
@@ -167,7 +168,7 @@ def test_a_coordinator_that_is_killed_can_start_again(tmp_path: Path) -> None:
     total = json.loads(run(kill_after=None))
     assert total == expected(plan)
     for site in SITES:
-        with Ledger.read(tmp_path / site / "ledger.sqlite") as ledger:
+        with Ledger(tmp_path / site / "ledger.sqlite") as ledger:
             ledger.verify()
             assert ledger.spent("people").epsilon == 1
 

@@ -24,6 +24,7 @@ from discreet.errors import PlanError
 from discreet.exact.encode import encode
 from discreet.metrics.names import Metric
 from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.parsing import whole
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
@@ -78,8 +79,7 @@ class SharedRows(Statistic):
         known = len(set(self.metrics)) == len(self.metrics)
         if not (self.metrics and known and set(self.metrics) <= set(AREAS)):
             raise PlanError(f"exact areas are {', '.join(AREAS)}, each once")
-        if type(self.rows) is not int or self.rows < 1:
-            raise PlanError("a plan of shared rows says how many: at least 1")
+        whole(self.rows, "the number of shared rows", least=1)
 
     @property
     def size(self) -> int:

@@ -78,7 +78,8 @@ def answer(
 
         case _:
             raise PlanError("only a plan under label privacy is answered so")
-    intent = hashlib.sha256(plan.digest() + exact.astype("<i8").tobytes()).digest()
+    asked = plan.asked()
+    intent = hashlib.sha256(asked + exact.astype("<i8").tobytes()).digest()
     use = Use(
         population,
         session,
@@ -87,6 +88,8 @@ def answer(
         intent,
         plan=plan.digest(),
         reusable=reusable,
+        unit=plan.privacy.protects,
+        asked=asked,
     )
     sent = answer_once(custody.account, use, lambda: protect().astype("<i8").tobytes())
     return np.frombuffer(sent, dtype="<i8").astype(np.int64)

@@ -27,6 +27,8 @@ from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.terms import NONCE_SIZE
 from discreet.site.letters import (
+    DIGEST_SIZE,
+    Ending,
     Invitation,
     Kind,
     Letter,
@@ -82,6 +84,7 @@ class Session:
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
     _declined: int = field(default=0, init=False)
+    _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_carried(self.plan)
@@ -94,16 +97,39 @@ class Session:
                 raise PlanError(
                     "the identity key is not the coordinator's in the roster"
                 )
+
+    def run(self) -> list[Release]:
+        """Carry out every round, tell the sites how it ended, return what was opened.
+
+        Whatever else goes wrong tells the sites nothing: the session may go on.
+        """
         if len(self.nodes) < self.plan.cohort.min_survivors:
+            self._tell(Ending.TOO_FEW_SITES)
             raise AbortedError(
                 f"{len(self.nodes)} sites are connected and the plan needs "
                 f"{self.plan.cohort.min_survivors}; nothing was asked"
             )
+        try:
+            releases = self._rounds()
+        except AbortedError:
+            self._tell(Ending.TOO_FEW_SITES)
+            raise
+        except DiscreetError:
+            self._tell(Ending.FAILED)
+            raise
+        self._tell(Ending.OPENED)
+        return releases
 
-    def run(self) -> list[Release]:
-        """Carry out every round; return what was opened."""
+    def _tell(self, ending: Ending) -> None:
+        """Send everybody the last letter; nobody leaves before it."""
+        last = Letter(
+            Kind.END, self.plan.digest(), self._session, 0, body=ending.encode()
+        )
+        self.exchange(dict.fromkeys(sorted(self.nodes), last))
+
+    def _rounds(self) -> list[Release]:
         nonce = self.entropy(NONCE_SIZE)
-        session = session_of(self.plan, nonce)
+        session = self._session = session_of(self.plan, nonce)
         nodes = sorted(self.nodes)
         roster = self.plan.roster
         expected = len(nodes) if roster is None else len(roster.sites)
@@ -218,7 +244,11 @@ class Session:
         declined = 0
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
-            if sent is None or not current.owns(answer):
+            if (
+                sent is None
+                or answer.about != sent.digest()
+                or not current.owns(answer)
+            ):
                 continue
             if answer.kind is Kind.DECLINED:
                 declined += 1

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import BudgetError, InputError
 
 SECRET_SIZE: Final = 32
@@ -52,19 +51,7 @@ def secret_path(ledger: Path) -> Path:
 
 def read_secret(path: Path) -> SiteSecret:
     """Read a secret; refuse one that others could have read."""
-    try:
-        mode = path.stat().st_mode
-        content = path.read_bytes()
-    except OSError as err:
-        raise LedgerError(
-            f"the ledger's secret {path.name} cannot be read ({err.strerror}); restore "
-            "it from a backup, for without it nothing can be charged"
-        ) from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise LedgerError(
-            f"the ledger's secret {path.name} may be read by others; make it private "
-            f"with chmod 600 {path.name}"
-        )
+    content = read_private(path)
     if len(content) != SECRET_SIZE:
         raise LedgerError(
             f"the ledger's secret {path.name} has {len(content)} bytes instead of "
@@ -73,14 +60,42 @@ def read_secret(path: Path) -> SiteSecret:
     return SiteSecret(content)
 
 
-def make_secret(path: Path, *, entropy: Entropy = SYSTEM) -> SiteSecret:
-    """Make a new secret: whole and on disk, or not there at all."""
-    secret = entropy(SECRET_SIZE)
+def check_private(path: Path) -> None:
+    """Refuse a file that others may read or write."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as err:
+        raise _unreadable(path, err) from None
+    if stat.S_IMODE(mode) & 0o077:
+        raise LedgerError(
+            f"{path.name} may be read by others; make it private with chmod 600 "
+            f"{path.name}"
+        )
+
+
+def read_private(path: Path) -> bytes:
+    """Read a file that is its owner's alone."""
+    check_private(path)
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise _unreadable(path, err) from None
+
+
+def _unreadable(path: Path, err: OSError) -> LedgerError:
+    return LedgerError(
+        f"{path.name} cannot be read ({err.strerror}); restore it from a backup, for "
+        "without it nothing can be charged"
+    )
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone: whole and on disk, or as it was before."""
     half_written = path.with_name(f"{path.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
         with os.fdopen(os.open(half_written, flags, _OWNER_ONLY), "wb") as file:
-            file.write(secret)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         half_written.replace(path)
@@ -88,9 +103,8 @@ def make_secret(path: Path, *, entropy: Entropy = SYSTEM) -> SiteSecret:
     except OSError as err:
         half_written.unlink(missing_ok=True)
         raise LedgerError(
-            f"the ledger's secret cannot be written ({err.strerror}); nothing was sent"
+            f"{path.name} cannot be written ({err.strerror}); nothing was sent"
         ) from None
-    return SiteSecret(secret)
 
 
 def sync_folder(folder: Path) -> None:

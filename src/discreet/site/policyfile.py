@@ -21,7 +21,7 @@ _TABLES: Final = {
     "allow": ("privacy", "units", "coordinators", "models", "groups"),
     "caps": (
         *("epsilon_per_plan", "epsilon_total", "delta_total"),
-        *("exact_sums", "sessions_per_plan"),
+        *("exact_sums", "sessions_per_plan", "refusals_per_day"),
     ),
     "floors": ("sites", "examples"),
 }

@@ -28,7 +28,7 @@ def never():
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = []
+    opened = [Ledger.new(tmp_path / "ledger.sqlite")]
 
     def open_ledger(policy):
         opened.append(Ledger(tmp_path / "ledger.sqlite", limits=policy.limits()))
