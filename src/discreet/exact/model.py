@@ -37,7 +37,7 @@ from discreet.privacy.loss import (
     amount_from_text,
     exact,
 )
-from discreet.privacy.unit import Sensitivity, Unit
+from discreet.privacy.unit import ROW, Sensitivity, Unit
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 Ties: TypeAlias = Literal["exact", "none"]
-ROW: Final = Unit("row", "replace")
 AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
 _SEMI_HONEST: Final = (
     "every compute party follows the protocol; one of them may be curious, and share "
