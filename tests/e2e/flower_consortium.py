@@ -180,11 +180,10 @@ def consortium(
 
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
 
-    from discreet.runtime.flower.client import (
-        client_app,
-        once_beside,
-    )
+    from discreet.runtime.flower.client import InFile, handler, once_beside
+    from discreet.runtime.flower.records import ACTION
     from discreet.site.session import Site
 
     keys = SiteKeys(folder / site)
@@ -205,7 +204,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
         )
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    app = client_app(site_of)
+    app = ClientApp()
+    app.query(ACTION)(handler(site_of, kept=InFile(folder / site / "session")))
     serve(keys, address, app, until=lambda: False, wait_seconds=600)
 
 
@@ -228,16 +228,18 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
-    from discreet.runtime.flower.deploy import coordinate
+    from discreet.runtime.flower.deploy import coordinate, saved_session
 
+    agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
     result = coordinate(
-        loads(plan.read_text()),
-        CoordinatorKeys(folder / "coordinator"),
+        agreed,
+        keys,
         host=LOOPBACK,
         port=port,
         wait_seconds=120,
         step_seconds=60,
         watch=lambda step: print(f"step {step.name}", flush=True),  # noqa: T201
+        saved=saved_session(agreed, keys),
     )
     print(json.dumps(result.releases[-1].total.tolist()), flush=True)  # noqa: T201
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Annotated, Final
 
 import typer
 
+from discreet.cli.entry import run
 from discreet.data.examples import Examples
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
-from discreet.errors import DiscreetError, InputError, PlanError
+from discreet.errors import InputError, PlanError
 from discreet.exact.evaluate import evaluation_of
 from discreet.exact.model import ExactMPC
 from discreet.runtime.spu.analyst import collect, costs, opened
@@ -24,7 +24,7 @@ from discreet.runtime.spu.certificates import (
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
 from discreet.runtime.spu.fleet import run_demo
 from discreet.runtime.spu.owner import Owner, send_packages
 from discreet.runtime.spu.party import run_party
@@ -42,6 +42,7 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 app = typer.Typer(
     no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show data
     help="Exact AUC, average precision and AUPR by three compute parties.",
 )
 
@@ -312,14 +313,7 @@ def _owner(text: str) -> OwnerEntry:
 
 def main() -> None:
     """Run these commands alone, with the exit codes of ``discreet``."""
-    try:
-        app()
-    except DiscreetError as err:
-        typer.echo(f"discreet: {err}", err=True)
-        sys.exit(EXIT_INPUT)
-    except OSError as err:
-        typer.echo(f"discreet: {err.strerror}: {err.filename}", err=True)
-        sys.exit(EXIT_INPUT)
+    run(app)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from discreet.data.edges import Edges
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.logistic import CLOSEST, sigmoid
+from discreet.parsing import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -225,7 +226,7 @@ def save(fitted: CalibrationMap, path: str | Path) -> None:
 
 def load(path: str | Path) -> CalibrationMap:
     """Read a map from a file."""
-    return from_json(Path(path).read_text(encoding="utf-8"))
+    return from_json(read_text(Path(path), "a saved map"))
 
 
 def from_json(text: str) -> CalibrationMap:

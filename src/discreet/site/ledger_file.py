@@ -32,7 +32,6 @@ from discreet.site.fingerprint import (
     read_private,
     read_secret,
     secret_path,
-    sync_folder,
     write_private,
 )
 from discreet.site.ledger_entries import (
@@ -50,6 +49,7 @@ from discreet.site.ledger_entries import (
     seal,
     unseal,
 )
+from discreet.site.secret_files import sync_folder
 
 SCHEMA_VERSION: Final = 2
 _APPLICATION: Final = 0x64736372

@@ -40,6 +40,7 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import Admitted, admit
+from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -115,10 +116,8 @@ class Site:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, letter)
-        except DiscreetError as error:
-            report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="answering a letter"))
         with suppress(DiscreetError):  # the ledger may be why it declines
             self.ledger.note_refusal()
         return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import discreet
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import (
@@ -17,7 +16,7 @@ from discreet.errors import (
     ReleaseError,
     UndefinedMetricWarning,
 )
-from discreet.estimate.estimate import Normal, NotYet
+from discreet.estimate.estimate import Normal, NotYet, Zero
 from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened, Reference
 from discreet.exact.evaluate import evaluation_of, plan_for, read
@@ -105,7 +104,7 @@ def test_two_owners_are_warned_about_each_other(sites):
 def test_exact_values_have_no_noise_and_no_bins(sites):
     auc = run(sites).auc
     assert (auc.noise, auc.binning.low, auc.binning.high) == (
-        discreet.estimate.estimate.Zero(),
+        Zero(),
         auc.value,
         auc.value,
     )

@@ -28,7 +28,6 @@ import resource
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +43,7 @@ from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
 from discreet.runtime.spu.packages import PARTIES, Package, Pairs
 from discreet.runtime.spu.session import Session
+from discreet.site.failures import guard, record
 
 _RETRY_MS: Final = 200
 
@@ -261,6 +261,7 @@ def main() -> None:
     """Run the computing process; it exits at once, past the engine's teardown."""
     # The engine logs to standard output: keep a copy of it for the events and
     # send what the engine writes to standard error, where the party keeps it.
+    guard()
     events = Events(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     _beat(events)
@@ -270,7 +271,7 @@ def main() -> None:
         events.send("failed", sentence=str(err))
         os._exit(EXIT_SESSION)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
-        traceback.print_exc()
+        record(err, doing="the engine of exact areas")
         events.send("failed", sentence=f"the engine failed ({type(err).__name__})")
         os._exit(EXIT_SESSION)
     os._exit(0)

@@ -3,15 +3,15 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from discreet.errors import InputError
-from discreet.secagg.prg import (
+from discreet.secagg.keys import (
     Purpose,
     derive_key,
-    expand,
     pair_mask_key,
     seed_commitment,
     tagged,
 )
-from discreet.secagg.ring import (
+from discreet.secagg.masks import (
+    expand,
     from_ring,
     into_ring,
     log2_overflow_bound,
@@ -28,7 +28,7 @@ def test_keys_differ_by_purpose_session_site_and_direction():
         for session in (SESSION, b"m" * 32)
         for sites in ((1, 2), (2, 1), (1, 3), (1,))
     }
-    assert len(keys) == 3 * 2 * 4
+    assert len(keys) == len(Purpose) * 2 * 4
 
 
 def test_both_ends_of_a_pair_derive_the_same_mask_key():

@@ -1,19 +1,97 @@
-"""Removing the masks from the sum, once enough shares are revealed."""
+r"""Masks: the ring in which they are uniform, their words, and taking them off.
+
+Masks need a group in which they are uniform; sums of counts need integers. Both
+meet in :math:`\mathbb{Z}_{2^{64}}`, in two's complement: a signed sum is read off
+the ring correctly as long as it lies in :math:`[-2^{63}, 2^{63})`. A site therefore
+refuses a vector with an entry beyond :func:`room`, and the sum cannot wrap.
+
+A mask is the key stream of AES-256 in counter mode; its key serves one mask only,
+so the counter starts at zero. The masks come off the sum, and never off a single
+vector, once enough shares are revealed.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from discreet.secagg import prg, shamir
+from discreet.arrays import IntVector
+from discreet.errors import InputError
+from discreet.secagg import shamir
 from discreet.secagg.errors import TooFewSitesError, UnknownFaultySiteError
-from discreet.secagg.keys import Agreement
+from discreet.secagg.keys import (
+    Agreement,
+    Purpose,
+    derive_key,
+    pair_mask_key,
+    seed_commitment,
+)
 from discreet.secagg.messages import Revealed, Roster
-from discreet.secagg.prg import Purpose
+
+
+def room(sites: int) -> int:
+    """Return the largest magnitude that each of ``sites`` entries may have.
+
+    >>> room(2) == (2**63 - 1) // 2
+    True
+    """
+    return (2**63 - 1) // sites
+
+
+def into_ring(vector: IntVector, *, length: int, sites: int) -> NDArray[np.uint64]:
+    """Check one site's vector and copy it into the ring."""
+    if vector.dtype != np.int64 or vector.shape != (length,):
+        raise InputError(f"a site's vector must be {length} 64-bit integers")
+    bound = room(sites)
+    if length and (int(vector.max()) > bound or int(vector.min()) < -bound):
+        raise InputError(
+            f"an entry of the vector exceeds {bound}, the most that {sites} sites "
+            "can add without wrapping; nothing was sent"
+        )
+    return vector.astype(np.uint64)
+
+
+def from_ring(words: NDArray[np.uint64]) -> IntVector:
+    """Read ring elements as signed integers."""
+    return words.view(np.int64).copy()
+
+
+def log2_overflow_bound(
+    *, epsilon: float, length: int, sites: int, largest_count: int
+) -> float:
+    r"""Bound the base-2 logarithm of the chance that noise leaves a site's room.
+
+    A site adds the difference of two negative binomials NB(r, a) with r <= 1 and
+    :math:`a = e^{-\varepsilon}` (a unit of L1 sensitivity; divide epsilon by it
+    otherwise). NB(r, a) is stochastically below the geometric law NB(1, a), whose
+    tail is :math:`P(X \ge x) = a^x`. With x the room left by the counts, the
+    union over both signs and all entries is
+    :math:`2 \cdot \mathrm{length} \cdot e^{-\varepsilon x}`. In that event the
+    site declines; the sum is never silently wrong.
+
+    >>> log2_overflow_bound(epsilon=1e-6, length=16_384, sites=10_000,
+    ...                     largest_count=10**9) < -(10**9)
+    True
+    """
+    if epsilon <= 0 or length < 1:
+        raise InputError("epsilon and the length must be positive")
+    left = room(sites) - largest_count
+    if left <= 0:
+        return 0.0
+    return min(0.0, math.log2(2 * length) - epsilon * left / math.log(2))
+
+
+def expand(key: bytes, length: int) -> NDArray[np.uint64]:
+    """Expand a key to ``length`` words that look uniform on [0, 2^64)."""
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(stream.update(bytes(8 * length)), dtype="<u8")
+    return words.astype(np.uint64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -72,14 +150,14 @@ def unmask(masked: MaskedSum, revealed: Mapping[int, Revealed]) -> NDArray[np.ui
     }
     words = masked.words.copy()
     for site, seed in seeds.items():
-        key = prg.derive_key(seed, Purpose.SELF_MASK, masked.session, site)
-        words -= prg.expand(key, words.size)
+        key = derive_key(seed, Purpose.SELF_MASK, masked.session, site)
+        words -= expand(key, words.size)
     for silent, agreement in keys.items():
         for site in pairs[silent]:
             # Undo what the survivor did for a pair whose other half is missing.
             secret = agreement.with_peer(peers[site])
-            pair = prg.expand(
-                prg.pair_mask_key(secret, masked.session, site, silent), words.size
+            pair = expand(
+                pair_mask_key(secret, masked.session, site, silent), words.size
             )
             if site < silent:
                 words -= pair
@@ -125,7 +203,7 @@ def _restore_seed(
 ) -> bytes:
     seed = shamir.restore(shares, near=near)
     expected = masked.dealt.commitments[site]
-    if seed is None or prg.seed_commitment(seed, masked.session, site) != expected:
+    if seed is None or seed_commitment(seed, masked.session, site) != expected:
         raise UnknownFaultySiteError(site, tuple(shares))
     return seed
 
