@@ -33,8 +33,7 @@ from discreet.noise.choose import decoder_for
 from discreet.noise.none import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
 from discreet.plan.plan import edges_of
-from discreet.ranks.curves import plan_curves
-from discreet.ranks.predicted_error import predict_binned, predict_response
+from discreet.ranks.curve_plan import plan_curves, predict_binned, predict_response
 from discreet.ranks.public_scores import PublicScores
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 

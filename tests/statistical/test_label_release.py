@@ -21,7 +21,7 @@ from discreet.entropy import Seeded
 from discreet.models.privacy_models import LabelDP
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.curve_plan import plan_curves
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.decode_release import open_release
 from discreet.runtime.label import simulate_labels

@@ -54,7 +54,6 @@ from discreet.errors import DiscreetError, InputError
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import (
     CURVE_MECHANISMS,
-    RANK_MECHANISMS,
     LabelDP,
     LabelMechanism,
     LocalMechanism,
@@ -64,6 +63,7 @@ from discreet.plan.plan import PublicFacts
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run
 from discreet.runtime.summing import Aggregation
+from discreet.statistic.rank_sums import RANK_MECHANISMS
 
 app = typer.Typer(
     add_completion=False,

@@ -10,25 +10,14 @@ from discreet.errors import PlanError
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, Unbounded, exact
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RankMechanism
 
 UnitName: TypeAlias = Literal["example", "subject", "client"]
 LocalMechanism: TypeAlias = Literal["arc", "unary", "levels", "laplace"]
 CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
-RankMechanism: TypeAlias = Literal[
-    "choice",
-    "endpoint",
-    "slack",
-    "staircase",
-    "global-laplace",
-    "local-laplace",
-    "orthogonal",
-    "adaptive",
-]
 LabelMechanism: TypeAlias = RankMechanism | CurveMechanism
 CURVE_MECHANISMS: Final[tuple[CurveMechanism, ...]] = get_args(CurveMechanism)
 """Label mechanisms that release counts per bin: curves and calibration."""
-RANK_MECHANISMS: Final[tuple[RankMechanism, ...]] = get_args(RankMechanism)
-"""Label mechanisms that release sums of ranks: the AUC alone, more precisely."""
 
 _TWO_SITES = "the same person at two sites counts as two"
 _LIES = "lying sites"

@@ -54,7 +54,7 @@ def mechanism_for(plan: Plan, this: ResolvedRound) -> AnyMechanism:
         case LabelDP(mechanism="response"):
             raise PlanError(
                 "flipped labels come from a site's key, not from fresh randomness, "
-                "which would average out: answer with discreet.ranks.answer"
+                "which would average out: answer with discreet.ranks.label_custody"
             )
         case LabelDP():
             raise PlanError(

@@ -4,9 +4,9 @@ Rank sums give the AUC, and nothing else, with little noise: ``label_auc``.
 """
 
 from discreet.ranks.auc import label_auc
-from discreet.ranks.build import MECHANISMS, MechanismName
+from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.score_noise import score_noise_auc
-from discreet.ranks.terms import RankSumTerms
+from discreet.statistic.rank_sums import MECHANISMS, MechanismName
 
 __all__ = [
     "MECHANISMS",

@@ -3,57 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.noise.response import RandomizedResponse
-from discreet.privacy.account import Use
+from discreet.privacy.account import Use, answer_once
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.build import MechanismName
-from discreet.ranks.choice import Kind
-from discreet.ranks.claims import rank_sum_claim
-from discreet.ranks.coordinator import CollectingAnswers, OpenedSums, invite
-from discreet.ranks.flipped_labels import LabelSet
-from discreet.ranks.rank_auc import rank_auc
-from discreet.ranks.site import Ranked, join
-from discreet.ranks.terms import Aggregation, RankSumTerms
+from discreet.ranks.label_custody import LabelCustody, LabelSet
+from discreet.ranks.opened_sums import REMEDY, read
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import RankSite, collect
 from discreet.result.scalars import ScalarEvaluation
 from discreet.secagg.in_process import secure_sum
-
-_REMEDY = (
-    "use LabelDP(epsilon, mechanism='curves') for curves, thresholds and calibration"
-)
-_PLAIN_NAMES: Mapping[Kind, str] = {
-    Kind.NOTHING: "no examples",
-    Kind.RESPONSE: "randomized response",
-    Kind.RESPONSE_LABELS: "randomized response",
-    Kind.GLOBAL: "global noise",
-    Kind.LOCAL: "local noise",
-    Kind.ORTHOGONAL: "orthogonal noise",
-    Kind.ENDPOINT: "endpoint",
-    Kind.SLACK: "slack",
-    Kind.STAIRCASE: "staircase",
-}
-
-
-@dataclass(frozen=True)
-class _Site:
-    """One site of the run: its data, and what it keeps."""
-
-    examples: Examples
-    scores: FloatVector
-    labels: IntVector
-    custody: LabelCustody
-    population: str
+from discreet.statistic.rank_sums import Aggregation, MechanismName
 
 
 def label_auc(  # noqa: PLR0913 - every public choice is a keyword
@@ -77,7 +47,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
         sites: the sites' examples.
         epsilon: the loss for one flipped label.
         delta: above 0 for Gaussian noise (the papers' mechanisms and ``endpoint``).
-        mechanism: ``choice``, or any other of ``discreet.ranks.build.MECHANISMS``.
+        mechanism: ``choice``, or any other of ``discreet.ranks.MECHANISMS``.
         share: alpha or beta of ``global-laplace``, ``local-laplace``, ``orthogonal``.
         aggregation: ``plain``; or ``secagg``, noise added once to the sum of all.
         colluders: under ``secagg``, sites that may tell the coordinator their noise.
@@ -94,20 +64,16 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     """
     terms = RankSumTerms(epsilon, delta, mechanism, share, aggregation, colluders)
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
-    opened = run_terms(terms, sites, custody=custody, entropy=entropy)
-    estimate = rank_auc(opened.sums, opened.examples, covariance=opened.covariance)
-    used = ", ".join(
-        f"{count} by {_PLAIN_NAMES[kind]}" for kind, count in opened.options.items()
-    )
-    bound = "the sampling error is a bound that holds for any scores, often too wide"
+    total, contributors = run_terms(terms, sites, custody=custody, entropy=entropy)
+    reading = read(terms, total)
     return ScalarEvaluation(
-        {"auc": estimate},
-        rank_sum_claim(terms, setting),
-        contributors=opened.contributors,
+        {"auc": reading.auc},
+        terms.claim(setting),
+        contributors=contributors,
         expected=len(sites),
-        remedy=_REMEDY,
-        notes=(f"sites answered: {used}", bound) if used else (bound,),
-        facts={"examples": opened.examples},
+        remedy=REMEDY,
+        notes=reading.notes,
+        facts={"examples": reading.examples},
     )
 
 
@@ -117,40 +83,43 @@ def run_terms(
     *,
     custody: Sequence[LabelCustody] | None = None,
     entropy: Entropy = SYSTEM,
-) -> OpenedSums:
-    """Carry out the conversation over sites in this process."""
-    present = _sites(sites, custody, entropy)
-    collecting, invitations = invite(
-        range(1, len(present) + 1), terms=terms, entropy=entropy
-    )
-    states: dict[int, bytes] = {}
-    for number, invitation in invitations.items():
-        states[number], message = join(
-            invitation,
-            present[number - 1].scores,
-            terms=terms,
-            site=number,
+) -> tuple[IntVector, int]:
+    """Carry out the conversation over sites in this process; return what was opened."""
+    keeping = _custody(sites, custody, entropy)
+    session = hashlib.sha256(terms.digest() + entropy(32)).digest()
+    halves = {
+        k + 1: _half(terms, site, kept, k + 1, session, entropy)
+        for k, (site, kept) in enumerate(zip(sites, keeping, strict=True))
+    }
+    states = dict.fromkeys(halves, b"")
+
+    def ask(step: str, messages: Mapping[int, bytes]) -> dict[int, bytes]:
+        del step
+        replies = {}
+        for site, message in messages.items():
+            states[site], replies[site] = halves[site].receive(states[site], message)
+        return replies
+
+    def summed(ranked: Collection[int]) -> tuple[IntVector, int]:
+        vectors = [halves[s].summand(states[s], sites=len(ranked)) for s in ranked]
+        opened = secure_sum(
+            vectors,
+            plan_digest=terms.digest(),
+            min_survivors=len(vectors),
+            colluders=terms.colluders,
             entropy=entropy,
         )
-        collecting.receive(number, message)
-    answering, ranks = collecting.advance()
-    ranked = {
-        number: Ranked.read(states[number], message, present[number - 1].scores)
-        for number, message in ranks.items()
-    }
-    if terms.aggregation == "secagg":
-        return _in_total(terms, present, ranked, answering, entropy)
-    for number, site in ranked.items():
-        answer = _answer(terms, present[number - 1], site, answering.session, entropy)
-        answering.receive(number, answer)
-    return answering.advance()
+        return opened.total, len(opened.contributors)
+
+    return collect(ask, halves, terms, secure_sum=summed)
 
 
-def _sites(
+def _custody(
     sites: Sequence[Examples],
     custody: Sequence[LabelCustody] | None,
     entropy: Entropy,
-) -> list[_Site]:
+) -> Sequence[LabelCustody]:
+    """Check the sites, and return what each keeps."""
     if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
         raise InputError("sites is a list of Examples; make them with discreet.read")
     if not sites:
@@ -164,70 +133,41 @@ def _sites(
         raise InputError(
             f"{len(keeping)} custodies were given for {len(sites)} sites; give one each"
         )
-    found = []
-    for k, (site, kept) in enumerate(zip(sites, keeping, strict=True)):
-        scores, labels = site.to_arrays()
-        name = site.name or f"site {k + 1}"
-        found.append(_Site(site, scores, labels.astype(np.int64), kept, name))
-    return found
+    return keeping
 
 
-def _answer(
-    terms: RankSumTerms, site: _Site, ranked: Ranked, session: bytes, entropy: Entropy
-) -> bytes:
-    """Charge, answer, store; kept flips are charged once a label set."""
+def _half(
+    terms: RankSumTerms,
+    site: Examples,
+    kept: LabelCustody,
+    number: int,
+    session: bytes,
+    entropy: Entropy,
+) -> RankSite:
+    """Return a site's half; kept flips are charged once a label set."""
+    scores, found = site.to_arrays()
+    labels = found.astype(np.int64)
+    data = scores.astype("<f8").tobytes() + labels.astype("<i8").tobytes()
     flipped = once = None
     if terms.keeps_flips:
         response = RandomizedResponse(terms.pure)
-        labels = LabelSet.of(site.examples)
-        flipped = labels.flipped(response, site.custody.key)
-        once = labels.charge(response, site.custody.key)
-    account = site.custody.account
-    permit = account.reserve(_use(terms, site, session, once))
-    _, message = ranked.answer(
-        site.labels, terms=terms, entropy=entropy, flipped=flipped
-    )
-    account.record(permit, message)
-    return message
-
-
-def _use(terms: RankSumTerms, site: _Site, session: bytes, once: bytes | None) -> Use:
-    data = site.scores.astype("<f8").tobytes() + site.labels.astype("<i8").tobytes()
-    intent = hashlib.sha256(terms.digest() + data).digest()
-    return Use(
-        site.population,
+        known = LabelSet.of(site)
+        flipped = partial(known.flipped, response, kept.key)
+        once = known.charge(response, kept.key)
+    use = Use(
+        site.name or f"site {number}",
         session,
         0,
         terms.budget,
-        intent,
+        hashlib.sha256(terms.digest() + data).digest(),
         plan=terms.digest(),
         reusable=once,
     )
-
-
-def _in_total(
-    terms: RankSumTerms,
-    sites: Sequence[_Site],
-    ranked: Mapping[int, Ranked],
-    answering: CollectingAnswers,
-    entropy: Entropy,
-) -> OpenedSums:
-    """Open only the sum of all sites' sums, by the real protocol."""
-    vectors = []
-    for number, site in ranked.items():
-        owner = sites[number - 1]
-        account = owner.custody.account
-        permit = account.reserve(_use(terms, owner, answering.session, None))
-        _, vector = site.summand(
-            owner.labels, terms=terms, sites=len(ranked), entropy=entropy
-        )
-        account.record(permit, vector.astype("<i8").tobytes())
-        vectors.append(vector)
-    opened = secure_sum(
-        vectors,
-        plan_digest=terms.digest(),
-        min_survivors=len(vectors),
-        colluders=terms.colluders,
-        entropy=entropy,
+    return RankSite(
+        terms,
+        scores,
+        lambda: labels,
+        entropy,
+        partial(answer_once, kept.account, use),
+        flipped,
     )
-    return answering.open_sum(opened.total, len(opened.contributors))

@@ -26,9 +26,9 @@ from discreet.noise.stream import stretched
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit
-from discreet.ranks.laplace_row import drawable, simulate_laplace
-from discreet.ranks.ranks import rank_sites
-from discreet.ranks.sums import RankSums
+from discreet.ranks.midranks import rank_sites
+from discreet.ranks.rank_totals import RankTotals, add_totals
+from discreet.ranks.sum_noise import drawable
 from discreet.result.scalars import ScalarEvaluation
 
 STEPS: Final = 2**20
@@ -49,13 +49,6 @@ def noisy_scores(
     """Return the scores on the grid with noise."""
     scale = drawable(Fraction(STEPS) / epsilon)
     return on_grid(scores) + discrete_laplace(scale, scores.size, stretched(entropy))
-
-
-def simulate_noisy_scores(
-    scores: FloatVector, epsilon: float, rng: np.random.Generator
-) -> FloatVector:
-    """Draw noisy scores fast and *not secretly*."""
-    return on_grid(scores) + simulate_laplace(STEPS / epsilon, scores.shape, rng)
 
 
 def score_noise_auc(
@@ -80,10 +73,8 @@ def score_noise_auc(
         columns.append(sent.astype(np.float64))
         labels.append(found.astype(np.int64))
     ranked = rank_sites(columns)
-    sums = RankSums(
-        sum(int(r.doubled @ y) for r, y in zip(ranked, labels, strict=True)) / 2,
-        float(sum(int(y.sum()) for y in labels)),
-    )
+    pairs = (r.sums(y) for r, y in zip(ranked, labels, strict=True))
+    sums = add_totals(RankTotals(doubled / 2, count) for doubled, count in pairs)
     examples = sum(column.size for column in columns)
     return ScalarEvaluation(
         {"auc": _estimate(sums.auc(examples))},

@@ -15,9 +15,9 @@ from discreet.models.privacy_models import LabelDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Setting
-from discreet.ranks.answer import LabelCustody, answer
 from discreet.ranks.auc import label_auc
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.curve_plan import plan_curves
+from discreet.ranks.label_custody import LabelCustody, answer
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.result.scalars import ScalarEvaluation

@@ -28,8 +28,8 @@ from discreet.models.privacy_models import (
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan, ResolvedRound
 from discreet.plan.roster import key_text
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.answer import answer as flipped_counts
+from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.label_custody import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors

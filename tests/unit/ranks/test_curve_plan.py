@@ -25,8 +25,8 @@ from discreet.plan.plan import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.curve_plan import plan_curves
+from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation

@@ -1,4 +1,4 @@
-r"""Which label mechanism, and how many bins: the least predicted error.
+r"""The plan of curves under label privacy: which mechanism, how many bins.
 
 With n examples of the rarer class, B bins and V the sum of the bins' noise
 variances, the area between the estimated and the true ROC curve is about
@@ -19,11 +19,18 @@ ratios alone. Every input is public.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
+from discreet.errors import PlanError
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import LabelDP
+from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts
+from discreet.privacy.loss import exact
 from discreet.ranks.public_scores import PublicScores
+from discreet.ranks.released_sums import response_variance
 
 CountMechanism: TypeAlias = Literal["response", "binned"]
 BINS: Final = (16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
@@ -48,11 +55,6 @@ class Predicted:
     error: float
 
 
-def unit_variance(epsilon: float) -> float:
-    r"""Return :math:`e^\varepsilon/(e^\varepsilon-1)^2`: one flipped label's noise."""
-    return math.exp(-epsilon) / math.expm1(-epsilon) ** 2
-
-
 def area_error_of(variance: float, edges: Edges, minority: float) -> float:
     """Return the predicted area between the estimated and the true ROC curve."""
     noise = _NOISE * math.sqrt(variance) / minority
@@ -71,7 +73,7 @@ def predict_response(
     slopes, bands and calibration are read better from fewer.
     """
     minority = _minority(public, prevalence)
-    variance = unit_variance(epsilon) * public.examples
+    variance = response_variance(epsilon) * public.examples
     found = []
     for bins in BINS:
         if bins < FEWEST_OF_FLIPS:
@@ -96,7 +98,7 @@ def predict_binned(
         rule = public.rule(bins)
         edges = Edges.realise(rule, public.range)
         lone, crowded = public.occupied(edges)
-        variance = unit_variance(epsilon) * (lone + 2 * crowded)
+        variance = response_variance(epsilon) * (lone + 2 * crowded)
         found.append(
             Predicted("binned", rule, area_error_of(variance, edges, minority))
         )
@@ -117,3 +119,44 @@ def predict_best(
 def _minority(public: PublicScores, prevalence: float | None) -> float:
     share = PREVALENCE if prevalence is None else min(prevalence, 1 - prevalence)
     return max(share * public.examples, 1.0)
+
+
+def plan_curves(
+    public: PublicScores,
+    privacy: LabelDP,
+    *,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    prevalence: float | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Return the plan that every site of these scores can recompute.
+
+    Args:
+        public: the scores of all sites.
+        privacy: with the mechanism ``response``, ``binned``, or ``curves``, which
+            becomes the one of the two with the smaller predicted error.
+        thresholds: decision thresholds to report; they become bin edges.
+        edges: other edges than those taken from the scores.
+        prevalence: public: roughly which share of the examples is positive.
+        model: which classifier is measured.
+    """
+    way = {
+        "response": predict_response,
+        "binned": predict_binned,
+        "curves": predict_best,
+    }.get(privacy.mechanism)
+    if way is None:
+        raise PlanError(
+            f"the label mechanism {privacy.mechanism} gives the AUC alone; use "
+            "LabelDP(mechanism='curves')"
+        )
+    chosen = way(public, float(exact(privacy.epsilon)), prevalence=prevalence)
+    return recommend(
+        PublicFacts(public.examples, prevalence, public.range),
+        replace(privacy, mechanism=chosen.mechanism),
+        thresholds=thresholds,
+        edges=edges or chosen.rule,
+        cohort=Cohort(min_survivors=len(public.sites)),
+        model=model,
+    )

@@ -13,9 +13,8 @@ from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.ranks import MECHANISMS, label_auc, score_noise_auc
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.rank_auc import rank_auc
-from discreet.ranks.sums import RankSums, SumsCovariance
+from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.rank_totals import RankTotals, TotalsCovariance, rank_auc
 
 
 def federation(rng, sizes=(900, 1100, 1000)):
@@ -167,7 +166,7 @@ def test_no_examples_at_all_is_refused():
 @pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
 def test_an_estimated_class_that_is_empty_gives_no_value(positives):
     found = rank_auc(
-        RankSums(100.0, positives), 100, covariance=SumsCovariance(9.0, 0.0, 4.0)
+        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
     )
     assert math.isnan(found.value)
     assert "not above 0" in found.status.reason
@@ -176,15 +175,15 @@ def test_an_estimated_class_that_is_empty_gives_no_value(positives):
 @pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
 def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
     found = rank_auc(
-        RankSums(rank_sum, 50.0), 100, covariance=SumsCovariance(9.0, 0.0, 4.0)
+        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
     )
     assert found.value == value
     assert "was cut to" in found.caution
 
 
 def test_positives_that_could_be_noise_are_marked():
-    sums = RankSums(80 * 5.0, 5.0)
-    noisy = SumsCovariance(100.0, 0.0, 9.0)
+    sums = RankTotals(80 * 5.0, 5.0)
+    noisy = TotalsCovariance(100.0, 0.0, 9.0)
     assert isinstance(rank_auc(sums, 100, covariance=noisy).status, Unusable)
     exact = rank_auc(sums, 100)
     assert isinstance(exact.status, Usable)

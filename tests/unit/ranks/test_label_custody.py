@@ -11,7 +11,7 @@ from discreet.data.examples import Examples
 from discreet.errors import InputError
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.privacy.loss import PureDP
-from discreet.ranks.flipped_labels import LabelSet
+from discreet.ranks.label_custody import LabelSet
 
 KEY = ResponseKey(b"k" * 32)
 ONE = RandomizedResponse(PureDP(Fraction(1)))

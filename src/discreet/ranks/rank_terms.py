@@ -1,4 +1,4 @@
-"""What the sites and the coordinator agree on before a score is sent."""
+"""What the sites and the coordinator agree on before a score is sent, and its claim."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from discreet.errors import PlanError
+from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import Amount, ApproxDP, PureDP, decimal_text, exact
-from discreet.ranks.build import MECHANISMS, WITH_DELTA, MechanismName
-from discreet.ranks.fedauc import SHARE_STEPS
-from discreet.ranks.linear import Budget
+from discreet.privacy.unit import LABEL
+from discreet.ranks.released_sums import Budget
+from discreet.statistic.rank_sums import Aggregation, MechanismName, RankSums
 
 VERSION: Final = 1
 MIN_EPSILON: Final = Fraction(1, 100)
-Aggregation: TypeAlias = Literal["plain", "secagg"]
+WITH_DELTA: Final[frozenset[MechanismName]] = frozenset(
+    ("endpoint", "adaptive", "orthogonal", "local-laplace", "global-laplace")
+)
+"""Mechanisms that can have Gaussian noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class RankSumTerms:
     Args:
         epsilon: the loss for one flipped label; a decimal is taken as written.
         delta: above 0 for Gaussian noise.
-        mechanism: what each site releases; see ``build.MECHANISMS``.
+        mechanism: what each site releases; see ``RankSums``.
         share: alpha or beta of the mechanisms that split their budget by hand.
         aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
             sum of all sites' endpoint sums is opened, with noise added once.
@@ -49,34 +53,28 @@ class RankSumTerms:
                 f"rank sums need an epsilon of at least {decimal_text(MIN_EPSILON)}: "
                 "below it no AUC is left, and the noise is too large to be drawn"
             )
-        if self.mechanism not in MECHANISMS:
-            raise PlanError(f"a mechanism is one of {', '.join(MECHANISMS)}")
+        RankSums(self.mechanism, self.share, self.aggregation)  # checks these three
         if self.delta and self.mechanism not in WITH_DELTA:
             raise PlanError(
                 f"delta is for Gaussian noise: {', '.join(sorted(WITH_DELTA))}; "
                 f"omit it for {self.mechanism}"
             )
-        if not 0 < exact(self.share) < 1 or (exact(self.share) * SHARE_STEPS) % 1:
-            raise PlanError(
-                f"share is a multiple of 1/{SHARE_STEPS} strictly between 0 and 1"
-            )
-        self._check_aggregation()
-
-    def _check_aggregation(self) -> None:
-        if self.aggregation not in ("plain", "secagg"):
-            raise PlanError("aggregation is 'plain' or 'secagg'")
         if self.colluders < 0 or (self.colluders and self.aggregation == "plain"):
             raise PlanError(
                 "colluders are for secure aggregation, and not negative: plain "
                 "messages are private on their own"
             )
-        if self.aggregation == "secagg" and (
-            self.delta or self.mechanism not in ("choice", "endpoint")
-        ):
-            raise PlanError(
-                "secure aggregation opens the sites' endpoint sums with Laplace "
-                "noise: use the mechanism choice or endpoint, and no delta"
-            )
+        if self.aggregation == "secagg" and self.delta:
+            raise PlanError("secure aggregation adds Laplace noise: omit delta")
+
+    @classmethod
+    def of(cls, sums: RankSums, loss: Budget, *, colluders: int = 0) -> RankSumTerms:
+        """Take the terms out of a plan: its statistic, what it may cost, its cohort."""
+        delta = loss.delta if isinstance(loss, ApproxDP) else 0
+        told = colluders if sums.aggregation == "secagg" else 0
+        return cls(
+            loss.epsilon, delta, sums.mechanism, sums.share, sums.aggregation, told
+        )
 
     @property
     def budget(self) -> Budget:
@@ -114,5 +112,37 @@ class RankSumTerms:
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> bytes:
-        """Return the hash that every message carries."""
+        """Return the hash that names the terms."""
         return hashlib.sha256(self.canonical()).digest()
+
+    def claim(self, setting: Setting) -> Claim:
+        """Return what an evaluation under these terms promises."""
+        summed = self.aggregation == "secagg"
+        if summed:
+            sent = "two noisy sums over all sites"
+        elif self.mechanism == "response-labels":
+            sent = "each site's flipped labels"
+        else:
+            sent = "two noisy sums of each site, or one"
+        told = f"at most {self.colluders} sites tell the coordinator their noise"
+        return Claim(
+            LABEL,
+            self.budget,
+            Trust.SUM_ONLY if summed else Trust.LABELS_ONLY,
+            computational=summed,
+            setting=setting,
+            discloses=(
+                "every score, in no telling order, and each site's size",
+                sent,
+            ),
+            not_protected=(
+                "what a good score says about a label by itself",
+                "lying sites",
+                _ONCE if self.keeps_flips else _AGAIN,
+            ),
+            assumes=(told,) if summed else (),
+        )
+
+
+_AGAIN = "a further model on the same labels is charged again"
+_ONCE = "the charge covers every model measured on the same labels and key"
