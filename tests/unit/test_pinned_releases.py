@@ -115,7 +115,7 @@ def _numbers(result) -> dict[str, str]:
 
 def _labels(mechanism):
     return evaluate_labels(
-        _examples(),
+        _examples(subjects=np.arange(6000)),
         privacy=discreet.LabelDP(1, mechanism=mechanism),
         entropy=Seeded(SEED),
     )

@@ -83,7 +83,7 @@ def examples(place: int) -> Examples:
     rng = np.random.default_rng(place)
     labels = rng.random(300) < 0.3
     scores = np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1)
-    return Examples(scores, labels)
+    return Examples(scores, labels, subjects=range(len(labels)))
 
 
 def plan_for(

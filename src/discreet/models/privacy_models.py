@@ -180,7 +180,6 @@ class LabelDP:
 
     name: ClassVar[str] = "label"
     trust: ClassVar[Trust] = Trust.LABELS_ONLY
-    computational: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
@@ -206,23 +205,23 @@ class LabelDP:
         return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
 
     @property
-    def reusable(self) -> bool:
-        """Whether one charge serves any number of models on the same labels."""
+    def computational(self) -> bool:
+        """Whether it rests on cryptography: flips come from a keyed function."""
         return self.mechanism == "response"
 
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""
         del sites
-        again = (
-            "the charge covers every model measured on the same labels and key"
-            if self.reusable
-            else "a further model on the same labels is charged again"
+        kept = (
+            "a further model is charged again unless the examples have ids",
+            "where they have, that a label was changed since an earlier evaluation",
         )
+        again = ("a further model on the same labels is charged again",)
         return (
             "the scores and how many examples each site holds",
             "what a good score says about a label by itself",
             _LIES,
-            again,
+            *(kept if self.mechanism == "response" else again),
         )
 
 

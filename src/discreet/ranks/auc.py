@@ -144,29 +144,28 @@ def _half(
     session: bytes,
     entropy: Entropy,
 ) -> RankSite:
-    """Return a site's half; kept flips are charged once a label set."""
-    scores, found = site.to_arrays()
-    labels = found.astype(np.int64)
-    data = scores.astype("<f8").tobytes() + labels.astype("<i8").tobytes()
+    """Return a site's half; its flips are charged as ``label_custody`` says."""
+    scores, labels = site.to_arrays()
+    population = site.name or f"site {number}"
     flipped = once = None
     if terms.keeps_flips:
         response = RandomizedResponse(terms.pure)
-        known = LabelSet.of(site)
+        known = LabelSet.of(site, population=population, session=session)
         flipped = partial(known.flipped, response, kept.key)
         once = known.charge(response, kept.key)
     use = Use(
-        site.name or f"site {number}",
+        population,
         session,
         0,
         terms.budget,
-        hashlib.sha256(terms.digest() + data).digest(),
+        terms.digest(),
         plan=terms.digest(),
         reusable=once,
     )
     return RankSite(
         terms,
         scores,
-        lambda: labels,
+        lambda: labels.astype(np.int64),
         entropy,
         partial(answer_once, kept.account, use),
         flipped,

@@ -1,10 +1,24 @@
-"""What a site keeps as long as its labels, and how it answers with it.
+r"""What a site keeps as long as its labels, and how it answers with it.
 
-A site's labels are flipped once: the same flips for every model, one charge. A flip is
-a function of a secret key, the set of labels and the example's id. The set is part of
-it because one flip on two different labels of the same example would show whether they
-agree: a corrected label, an added example or a new order of rows without ids is another
-set, with fresh flips for all and a charge of its own.
+**Kept flips.** Where every example has an id of its own, its flip f is a function of a
+secret key, the population, epsilon and that id, and of nothing else: the report of a
+label y is y xor f, the same for every model and in every order of the rows. All
+reports of one label ever made follow from its first one and from when it changed. So
+
+- the value of a label costs epsilon *once*, however often it is asked for: two labels
+  that never change, or change at the same times, are told apart within e^epsilon;
+- a label that was changed between two evaluations reports the opposite, for certain:
+  *that* it changed is not protected, and no other example's report moves with it.
+
+The charge is one for a set of ids, a key and an epsilon. It does not look at a label:
+a charge or a refusal that did would announce a change by itself.
+
+**Fresh flips.** Without ids nothing says that two rows are one example, and one flip
+on the labels of two examples would show whether they agree. Then the session is part
+of the key: every session has flips of its own, and is charged. Nothing tells a changed
+label from another flip.
+
+The key is used by HMAC-SHA256: that flips are independent is a computational claim.
 """
 
 from __future__ import annotations
@@ -13,7 +27,6 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -30,18 +43,30 @@ from discreet.privacy.account import Account, MemoryAccount, Use, answer_once
 from discreet.statistic.histogram import ClassHistogram, class_cells
 from discreet.statistic.protocol import check_binary
 
-_SET_DOMAIN: Final = b"discreet/1/label-set"
-_CHARGE_DOMAIN: Final = b"discreet/1/label-charge"
+_FLIP_DOMAIN: Final = b"discreet/2/label-flips"
+_CHARGE_DOMAIN: Final = b"discreet/2/label-charge"
 
 
 @dataclass(frozen=True, eq=False)
 class LabelSet:
-    """The labels of a site's examples by their ids, in the order of the rows."""
+    """The labels of a site's examples in one session, and who the examples are.
 
-    labels: CodeVector
-    ids: tuple[bytes, ...]
+    Args:
+        labels: 0 or 1, in the order of the rows.
+        ids: an id for each example, the same wherever the example appears; None where
+            examples have none.
+        population: what the ids are ids of.
+        session: the session that fresh flips belong to.
+    """
+
+    labels: CodeVector = field(repr=False)
+    ids: tuple[bytes, ...] | None = field(repr=False)
+    population: str
+    session: bytes
 
     def __post_init__(self) -> None:
+        if self.ids is None:
+            return
         if len(self.ids) != self.labels.size:
             raise InputError(
                 f"{self.labels.size} labels need as many ids, got {len(self.ids)}"
@@ -50,52 +75,54 @@ class LabelSet:
             raise InputError("the ids of the examples must differ")
 
     @classmethod
-    def of(cls, examples: Examples) -> LabelSet:
-        """Take the labels; the ids are the subjects where each has one example.
-
-        Otherwise an example's id is the number of its row: then another order of
-        the same rows is another label set.
-        """
+    def of(cls, examples: Examples, *, population: str, session: bytes) -> LabelSet:
+        """Take the labels; the ids are the subjects where each has one example."""
         check_binary(examples)
-        subjects: list[object] = []
-        named = True
-        labels = []
+        ids: list[bytes] = []
+        labels = [np.zeros(0, dtype=np.int64)]
         for batch in examples.batches():
-            labels.append(batch.labels)
-            named = named and batch.subjects is not None
+            labels.append(batch.labels.astype(np.int64))
             if batch.subjects is not None:
-                subjects.extend(batch.subjects.tolist())
-        every = np.concatenate(labels) if labels else np.zeros(0, dtype=np.int64)
-        if named and len(set(subjects)) == every.size:
-            return cls(every, tuple(f"subject {s}".encode() for s in subjects))
-        return cls(every, tuple(b"row %d" % i for i in range(every.size)))
-
-    @cached_property
-    def digest(self) -> bytes:
-        """One hash of which example has which label, whatever their order."""
-        rows = sorted(zip(self.ids, self.labels.tolist(), strict=True))
-        parts = [b"%d %d %b" % (label, len(i), i) for i, label in rows]
-        return hashlib.sha256(b"".join(parts)).digest()
+                ids.extend(f"subject {s}".encode() for s in batch.subjects.tolist())
+        every = np.concatenate(labels)
+        named = len(set(ids)) == every.size
+        return cls(every, tuple(ids) if named else None, population, session)
 
     def flipped(self, response: RandomizedResponse, key: ResponseKey) -> IntVector:
-        """Return the labels to use instead: the same whenever they are asked for."""
-        return response.flip(self.labels, self.ids, key=self._own(key))
+        """Return the labels to use instead of the true ones."""
+        if self.ids is None:
+            rows = tuple(b"row %d" % i for i in range(self.labels.size))
+            return response.flip(
+                self.labels, rows, key=self._own(key, b"session", self.session)
+            )
+        return response.flip(self.labels, self.ids, key=self._own(key, b"ids"))
 
-    def charge(self, response: RandomizedResponse, key: ResponseKey) -> bytes:
-        """Return what two uses of the same flips have in common."""
-        loss = str(response.loss()).encode()
-        return hmac.digest(self._own(key).secret, _CHARGE_DOMAIN + loss, "sha256")
+    def charge(self, response: RandomizedResponse, key: ResponseKey) -> bytes | None:
+        """Return what two uses of the same flips have in common; None if none have."""
+        if self.ids is None:
+            return None
+        listed = hashlib.sha256(_joined(*sorted(self.ids))).digest()
+        told = _joined(_CHARGE_DOMAIN, str(response.loss()).encode(), listed)
+        return hmac.digest(self._own(key, b"ids").secret, told, "sha256")
 
-    def _own(self, key: ResponseKey) -> ResponseKey:
-        return ResponseKey(hmac.digest(key.secret, _SET_DOMAIN + self.digest, "sha256"))
+    def _own(self, key: ResponseKey, *scope: bytes) -> ResponseKey:
+        """Derive the key of this population's flips, or of this session's."""
+        told = _joined(_FLIP_DOMAIN, self.population.encode(), *scope)
+        return ResponseKey(hmac.digest(key.secret, told, "sha256"))
+
+
+def _joined(*parts: bytes) -> bytes:
+    """Join parts, each with its length, so that no two lists have one text."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 @dataclass(frozen=True)
 class LabelCustody:
     """What a site keeps as long as its labels: the key of its flips, its account.
 
-    The same custody makes a further model on the same labels free under randomized
-    response; a new key, or a new account, would not know of the earlier flips.
+    The same custody makes a further model on the same examples free under randomized
+    response, where they have ids; a new key, or a new account, would not know of the
+    earlier flips.
     """
 
     key: ResponseKey
@@ -117,22 +144,21 @@ def answer(
     population: str,
     entropy: Entropy,
 ) -> IntVector:
-    """Count, charge, protect, store, and only then return what is sent.
+    """Charge, count, protect, store, and only then return what is sent.
 
-    The account is charged before anything is drawn, and the answer is stored before
-    it is sent, so that a retry gets the same bytes. Flipped labels are charged once
-    for their label set, key and epsilon; noise on binned positives every time.
+    The account is charged before a label is looked at, and the answer is stored before
+    it is sent, so that a retry gets the same bytes. Kept flips are charged once for
+    their ids, key and epsilon; fresh ones, and noise on binned positives, every time.
     """
     statistic = this.statistic
     if not isinstance(statistic, ClassHistogram):
         raise PlanError("label privacy counts two classes and no groups")
-    exact = statistic.count(examples)
     mechanism = decoder_for(plan, this)
     reusable: bytes | None = None
     protect: Callable[[], IntVector]
     match mechanism:
         case RandomizedResponse():
-            labels = LabelSet.of(examples)
+            labels = LabelSet.of(examples, population=population, session=session)
             reusable = labels.charge(mechanism, custody.key)
 
             def protect() -> IntVector:
@@ -143,17 +169,16 @@ def answer(
         case BinnedPositives():
 
             def protect() -> IntVector:
-                return mechanism.protect(exact, entropy=entropy)
+                return mechanism.protect(statistic.count(examples), entropy=entropy)
 
         case _:
             raise PlanError("only a plan under label privacy is answered so")
-    intent = hashlib.sha256(plan.digest() + exact.astype("<i8").tobytes()).digest()
     use = Use(
         population,
         session,
         this.index,
         mechanism.loss(),
-        intent,
+        plan.digest(),
         plan=plan.digest(),
         reusable=reusable,
     )

@@ -21,6 +21,11 @@ WITH_DELTA: Final[frozenset[MechanismName]] = frozenset(
     ("endpoint", "adaptive", "orthogonal", "local-laplace", "global-laplace")
 )
 """Mechanisms that can have Gaussian noise."""
+_AGAIN: Final = ("a further model on the same labels is charged again",)
+_KEPT: Final = (
+    "a further model is charged again unless the examples have ids",
+    "where they have, that a label was changed since an earlier evaluation",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class RankSumTerms:
             LABEL,
             self.budget,
             Trust.SUM_ONLY if summed else Trust.LABELS_ONLY,
-            computational=summed,
+            computational=summed or self.keeps_flips,
             setting=setting,
             discloses=(
                 "every score, in no telling order, and each site's size",
@@ -138,11 +143,7 @@ class RankSumTerms:
             not_protected=(
                 "what a good score says about a label by itself",
                 "lying sites",
-                _ONCE if self.keeps_flips else _AGAIN,
+                *(_KEPT if self.keeps_flips else _AGAIN),
             ),
             assumes=(told,) if summed else (),
         )
-
-
-_AGAIN = "a further model on the same labels is charged again"
-_ONCE = "the charge covers every model measured on the same labels and key"

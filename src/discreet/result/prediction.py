@@ -42,6 +42,7 @@ from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.plan import Metric, Plan, ResolvedRound, Round
 from discreet.plan.release import Release
+from discreet.privacy.claim import Trust
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
@@ -183,7 +184,7 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     Too few survivors for the colluders, or, with a roster, so few that two sets of
     survivors could both find enough signatures.
     """
-    if not plan.privacy.computational:
+    if plan.privacy.trust is not Trust.SUM_ONLY:
         return
     identities = None if plan.roster is None else plan.roster.identities()
     cohort = plan.cohort

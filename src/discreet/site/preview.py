@@ -19,7 +19,7 @@ from discreet.noise.level_reports import LevelReports
 from discreet.noise.reports import UnaryReports
 from discreet.plan.plan import Plan, ResolvedRound, edges_of
 from discreet.privacy.account import Spent, compose
-from discreet.privacy.claim import Claim
+from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger
@@ -62,7 +62,8 @@ class Preview:
     @property
     def sent(self) -> str:
         """Who can read the numbers, in a word."""
-        return "masked" if self.plan.privacy.computational else "in the clear"
+        summed = self.plan.privacy.trust is Trust.SUM_ONLY
+        return "masked" if summed else "in the clear"
 
     def charged(self) -> Spent:
         """Return what all rounds would cost."""

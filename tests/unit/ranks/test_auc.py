@@ -13,7 +13,10 @@ from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.ranks import MECHANISMS, label_auc, score_noise_auc
+from discreet.ranks.auc import run_terms
 from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.midranks import midranks
+from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.rank_totals import RankTotals, TotalsCovariance, rank_auc
 
 
@@ -68,8 +71,6 @@ def test_the_claim_names_the_unit_and_what_is_seen(rng):
     assert "each site's size" in claim.discloses[0]
     assert "charged again" in str(claim)
     assert "2-DP for one label flipped" in str(result)
-    again = label_auc(federation(rng), epsilon=2, mechanism="response")
-    assert "covers every model" in str(again.claim)
     json.loads(result.to_json())
     with pytest.raises(NotReleasedError, match="mechanism='curves'"):
         result.roc_curve()
@@ -104,9 +105,14 @@ def custodies(count, cap):
     ]
 
 
-def test_a_second_model_on_the_same_labels_is_free_under_kept_flips(rng):
-    sites = federation(rng)
-    better = [Examples(np.sqrt(s), y) for s, y in (site.to_arrays() for site in sites)]
+def with_ids(sites, change=lambda scores: scores):
+    columns = [site.to_arrays() for site in sites]
+    return [Examples(change(s), y, subjects=range(len(s))) for s, y in columns]
+
+
+def test_a_second_model_on_the_same_examples_is_free_under_kept_flips(rng):
+    sites = with_ids(federation(rng))
+    better = with_ids(sites, np.sqrt)
     kept = custodies(3, cap=1)
     first = label_auc(sites, epsilon=1, mechanism="response", custody=kept)
     second = label_auc(better, epsilon=1, mechanism="response-labels", custody=kept)
@@ -114,6 +120,42 @@ def test_a_second_model_on_the_same_labels_is_free_under_kept_flips(rng):
     assert second.auc.value == pytest.approx(first.auc.value, abs=1e-12)
     spent = [k.account.spent(f"site {i + 1}").epsilon for i, k in enumerate(kept)]
     assert spent == [1, 1, 1]
+
+
+def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
+    """No charge and no refusal announces it; the sums move by its own rank alone."""
+    site = with_ids(federation(rng, sizes=(900,)))[0]
+    scores, labels = site.to_arrays()
+    labels = labels.astype(int)
+    changed = np.append(1 - labels[:1], labels[1:])
+    kept = custodies(1, cap=1)
+    opened = [
+        run_terms(
+            RankSumTerms(1, mechanism="response"),
+            [Examples(scores, y, subjects=range(900))],
+            custody=kept,
+        )[0]
+        for y in (labels, changed)
+    ]
+    assert kept[0].account.spent("site 1").epsilon == 1
+    moved = np.abs(opened[1] - opened[0])
+    assert moved[:-2].sum() == 0
+    assert moved[-2:].tolist() == [midranks(scores)[0], 1]
+
+
+def test_without_ids_flips_are_charged_every_time(rng):
+    sites = federation(rng)
+    kept = custodies(3, cap="1.5")
+    label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+    with pytest.raises(BudgetError, match="nothing was charged or sent"):
+        label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+
+
+@pytest.mark.parametrize("mechanism", ["response", "response-labels"])
+def test_the_claim_of_kept_flips_rests_on_a_keyed_function(mechanism, rng):
+    claim = label_auc(federation(rng), epsilon=1, mechanism=mechanism).claim
+    assert claim.computational
+    assert "that a label was changed since an earlier evaluation" in str(claim)
 
 
 @pytest.mark.parametrize("mechanism", ["choice", "adaptive"])
