@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from discreet.errors import PlanError
-from discreet.noise.gaussian import gaussian_table
 from discreet.privacy.loss import PureDP
 from discreet.ranks.midranks import SiteRanks
 from discreet.ranks.released_sums import LinearSums, Row, SummedEndpoint
@@ -27,6 +26,7 @@ from label_cases import (
     random_sites,
     staircase_pmf,
 )
+from oracles import gaussian_table
 
 
 def flips(mechanism, ranks):

@@ -17,7 +17,7 @@ from discreet.exact.model import ExactMPC
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import AREAS, PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.privacy.claim import Claim, Setting
 from discreet.privacy.loss import exact
 from discreet.result.scalars import ScalarEvaluation

@@ -25,9 +25,10 @@ from typing import Final, Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
 from discreet.errors import PlanError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
 from discreet.privacy.loss import exact
 from discreet.ranks.public_scores import PublicScores
 from discreet.ranks.released_sums import response_variance

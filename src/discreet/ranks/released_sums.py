@@ -26,9 +26,8 @@ import numpy as np
 from discreet.arrays import FloatArray, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.bernoulli import bernoulli_logistic
+from discreet.noise.coins import bernoulli_logistic, stretched
 from discreet.noise.polya import PolyaLaw, PolyaShares
-from discreet.noise.stream import stretched
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 from discreet.ranks.midranks import RankFacts, SiteRanks

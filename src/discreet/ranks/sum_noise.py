@@ -40,8 +40,7 @@ from scipy.special import log_ndtr
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.bernoulli import bernoulli_exp_ratio
-from discreet.noise.coins import uniform_below
+from discreet.noise.coins import bernoulli_exp_ratio, uniform_below
 from discreet.noise.laplace import discrete_laplace
 
 _MAX_NUMERATOR: Final = 2**39
