@@ -1,4 +1,4 @@
-r"""The plan of curves under label privacy: which mechanism, how many bins.
+r"""Which label mechanism gives curves, and in how many bins: the least error.
 
 With n examples of the rarer class, B bins and V the sum of the bins' noise
 variances, the area between the estimated and the true ROC curve is about
@@ -19,17 +19,10 @@ ratios alone. Every input is public.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
-from discreet.errors import PlanError
-from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import ModelRef, Plan
-from discreet.privacy.loss import exact
 from discreet.ranks.public_scores import PublicScores
 from discreet.ranks.released_sums import response_variance
 
@@ -120,44 +113,3 @@ def predict_best(
 def _minority(public: PublicScores, prevalence: float | None) -> float:
     share = PREVALENCE if prevalence is None else min(prevalence, 1 - prevalence)
     return max(share * public.examples, 1.0)
-
-
-def plan_curves(
-    public: PublicScores,
-    privacy: LabelDP,
-    *,
-    thresholds: Sequence[float] | None = None,
-    edges: EdgeRule | None = None,
-    prevalence: float | None = None,
-    model: ModelRef | None = None,
-) -> Plan:
-    """Return the plan that every site of these scores can recompute.
-
-    Args:
-        public: the scores of all sites.
-        privacy: with the mechanism ``response``, ``binned``, or ``curves``, which
-            becomes the one of the two with the smaller predicted error.
-        thresholds: decision thresholds to report; they become bin edges.
-        edges: other edges than those taken from the scores.
-        prevalence: public: roughly which share of the examples is positive.
-        model: which classifier is measured.
-    """
-    way = {
-        "response": predict_response,
-        "binned": predict_binned,
-        "curves": predict_best,
-    }.get(privacy.mechanism)
-    if way is None:
-        raise PlanError(
-            f"the label mechanism {privacy.mechanism} gives the AUC alone; use "
-            "LabelDP(mechanism='curves')"
-        )
-    chosen = way(public, float(exact(privacy.epsilon)), prevalence=prevalence)
-    return recommend(
-        PublicFacts(public.examples, prevalence, public.range),
-        replace(privacy, mechanism=chosen.mechanism),
-        thresholds=thresholds,
-        edges=edges or chosen.rule,
-        cohort=Cohort(min_survivors=len(public.sites)),
-        model=model,
-    )

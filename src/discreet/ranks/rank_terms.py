@@ -6,13 +6,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NoReturn
 
+from discreet.arrays import IntVector
+from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import Amount, ApproxDP, PureDP, decimal_text, exact
+from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, decimal_text, exact
 from discreet.privacy.unit import LABEL
 from discreet.ranks.released_sums import Budget
+from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import Aggregation, MechanismName, RankSums
 
 VERSION: Final = 1
@@ -21,8 +24,8 @@ WITH_DELTA: Final[frozenset[MechanismName]] = frozenset(
     ("endpoint", "adaptive", "orthogonal", "local-laplace", "global-laplace")
 )
 """Mechanisms that can have Gaussian noise."""
-_AGAIN: Final = ("a further model on the same labels is charged again",)
-_KEPT: Final = (
+AGAIN: Final = ("a further model on the same labels is charged again",)
+KEPT_FLIPS: Final = (
     "a further model is charged again unless the examples have ids",
     "where they have, that a label was changed since an earlier evaluation",
 )
@@ -73,8 +76,10 @@ class RankSumTerms:
             raise PlanError("secure aggregation adds Laplace noise: omit delta")
 
     @classmethod
-    def of(cls, sums: RankSums, loss: Budget, *, colluders: int = 0) -> RankSumTerms:
+    def of(cls, sums: Statistic, loss: Loss, *, colluders: int = 0) -> RankSumTerms:
         """Take the terms out of a plan: its statistic, what it may cost, its cohort."""
+        if not isinstance(sums, RankSums) or not isinstance(loss, PureDP | ApproxDP):
+            raise PlanError("this plan takes no rank sums at a finite loss")
         delta = loss.delta if isinstance(loss, ApproxDP) else 0
         told = colluders if sums.aggregation == "secagg" else 0
         return cls(
@@ -143,7 +148,35 @@ class RankSumTerms:
             not_protected=(
                 "what a good score says about a label by itself",
                 "lying sites",
-                *(_KEPT if self.keeps_flips else _AGAIN),
+                *(KEPT_FLIPS if self.keeps_flips else AGAIN),
             ),
             assumes=(told,) if summed else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RankedNoise:
+    """The mechanism of a round of rank sums, as far as a plan knows it.
+
+    What is added to which sum follows from the ranks, in the ranks conversation.
+    """
+
+    terms: RankSumTerms
+
+    def sent(self, cells: int) -> int:
+        """The sums alone, beside the public option."""
+        return cells
+
+    def loss(self) -> Loss:
+        """The whole budget."""
+        return self.terms.budget
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> NoReturn:
+        """Refuse: nothing can be protected before it is ranked."""
+        del exact, entropy
+        raise PlanError("rank sums are protected in the ranks conversation")
+
+    def open(self, total: IntVector, contributors: int) -> NoReturn:
+        """Refuse: what was opened are not counts."""
+        del total, contributors
+        raise PlanError("rank sums are no counts; see discreet.ranks.opened_sums")

@@ -35,7 +35,6 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
@@ -155,6 +154,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     >>> round(gaussian_delta(1.0, 1.0), 4)
     0.1269
     """
+    from scipy.special import log_ndtr  # noqa: PLC0415 - slow to import, seldom needed
+
     if epsilon < 0:
         return 1.0
     upper = float(log_ndtr(mu / 2 - epsilon / mu))

@@ -107,6 +107,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "rank-sums": "discreet.statistic.rank_sums:RankSums",
     },
 )
 """Every statistic that a plan can hold, a stranger's own too."""

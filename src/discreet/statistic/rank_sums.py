@@ -7,14 +7,28 @@ taken, and how they are protected.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, NoReturn, TypeAlias, get_args
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    get_args,
+)
 
+from discreet.arrays import FloatVector
+from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.privacy.loss import Amount, exact
+from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
 from discreet.privacy.unit import LABEL, Sensitivity, Unit
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, Statistic, only_edges
 
 RankMechanism: TypeAlias = Literal[
     "choice",
@@ -43,7 +57,7 @@ SHARE_STEPS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class RankSums:
+class RankSums(Statistic):
     """Two sums a site: the positives' ranks, weighted in one of several ways.
 
     Args:
@@ -56,6 +70,8 @@ class RankSums:
     mechanism: MechanismName = "choice"
     share: Amount = Fraction(1, 2)
     aggregation: Aggregation = "plain"
+
+    name: ClassVar[str] = "rank-sums"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", exact(self.share, name="share"))
@@ -82,7 +98,7 @@ class RankSums:
         return 2
 
     @property
-    def edges(self) -> tuple[()]:
+    def binnings(self) -> tuple[Edges, ...]:
         """None: ranks need no bins."""
         return ()
 
@@ -90,6 +106,29 @@ class RankSums:
         """Refuse: the weights are ranks among all sites' examples."""
         del examples
         raise PlanError("rank sums need every site's scores first, to be ranked")
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Return nothing: there is no histogram in rank sums."""
+        del counts, law
+        return {}
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the name."""
+        return {
+            "mechanism": self.mechanism,
+            "share": decimal_text(exact(self.share)),
+            "aggregation": self.aggregation,
+        }
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        only_edges(edges, 0)
+        share = amount_from_text(table["share"], name="share")
+        return cls(table["mechanism"], share, table["aggregation"])
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """How far one flipped label moves the sums, over the range of the weights.

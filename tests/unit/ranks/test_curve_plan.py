@@ -17,14 +17,13 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.models.label import CURVE_MECHANISMS, LabelDP
+from discreet.models.label import CURVE_MECHANISMS, LabelDP, plan_curves
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
-from discreet.ranks.curve_plan import plan_curves
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation

@@ -362,7 +362,7 @@ def test_terms_follow_from_a_plans_statistic_its_loss_and_its_cohort():
 
 def test_rank_sums_are_a_statistic_of_two_integers_for_one_flipped_label():
     sums = RankSums()
-    assert (sums.size, sums.sensitivity(LABEL).l1, sums.edges) == (2, 1, ())
+    assert (sums.size, sums.sensitivity(LABEL).l1, sums.binnings) == (2, 1, ())
     with pytest.raises(PlanError, match="no other unit"):
         sums.sensitivity(EXAMPLE)
     with pytest.raises(PlanError, match="ranked"):

@@ -47,7 +47,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
         sites: the sites' examples.
         epsilon: the loss for one flipped label.
         delta: above 0 for Gaussian noise (the papers' mechanisms and ``endpoint``).
-        mechanism: ``choice``, or any other of ``discreet.ranks.MECHANISMS``.
+        mechanism: ``choice``, or any other of ``discreet.statistic.rank_sums.MECHANISMS``.
         share: alpha or beta of ``global-laplace``, ``local-laplace``, ``orthogonal``.
         aggregation: ``plain``; or ``secagg``, noise added once to the sum of all.
         colluders: under ``secagg``, sites that may tell the coordinator their noise.
