@@ -59,29 +59,31 @@ def collect(
     sites: Collection[int],
     terms: RankSumTerms,
     *,
+    least: int = 1,
     secure_sum: SecureSum | None = None,
-) -> tuple[IntVector, int]:
-    """Carry out the coordinator's half; return what was opened, and of how many.
+) -> tuple[IntVector, list[int]]:
+    """Carry out the coordinator's half; return what was opened, and of whom.
 
     Args:
         ask: carries letters to the sites and back; silent sites are left out.
         sites: who is asked.
         terms: what was agreed.
+        least: with fewer sites nobody is asked for an answer, or charged.
         secure_sum: under ``secagg``, opens the sum of the ranked sites' vectors.
 
     Raises:
         FaultySiteError: a message is malformed, or not what the terms ask for.
-        TooFewSitesError: nobody sent scores, or a ranked site did not answer.
+        TooFewSitesError: too few sent scores, or a ranked site did not answer.
     """
     joined = ask(JOIN, dict.fromkeys(sorted(sites), b""))
-    if not joined:
-        raise TooFewSitesError("scores", 0, 1)
+    if len(joined) < least:
+        raise TooFewSitesError(JOIN, len(joined), least)
     present = sorted(joined)
     scores = [_from_site(Scores.decode, s, joined[s]).scores for s in present]
     ranks = dict(zip(present, rank_sites(scores), strict=True))
     replies = ask(RANKS, {site: Ranks(r).encode() for site, r in ranks.items()})
     if len(replies) < len(ranks):
-        raise TooFewSitesError("answer", len(replies), len(ranks))
+        raise TooFewSitesError(RANKS, len(replies), len(ranks))
     if terms.aggregation == "secagg":
         if secure_sum is None:
             raise InputError("these terms open a secure sum: give what carries it")
@@ -89,9 +91,9 @@ def collect(
         if contributors < len(ranks):
             raise TooFewSitesError("sum", contributors, len(ranks))
         examples = sum(len(r) for r in ranks.values())
-        return encode_summed(examples, contributors, total), contributors
+        return encode_summed(examples, contributors, total), present
     opened = [read_answer(s, replies[s], ranks[s], terms) for s in present]
-    return encode_sites(opened), len(opened)
+    return encode_sites(opened), present
 
 
 def read_answer(

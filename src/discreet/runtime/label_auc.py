@@ -18,9 +18,10 @@ from discreet.privacy.account import Use, answer_once
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
 from discreet.ranks.label_custody import LabelCustody, LabelSet
-from discreet.ranks.opened_sums import REMEDY, read
+from discreet.ranks.opened_sums import read
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import RankSite, collect
+from discreet.result.rank_sums import rank_result
 from discreet.result.scalars import ScalarEvaluation
 from discreet.secagg.in_process import secure_sum
 from discreet.statistic.rank_sums import Aggregation, MechanismName
@@ -64,17 +65,9 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     """
     terms = RankSumTerms(epsilon, delta, mechanism, share, aggregation, colluders)
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
-    total, contributors = run_terms(terms, sites, custody=custody, entropy=entropy)
+    total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
     reading = read(terms, total)
-    return ScalarEvaluation(
-        {"auc": reading.auc},
-        terms.claim(setting),
-        contributors=contributors,
-        expected=len(sites),
-        remedy=REMEDY,
-        notes=reading.notes,
-        facts={"examples": reading.examples},
-    )
+    return rank_result(reading, terms.claim(setting), len(present), len(sites))
 
 
 def run_terms(
@@ -83,7 +76,7 @@ def run_terms(
     *,
     custody: Sequence[LabelCustody] | None = None,
     entropy: Entropy = SYSTEM,
-) -> tuple[IntVector, int]:
+) -> tuple[IntVector, list[int]]:
     """Carry out the conversation over sites in this process; return what was opened."""
     keeping = _custody(sites, custody, entropy)
     session = hashlib.sha256(terms.digest() + entropy(32)).digest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,13 +20,19 @@ from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import JOIN, collect
 from discreet.result.evaluation import Evaluation
+from discreet.result.rank_sums import rank_evaluation
+from discreet.result.scalars import ScalarEvaluation
 from discreet.result.several import MultiEvaluation, result_of
 from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.terms import NONCE_SIZE
 from discreet.site.letters import (
+    DIGEST_SIZE,
+    Ending,
     Invitation,
     Kind,
     Letter,
@@ -34,6 +40,9 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
+
+Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation
+"""What a plan's statistic has: one evaluation, several, or an AUC alone."""
 
 
 class AbortedError(DiscreetError):
@@ -82,6 +91,7 @@ class Session:
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
     _declined: int = field(default=0, init=False)
+    _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_carried(self.plan)
@@ -94,16 +104,39 @@ class Session:
                 raise PlanError(
                     "the identity key is not the coordinator's in the roster"
                 )
+
+    def run(self) -> list[Release]:
+        """Carry out every round, tell the sites how it ended, return what was opened.
+
+        Whatever else goes wrong tells the sites nothing: the session may go on.
+        """
         if len(self.nodes) < self.plan.cohort.min_survivors:
+            self._tell(Ending.TOO_FEW_SITES)
             raise AbortedError(
                 f"{len(self.nodes)} sites are connected and the plan needs "
                 f"{self.plan.cohort.min_survivors}; nothing was asked"
             )
+        try:
+            releases = self._rounds()
+        except AbortedError:
+            self._tell(Ending.TOO_FEW_SITES)
+            raise
+        except DiscreetError:
+            self._tell(Ending.FAILED)
+            raise
+        self._tell(Ending.OPENED)
+        return releases
 
-    def run(self) -> list[Release]:
-        """Carry out every round; return what was opened."""
+    def _tell(self, ending: Ending) -> None:
+        """Send everybody the last letter; nobody leaves before it."""
+        last = Letter(
+            Kind.END, self.plan.digest(), self._session, 0, body=ending.encode()
+        )
+        self.exchange(dict.fromkeys(sorted(self.nodes), last))
+
+    def _rounds(self) -> list[Release]:
         nonce = self.entropy(NONCE_SIZE)
-        session = session_of(self.plan, nonce)
+        session = self._session = session_of(self.plan, nonce)
         nodes = sorted(self.nodes)
         roster = self.plan.roster
         expected = len(nodes) if roster is None else len(roster.sites)
@@ -113,10 +146,13 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if self.plan.privacy.route == "relay":
-                total, nodes = self._relay(open_round, nodes)
-            else:
-                total, nodes = self._secure_sum(open_round, nodes)
+            match self.plan.privacy.route:
+                case "relay":
+                    total, nodes = self._relay(open_round, nodes)
+                case "ranks":
+                    total, nodes = self._ranks(open_round, nodes)
+                case _:
+                    total, nodes = self._secure_sum(open_round, nodes)
             releases.append(
                 Release(
                     self.plan.digest(),
@@ -151,6 +187,39 @@ class Session:
                 f"plan needs {least}; nothing was opened"
             )
         return total, present
+
+    def _ranks(
+        self, current: _OpenRound, nodes: Sequence[int]
+    ) -> tuple[IntVector, list[int]]:
+        """Rank the sites' scores, and take every ranked site's protected sums."""
+        node_of = dict(enumerate(nodes, 1))
+
+        def ask(step: str, messages: Mapping[int, bytes]) -> dict[int, bytes]:
+            letters = {
+                node_of[site]: current.invitation(message, site, self.identity)
+                if step == JOIN
+                else current.step(message, site)
+                for site, message in messages.items()
+            }
+            answers = self._ask(step, current, letters)
+            return {answer.site: answer.body for answer in answers.values()}
+
+        this, cohort = current.this, self.plan.cohort
+        terms = RankSumTerms.of(this.statistic, this.loss, colluders=cohort.colluders)
+        try:
+            total, present = collect(ask, node_of, terms, least=cohort.min_survivors)
+        except TooFewSitesError as error:
+            raise self._too_few(error) from error
+        except FaultySiteError as error:
+            raise AbortedError(f"{error}; nothing was opened") from error
+        return total, [node_of[site] for site in present]
+
+    def _too_few(self, error: TooFewSitesError) -> AbortedError:
+        return AbortedError(
+            f"{error.present} sites are left after the {error.during} step, "
+            f"{self._declined} declined, and {error.needed} are needed; nothing "
+            "was opened"
+        )
 
     def _secure_sum(
         self, current: _OpenRound, nodes: Sequence[int]
@@ -187,11 +256,7 @@ class Session:
                 for answer in self._ask(next(names), current, letters).values():
                     _take(state, answer)
         except TooFewSitesError as error:
-            raise AbortedError(
-                f"{error.present} sites are left after the {error.during} step, "
-                f"{self._declined} declined, and {error.needed} are needed; nothing "
-                "was opened"
-            ) from error
+            raise self._too_few(error) from error
         return advanced.total, [node_of[site] for site in advanced.contributors]
 
     def _admit(
@@ -218,7 +283,11 @@ class Session:
         declined = 0
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
-            if sent is None or not current.owns(answer):
+            if (
+                sent is None
+                or answer.about != sent.digest()
+                or not current.owns(answer)
+            ):
                 continue
             if answer.kind is Kind.DECLINED:
                 declined += 1
@@ -295,7 +364,7 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
     match plan.privacy.route:
-        case "relay":
+        case "relay" | "ranks":
             plan.privacy.noise(plan.resolve(0, []), plan.cohort)
         case "secure sum":
             if plan.cohort.min_survivors < 2:
@@ -315,8 +384,10 @@ def check_carried(plan: Plan) -> None:
 
 def opened_evaluation(
     plan: Plan, releases: Sequence[Release], *, entropy: Entropy = SYSTEM
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Estimate everything that the releases allow, with the claim of a deployment."""
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
     claim = plan.claim(setting, sites=releases[-1].contributors)
+    if plan.privacy.route == "ranks":
+        return rank_evaluation(plan, releases, claim)
     return result_of(plan, releases, claim)

@@ -84,7 +84,9 @@ def admit(
             use_of(
                 plan,
                 this,
-                exact_counts(examples, plan, this) if this is first else None,
+                exact_counts(examples, plan, this)
+                if this is first and plan.privacy.route != "ranks"
+                else None,
                 session=session or _NEW_SESSION,
                 population=policy.population,
                 sites=sites,

@@ -151,7 +151,8 @@ def _refusal(
         if policy is not None:
             policy.check(plan)
             check_own_examples(examples, policy)
-        exact_counts(examples, plan, plan.resolve(0, []))
+        if plan.privacy.route != "ranks":  # else nothing is counted before a session
+            exact_counts(examples, plan, plan.resolve(0, []))
     except DiscreetError as err:
         return str(err), checked
     return None, checked

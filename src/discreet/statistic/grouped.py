@@ -12,6 +12,7 @@ from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
+from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -40,6 +41,8 @@ class Grouped(Statistic):
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) != len(self.groups):
             raise PlanError("a grouped plan names one or more distinct groups")
+        for group in self.groups:
+            name(group, "a group's name")
 
     @property
     def binnings(self) -> tuple[Edges, ...]:

@@ -8,6 +8,7 @@ sites check it, so the coordinator cannot invent sites.
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -54,6 +55,11 @@ class CoordinatorKeys:
         """Return the key that signs invitations, when there is one."""
         path = self.folder / IDENTITY
         return read_identity(path) if path.exists() else None
+
+    def secret(self) -> bytes:
+        """Return bytes that only this coordinator has: its identity, or its TLS key."""
+        own = self.folder / IDENTITY
+        return (own if own.exists() else self.folder / SERVER_KEY).read_bytes()
 
     def nodes(self) -> dict[str, bytes]:
         """Return the public node keys that may connect, by name, as PEM."""
@@ -146,6 +152,22 @@ def write_secret(path: Path, content: bytes) -> None:
         raise InputError(f"{path} exists; keys are never written over")
     path.touch(mode=0o600)
     path.write_bytes(content)
+
+
+def replace_secret(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone may read, whole or not at all."""
+    fresh = path.with_name(path.name + ".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _present(folder: Path, *names: str) -> None:
