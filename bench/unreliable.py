@@ -1,16 +1,39 @@
-"""A carrier that loses, delays, doubles and reorders letters, on a clock of its own."""
+"""A carrier that loses, delays, doubles and reorders letters, on a clock of its own.
+
+And sessions over it, with a coordinator that may be killed and goes on.
+"""
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+from discreet.models.defaults import recommend
+from discreet.models.privacy_models import DistributedDP, LocalDP
 
-from discreet.runtime.delivery import Lost
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
+from discreet.entropy import SYSTEM
+from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.release import Release
+from discreet.runtime.delivery import Delivery, Lost
+from discreet.runtime.in_process import InProcess
+from discreet.runtime.saved_session import Journal
+from discreet.runtime.session import AbortedError, Session
+from discreet.site.ledger import Ledger
 from discreet.site.letters import Letter
+from discreet.site.policy import Policy
+from discreet.site.progress import InMemoryOnce
+from discreet.site.session import Site
 
 Answer = Callable[[int, Letter], Letter]
 """Hands a letter to the site of a node, returns what it answers."""
@@ -95,3 +118,119 @@ class Unreliable:
                 heapq.heappush(queue, (at, place, node, letter))  # type: ignore[misc]
             elif self.rng.random() < self.faults.reported:
                 heapq.heappush(self._to_coordinator, (at, place, node, Lost(about)))
+
+
+SITES = (1, 2, 3, 4)
+SURVIVORS = 3
+POLICY = Policy(
+    population="people",
+    privacy=("distributed", "local"),
+    epsilon_per_plan=Fraction(1),
+    epsilon_total=Fraction(1),
+    sessions_per_plan=1,
+    sites=2,
+)
+"""A site that pays twice would exceed it, and decline."""
+PLANS = [
+    recommend(PublicFacts(400, 0.3), privacy, edges=Warped(8), cohort=Cohort(SURVIVORS))
+    for privacy in (DistributedDP("1"), LocalDP("1", "laplace"))
+]
+
+
+class KilledError(Exception):
+    """The coordinator's process is gone."""
+
+
+def run_in_process(sessions: int, rng: np.random.Generator) -> Iterator[str]:
+    """Run sessions over bad networks; yield how each ended."""
+    began = time.monotonic()
+    for number in range(1, sessions + 1):
+        with tempfile.TemporaryDirectory(prefix="discreet-bench-") as place:
+            yield _one_session(Path(place), rng)
+        if not number % 100:
+            took = time.monotonic() - began
+            print(f"{number} sessions in {took:.0f} s", flush=True)
+
+
+def _one_session(folder: Path, rng: np.random.Generator) -> str:
+    plan = PLANS[rng.integers(len(PLANS))]
+    faults = Faults(
+        lost=rng.uniform(0, 0.3),
+        reported=rng.random(),
+        doubled=rng.uniform(0, 0.5),
+        slowest=rng.uniform(0, 30),
+        away=0.01 * (rng.random() < 0.3),
+    )
+    carrier = Unreliable(_sites(folder, rng).answer, rng, faults)
+    exchange = Delivery(carrier, 120.0, carrier.now, carrier.sleep)
+    saved = b""
+
+    def keep(journal: bytes) -> None:
+        nonlocal saved
+        saved = journal
+
+    kill_in = int(rng.integers(1, 12)) if rng.random() < 0.5 else 0
+    calls = 0
+
+    def mortal(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        nonlocal calls
+        calls += 1
+        if calls == kill_in and rng.random() < 0.5:
+            raise KilledError
+        answers = exchange(letters)
+        if calls == kill_in:
+            raise KilledError
+        return answers
+
+    journal = Journal(SITES, keep=keep)
+    while True:
+        try:
+            releases = Session(plan, SITES, journal.through(mortal), journal.draw).run()
+        except AbortedError:
+            enough = len(SITES) - len(carrier.gone) >= SURVIVORS
+            return "aborted with enough sites" if enough else "aborted, as it must be"
+        except KilledError:
+            journal = Journal.of(saved, keep=keep)
+        else:
+            return _judged(folder, releases[0])
+
+
+def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
+    onces = {place: InMemoryOnce() for place in SITES}
+    data = {}
+    for place in SITES:
+        labels = rng.random(100) < 0.3
+        data[place] = Examples(rng.random(100), labels)
+
+    def site(place: int) -> Site:
+        return Site(
+            lambda _: data[place],
+            POLICY,
+            Ledger(folder / f"{place}.sqlite", limits=POLICY.limits()),
+            SYSTEM,
+            onces[place],
+        )
+
+    return InProcess({k: partial(site, k) for k in SITES}, lambda *_: None)
+
+
+def _judged(folder: Path, release: Release) -> str:
+    """Find the sites that are in the sum among those that paid."""
+    messages = []
+    for place in SITES:
+        path = folder / f"{place}.sqlite"
+        if not path.exists():
+            continue
+        with Ledger.read(path) as ledger:
+            sent = [
+                np.frombuffer(message, "<i8")
+                for use in ledger.uses("people")
+                if (message := ledger.replay(use.session, use.round)) is not None
+            ]
+            if ledger.spent("people").epsilon < len(sent):
+                return "WRONG: a charge"
+            messages += sent
+    for chosen in combinations(messages, release.contributors):
+        if np.array_equal(np.sum(chosen, axis=0), release.total):
+            return "opened"
+    return "WRONG: a sum"

@@ -132,6 +132,7 @@ def grid(tmp_path: Path) -> LoopGrid:
         policy = tmp_path / str(place) / "policy.toml"
         policy.parent.mkdir()
         policy.write_text(policyfile.dumps(POLICY))
+        Ledger.new(policy.with_name("ledger.sqlite")).close()
         config = {"discreet-policy": str(policy)}
         nodes[place] = Node(app, Context(1, place, config, RecordDict(), {}))
     return LoopGrid(nodes)
@@ -190,7 +191,7 @@ def test_an_answer_that_flower_forgot_is_asked_for_again(
     result = run(grid, plan, step_seconds=20.0)
     assert result.releases[0].contributors == 3
     assert not grid.unavailable[12]
-    with Ledger.read(tmp_path / "12" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "12" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 1
 
 
@@ -218,6 +219,15 @@ def test_a_node_without_a_policy_declines(
     grid.nodes[11].context.node_config.clear()
     assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
     assert "this node has no policy" in capsys.readouterr().err
+
+
+def test_a_node_without_a_ledger_declines_and_says_how_to_make_one(
+    grid: LoopGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path / "11").glob("ledger.sqlite*"):
+        file.unlink()
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert "discreet ledger new" in capsys.readouterr().err
 
 
 def test_a_model_that_the_plan_does_not_name_is_not_scored(
@@ -265,7 +275,7 @@ def test_every_evaluation_is_charged_at_the_node(
 ) -> None:
     for _ in range(2):
         run(grid, plan_for(DistributedDP("1")))
-    with Ledger.read(tmp_path / "11" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "11" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 2
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.curator.budget import Budget, charge
-from discreet.curator.result import ROW, curator_claim
+from discreet.curator.private_estimate import ROW, curator_claim
 from discreet.data.edges import EdgeRule, Edges, Support
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreKind

@@ -149,6 +149,12 @@ class Edges:
         """The edges as an array."""
         return np.asarray(self.values, dtype=np.float64)
 
+    def holds(self, scores: FloatVector) -> NDArray[np.bool_]:
+        """Say which scores have a bin: all in the range, or those of the support."""
+        if not self.atoms:
+            return np.ones(scores.shape, dtype=np.bool_)
+        return np.isin(scores, self.array[:-1])
+
     def bins_of(self, scores: FloatVector) -> CodeVector:
         """Return each score's bin; the scores must lie in the declared range.
 

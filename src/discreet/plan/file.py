@@ -13,7 +13,7 @@ import tomli_w
 
 from discreet.data.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError, PlanError
+from discreet.errors import PlanError
 from discreet.parsing import read_toml
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
@@ -68,7 +68,9 @@ def loads(text: str) -> Plan:
         plan = _plan(document)
     except KeyError as err:
         raise PlanError(f"the plan lacks the key {err}") from None
-    except (TypeError, AttributeError, InputError) as err:
+    except PlanError:
+        raise
+    except (TypeError, AttributeError, ValueError) as err:
         raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
     written = document.get("digest")
     if written is not None and written != f"sha256:{plan.digest().hex()}":

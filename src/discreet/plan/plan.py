@@ -142,6 +142,17 @@ class Plan:
         """Return the SHA-256 of the canonical bytes."""
         return self._digest
 
+    def asked(self) -> bytes:
+        """Return a digest of what is counted, whatever the plan calls it.
+
+        Names, facts, metrics, roster, privacy and the rule behind the edges do not
+        count: a plan that differs in these only asks the same question again.
+        """
+        counted = [_without_rules(_plain(r.statistic)) for r in self.rounds]
+        document = {"discreet": "asked", "rounds": counted}
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).digest()
+
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites take part."""
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
@@ -162,6 +173,13 @@ class Plan:
 
 def _plain_fields(record: Any) -> dict[str, Any]:
     return {f.name: _plain(getattr(record, f.name)) for f in fields(record)}
+
+
+def _without_rules(plain: Any) -> Any:
+    """Leave out by which rule edges were made; their values are there."""
+    if isinstance(plain, dict):
+        return {k: _without_rules(v) for k, v in plain.items() if k != "rule"}
+    return plain
 
 
 def _plain(value: Any) -> Any:

@@ -178,9 +178,11 @@ def answer(
         session,
         this.index,
         mechanism.loss(),
-        plan.digest(),
+        plan.asked(),
         plan=plan.digest(),
         reusable=reusable,
+        unit=plan.privacy.protects,
+        asked=plan.asked(),
     )
     sent = answer_once(custody.account, use, lambda: protect().astype("<i8").tobytes())
     return np.frombuffer(sent, dtype="<i8").astype(np.int64)

@@ -17,6 +17,7 @@ from discreet.noise.response import RandomizedResponse
 from discreet.privacy.account import Use, answer_once
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
+from discreet.privacy.unit import LABEL
 from discreet.ranks.label_custody import LabelCustody, LabelSet
 from discreet.ranks.opened_sums import read
 from discreet.ranks.rank_terms import RankSumTerms
@@ -154,6 +155,7 @@ def _half(
         terms.digest(),
         plan=terms.digest(),
         reusable=once,
+        unit=LABEL,
     )
     return RankSite(
         terms,

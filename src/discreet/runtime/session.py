@@ -26,10 +26,10 @@ from discreet.result.evaluation import Evaluation
 from discreet.result.rank_sums import rank_evaluation
 from discreet.result.scalars import ScalarEvaluation
 from discreet.result.several import MultiEvaluation, result_of
-from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
+from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
-from discreet.secagg.terms import NONCE_SIZE
+from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import (
     DIGEST_SIZE,
     Ending,
@@ -247,7 +247,7 @@ class Session:
         if roster is not None:
             names = iter(("share", "mask", "confirm", "reveal"))
         try:
-            while not isinstance(advanced := state.advance(), Opened):
+            while not isinstance(advanced := state.advance(), OpenedSum):
                 state, messages = advanced
                 letters = {
                     node_of[site]: current.step(message, site)

@@ -15,8 +15,8 @@ from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import Spent, compose
 from discreet.privacy.claim import Claim
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,8 +26,6 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
-from discreet.ranks.label_custody import LabelCustody
-from discreet.ranks.label_custody import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors
@@ -39,6 +38,8 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import Admitted, admit
+from discreet.site.failures import sentence
+from discreet.site.label import flipped, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -53,7 +54,7 @@ from discreet.site.letters import (
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import Once, Progress, after_refusal
-from discreet.site.ranked import ranked
+from discreet.site.respond import stored_answer
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,14 @@ class Site:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, letter)
-        except DiscreetError as error:
-            report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="answering a letter"))
+        with suppress(DiscreetError):  # the ledger may be why it declines
+            self.ledger.note_refusal()
         return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)
 
     def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
         invitation = self._check_invitation(letter)
-        if before is not None and letter.round <= before.round:
-            raise LetterError("a second invitation to a round that was joined came")
         plan = invitation.plan
         began = Progress(
             letter.session,
@@ -134,6 +133,13 @@ class Site:
             letter.numbers,
             replies={} if before is None else before.replies,
         )
+        if plan.privacy.route != "ranks":  # there the answer comes after public scores
+            stored = stored_answer(self.ledger, letter.session, letter.round)
+            if stored is not None:  # looked up before any data is read
+                return _sent(began, letter, stored)
+        if before is not None and letter.round <= before.round:
+            raise LetterError("a second invitation to a round that was joined came")
+        self.ledger.check_patience()
         charged_before = None
         if letter.round:
             charged_before = self._continued(before, letter)
@@ -147,7 +153,14 @@ class Site:
         )
         match plan.privacy.route:
             case "relay" if plan.privacy.reusable:
-                return _sent(began, letter, self._flipped(admitted, this, letter))
+                vector = flipped(
+                    admitted,
+                    this,
+                    self.flips,
+                    session=letter.session,
+                    entropy=self.entropy,
+                )
+                return _sent(began, letter, vector)
             case "relay":
                 vector = admitted.respond(
                     this, session=letter.session, entropy=self.entropy
@@ -207,24 +220,6 @@ class Site:
         joined = pack(before.session, bytes([before.round]), before.charged_as)
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
-
-    def _flipped(
-        self, admitted: Admitted, this: ResolvedRound, letter: Letter
-    ) -> IntVector:
-        """Count labels that this site flipped once and for all, by its own key."""
-        if self.flips is None:
-            raise PolicyError(
-                "the plan flips labels: this site needs a key for its flips"
-            )
-        return flipped_counts(
-            admitted.examples,
-            LabelCustody(self.flips, self.ledger),
-            admitted.plan,
-            this,
-            session=letter.session,
-            population=self.policy.population,
-            entropy=self.entropy,
-        )
 
     def _advertise(
         self,

@@ -56,7 +56,7 @@ class OneVsRest(Statistic):
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = 2 * len(self.edges)
@@ -129,7 +129,7 @@ class OneVsOne(Statistic):
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = len(self.classes) * len(self.edges)

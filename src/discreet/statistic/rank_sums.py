@@ -21,9 +21,12 @@ from typing import (
     get_args,
 )
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.arrays import FloatVector
 from discreet.data.edges import Edges
-from discreet.data.examples import Examples
+from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
 from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
 from discreet.privacy.unit import LABEL, Sensitivity, Unit
@@ -106,6 +109,10 @@ class RankSums(Statistic):
         """Refuse: the weights are ranks among all sites' examples."""
         del examples
         raise PlanError("rank sums need every site's scores first, to be ranked")
+
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Every score can be ranked."""
+        return np.ones(len(batch), dtype=np.bool_)
 
     def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
         """Return nothing: there is no histogram in rank sums."""
