@@ -241,7 +241,8 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     away = abs(result.auc.value - roc_auc_score(labels, scores))
     assert away < 6 * result.auc.noise.sd
     assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
-    assert "each of the 3 sites' own 2 noisy" in str(result.claim)
+    assert "every score, in no telling order" in str(result.claim)
+    assert "two noisy sums of each site" in str(result.claim)
     assert [federation.ledger(k).spent("people").epsilon for k in (1, 2, 3)] == [2] * 3
 
 

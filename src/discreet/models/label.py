@@ -121,6 +121,13 @@ class LabelDP(PrivacyModel):
             *(KEPT_FLIPS if self.reusable else AGAIN),
         )
 
+    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """The scores too, where they are sent to be ranked."""
+        if self.route == "relay":
+            return super(LabelDP, self).disclosures(plan, sites)
+        terms = RankSumTerms.of(plan.statistic, self.loss)
+        return (*terms.discloses, "which sites took part")
+
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Refuse more than two classes, groups, and sums by another mechanism."""
         super(LabelDP, self).accepts(rounds, cohort)

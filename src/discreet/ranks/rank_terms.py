@@ -125,15 +125,20 @@ class RankSumTerms:
         """Return the hash that names the terms."""
         return hashlib.sha256(self.canonical()).digest()
 
-    def claim(self, setting: Setting) -> Claim:
-        """Return what an evaluation under these terms promises."""
-        summed = self.aggregation == "secagg"
-        if summed:
+    @property
+    def discloses(self) -> tuple[str, str]:
+        """What the coordinator sees."""
+        if self.aggregation == "secagg":
             sent = "two noisy sums over all sites"
         elif self.mechanism == "response-labels":
             sent = "each site's flipped labels"
         else:
             sent = "two noisy sums of each site, or one"
+        return "every score, in no telling order, and each site's size", sent
+
+    def claim(self, setting: Setting) -> Claim:
+        """Return what an evaluation under these terms promises."""
+        summed = self.aggregation == "secagg"
         told = f"at most {self.colluders} sites tell the coordinator their noise"
         return Claim(
             LABEL,
@@ -141,10 +146,7 @@ class RankSumTerms:
             Trust.SUM_ONLY if summed else Trust.LABELS_ONLY,
             computational=summed or self.keeps_flips,
             setting=setting,
-            discloses=(
-                "every score, in no telling order, and each site's size",
-                sent,
-            ),
+            discloses=self.discloses,
             not_protected=(
                 "what a good score says about a label by itself",
                 "lying sites",
