@@ -58,7 +58,7 @@ class Preview:
     @property
     def sent(self) -> str:
         """Who can read the numbers, in a word."""
-        return "masked" if self.plan.privacy.computational else "in the clear"
+        return "masked" if self.plan.privacy.route == "secure sum" else "in the clear"
 
     def charged(self) -> Spent:
         """Return what all rounds would cost."""

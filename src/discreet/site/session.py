@@ -26,8 +26,6 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.answer import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors
@@ -41,6 +39,7 @@ from discreet.secagg.site_state import (
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
 from discreet.site.failures import sentence
+from discreet.site.label import Held, flipped, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -136,9 +135,10 @@ class Site:
             letter.numbers,
             replies={} if before is None else before.replies,
         )
-        stored = stored_answer(self.ledger, letter.session, letter.round)
-        if stored is not None:  # looked up before any data is read
-            return _sent(began, letter, stored)
+        if plan.privacy.route != "ranks":  # there the answer comes after public scores
+            stored = stored_answer(self.ledger, letter.session, letter.round)
+            if stored is not None:  # looked up before any data is read
+                return _sent(began, letter, stored)
         if before is not None and letter.round <= before.round:
             raise LetterError("a second invitation to a round that was joined came")
         self.ledger.check_patience()
@@ -149,9 +149,20 @@ class Site:
         admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
             case "relay" if plan.privacy.reusable:
-                return _sent(began, letter, self._flipped(plan, this, letter))
+                vector = flipped(
+                    self._held(plan),
+                    this,
+                    self.flips,
+                    session=letter.session,
+                    entropy=self.entropy,
+                )
+                return _sent(began, letter, vector)
             case "relay":
                 return _sent(began, letter, self._respond(plan, this, letter.session))
+            case "ranks":
+                joined = replace(began, site=letter.site)
+                held = self._held(plan)
+                return ranked(held, this, joined, letter, entropy=self.entropy)
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -218,20 +229,9 @@ class Site:
             log=self.log,
         )
 
-    def _flipped(self, plan: Plan, this: ResolvedRound, letter: Letter) -> IntVector:
-        """Count labels that this site flipped once and for all, by its own key."""
-        if self.flips is None:
-            raise PolicyError(
-                "the plan flips labels: this site needs a key for its flips"
-            )
-        return flipped_counts(
-            self.examples(plan),
-            LabelCustody(self.flips, self.ledger),
-            plan,
-            this,
-            session=letter.session,
-            population=self.policy.population,
-            entropy=self.entropy,
+    def _held(self, plan: Plan) -> Held:
+        return Held(
+            plan, self.policy, self.ledger, lambda: self.examples(plan).fitted()
         )
 
     def _advertise(
@@ -293,6 +293,10 @@ class Site:
             raise LetterError("a step came after the round's last one")
         self.once.take(hashlib.sha256(progress.conversation).digest())
         this = progress.resolve()
+        if progress.plan.privacy.route == "ranks":
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            held = self._held(progress.plan)
+            return ranked(held, this, progress, letter, entropy=self.entropy)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 
