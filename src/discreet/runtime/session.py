@@ -383,10 +383,16 @@ def check_carried(plan: Plan) -> None:
 
 
 def opened_evaluation(
-    plan: Plan, releases: Sequence[Release], *, entropy: Entropy = SYSTEM
+    plan: Plan,
+    releases: Sequence[Release],
+    *,
+    entropy: Entropy = SYSTEM,
+    simulated: bool = False,
 ) -> Result:
-    """Estimate everything that the releases allow, with the claim of a deployment."""
-    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
+    """Estimate everything that the releases allow; the claim says where it was run."""
+    setting: Setting = "simulated" if simulated else "deployed"
+    if isinstance(entropy, Seeded):
+        setting = "seeded"
     claim = plan.claim(setting, sites=releases[-1].contributors)
     if plan.privacy.route == "ranks":
         return rank_evaluation(plan, releases, claim)
