@@ -36,8 +36,8 @@ from datasets import SHARED
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.estimate.deconvolve import decode
-from discreet.estimate.estimator import Flat
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import (
     DistributedDP,
@@ -124,12 +124,12 @@ def release(
             scale = 1 / float(epsilon)
             noisy = exact + simulate_discrete_laplace(scale, exact.shape, rng)
             found = NoisyHistogram(edges, noisy[:bins], noisy[bins:], LaplaceLaw(scale))
-            return found, Smooth().counts(found)
+            return found, Smooth().read(found).counts
         case LocalDP(epsilon=epsilon):
             arc = CircularArc(Fraction(epsilon), edges)
             decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
             found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().counts(found)
+            return found, Flat().read(found).counts
         case _:
             counts = exact.astype(np.float64)
             found = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())

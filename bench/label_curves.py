@@ -25,8 +25,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
-from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.reliability import calibration_curve
+from discreet.estimate.public_totals import PublicTotals
+from discreet.metrics.calibration import calibration_curve
 from discreet.models.privacy_models import LabelDP
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.choose import decoder_for
@@ -91,7 +91,7 @@ def measure(
     rates = calibration_curve(known, 20, "mass").rate
     decoder = decoder_for(plan, this)
     rng = np.random.default_rng(5)
-    estimator = KnownTotals()
+    estimator = PublicTotals()
     found = []
     counts: FloatVector
     law: NoiseLaw
@@ -107,8 +107,8 @@ def measure(
             raise TypeError("label privacy flips labels or adds noise to bins")
         negatives, positives = np.split(counts, 2)
         observed = NoisyHistogram(edges, negatives, positives, law)
-        curves = estimator.curves(observed)
-        read = replace(estimator.counts(observed), law=NoNoise())
+        reading = estimator.read(observed)
+        curves, read = reading.curves, replace(reading.counts, law=NoNoise())
         found.append(
             [
                 area_error(truth.roc, curves.roc, tolerance=1e-5),

@@ -27,10 +27,10 @@ from discreet.models.privacy_models import (
     SecureAggregation,
 )
 from discreet.plan.plan import Plan, PublicFacts
+from discreet.result.comparison import ModelComparison
 from discreet.result.evaluation import Evaluation
-from discreet.result.scalars import ScalarEvaluation
 from discreet.result.several import MultiEvaluation
-from discreet.runtime.comparison import ModelComparison, compare
+from discreet.runtime.comparison import compare
 from discreet.runtime.simulation import evaluate
 
 __version__ = "0.1.0"
@@ -57,7 +57,6 @@ __all__ = [
     "PublicFacts",
     "RangeQueries",
     "ReleaseError",
-    "ScalarEvaluation",
     "SecureAggregation",
     "Support",
     "UndefinedMetricWarning",

@@ -9,8 +9,8 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.bands import pointwise_band, simultaneous_band
-from discreet.estimate.estimator import Flat
+from discreet.estimate.reading import Flat
+from discreet.metrics.bands import pointwise_band, simultaneous_band
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.statistic.observed import NoisyHistogram

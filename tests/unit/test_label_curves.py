@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from discreet.result.scalars import ScalarEvaluation
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import discreet
@@ -29,7 +30,6 @@ from discreet.ranks.answer import LabelCustody
 from discreet.ranks.curves import plan_curves
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
-from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.label import evaluate_labels, simulate_labels
 
 CURVES = list(CURVE_MECHANISMS)

@@ -42,7 +42,6 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
-    Result,
     SubjectColumn,
     write_result,
 )
@@ -61,6 +60,7 @@ from discreet.models.privacy_models import (
     PrivacyModel,
 )
 from discreet.plan.plan import PublicFacts
+from discreet.result.build import Result
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import cohort_of, run
 from discreet.runtime.summing import Aggregation

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +23,8 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreKind
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
-from discreet.estimate.estimator import Flat
-from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.with_errors import at_with_errors
+from discreet.estimate.reading import Flat
+from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.models.defaults import recommend
 from discreet.models.privacy_models import DistributedDP
 from discreet.noise.choose import mechanism_for
@@ -35,7 +34,8 @@ from discreet.plan.plan import PublicFacts
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
-from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateRates(AtThreshold):
     """Confusion counts and the rates made of them, with their claim."""
 
@@ -84,7 +84,7 @@ def confusion(
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, mechanism.law(1)
     )
-    found = replace(at_with_errors(Flat(), observed, 0.5), threshold=threshold)
+    found = at_threshold(Flat().read(observed), 0.5)
     claim = curator_claim(
         loss,
         what="four noisy confusion counts",
@@ -92,8 +92,7 @@ def confusion(
         entropy=entropy,
         record=record,
     )
-    values = {f.name: getattr(found, f.name) for f in fields(found)}
-    return PrivateRates(**values, claim=claim)
+    return PrivateRates(threshold, found.estimates, claim=claim)
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword

@@ -11,17 +11,17 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.intervals import SYMMETRIC, AreaShape, ProportionShape, Shape
+from discreet.estimate.reading import ScalarReading
 from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
 from discreet.exact.model import ExactMPC
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import AREAS, PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.plan.plan import Metric
+from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim, Setting
 from discreet.privacy.loss import exact
-from discreet.result.scalars import ScalarEvaluation
-from discreet.result.text import METRIC_TITLES
+from discreet.result.evaluation import Evaluation
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
@@ -43,7 +43,7 @@ def evaluate(
     prevalence: float | None = None,
     entropy: Entropy = SYSTEM,
     progress: Progress | None = None,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Compute the exact areas of the pooled data without pooling them.
 
     All parties run in this process, on the shares and the program that separate
@@ -129,12 +129,12 @@ def evaluation_of(
     owners: int,
     setting: Setting,
     prevalence: float | None = None,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Build the analyst's result from what was opened, and from nothing else."""
     if prevalence is not None and not 0 < prevalence < 1:
         raise InputError("the declared prevalence lies strictly between 0 and 1")
     claim = claim_of(program, owners=owners, setting=setting)
-    metrics: dict[Metric, Estimate]
+    metrics: dict[str, Estimate]
     if program.noisy:
         metrics = {"auc": NoisyPair.of(program, opened.values).estimate(claim)}
     else:
@@ -146,11 +146,8 @@ def evaluation_of(
             else Estimate.undefined(empty_class(areas))
             for metric, value in areas.items()
         }
-    return ScalarEvaluation(
+    reading = ScalarReading(
         metrics,
-        claim,
-        contributors=owners,
-        expected=owners,
         remedy=_REMEDY,
         notes=_notes(program, prevalence),
         facts={
@@ -160,10 +157,11 @@ def evaluation_of(
             "seconds": round(opened.seconds, 2),
         },
     )
+    return Evaluation(reading, claim, owners, owners)
 
 
 def _exact_estimate(
-    metric: Metric, value: float, rows: int, prevalence: float | None
+    metric: str, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)
@@ -202,7 +200,7 @@ def claim_of(program: Program, *, owners: int, setting: Setting) -> Claim:
     if program.noisy:
         opened = "a noisy AUC and a noisy number of positives, to the analyst"
     else:
-        names = [METRIC_TITLES[metric] for metric in program.metrics]
+        names = [METRICS[metric].title for metric in program.metrics]
         opened = f"the exact {', '.join(names)}, to the analyst"
     if program.padded:
         sizes = f"that no owner has more than {max(program.sizes):,} examples"

@@ -13,6 +13,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
+from discreet.estimate.reading import ScalarReading
 from discreet.noise.response import RandomizedResponse
 from discreet.privacy.account import Use
 from discreet.privacy.claim import Setting
@@ -26,7 +27,7 @@ from discreet.ranks.flipped_labels import LabelSet
 from discreet.ranks.rank_auc import rank_auc
 from discreet.ranks.site import Ranked, join
 from discreet.ranks.terms import Aggregation, RankSumTerms
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 from discreet.secagg.in_process import secure_sum
 
 _REMEDY = (
@@ -67,7 +68,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     colluders: int = 0,
     custody: Sequence[LabelCustody] | None = None,
     entropy: Entropy = SYSTEM,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Measure the AUC of public scores against labels that stay private.
 
     Every site and the coordinator run in this process, and all that passes between
@@ -100,15 +101,14 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
         f"{count} by {_PLAIN_NAMES[kind]}" for kind, count in opened.options.items()
     )
     bound = "the sampling error is a bound that holds for any scores, often too wide"
-    return ScalarEvaluation(
+    reading = ScalarReading(
         {"auc": estimate},
-        rank_sum_claim(terms, setting),
-        contributors=opened.contributors,
-        expected=len(sites),
         remedy=_REMEDY,
         notes=(f"sites answered: {used}", bound) if used else (bound,),
         facts={"examples": opened.examples},
     )
+    claim = rank_sum_claim(terms, setting)
+    return Evaluation(reading, claim, opened.contributors, expected=len(sites))
 
 
 def run_terms(

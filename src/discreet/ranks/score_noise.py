@@ -21,6 +21,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
+from discreet.estimate.reading import ScalarReading
 from discreet.noise.laplace import discrete_laplace
 from discreet.noise.stream import stretched
 from discreet.privacy.claim import Claim, Trust
@@ -29,7 +30,7 @@ from discreet.privacy.unit import Unit
 from discreet.ranks.laplace_row import drawable, simulate_laplace
 from discreet.ranks.ranks import rank_sites
 from discreet.ranks.sums import RankSums
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 
 STEPS: Final = 2**20
 """Grid steps of the interval [0, 1]: the L1 sensitivity of a replaced score."""
@@ -60,7 +61,7 @@ def simulate_noisy_scores(
 
 def score_noise_auc(
     sites: Sequence[Examples], *, epsilon: Amount, entropy: Entropy = SYSTEM
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Measure the AUC of noisy scores against exact labels.
 
     >>> scores = np.linspace(0, 1, 2000)
@@ -85,14 +86,13 @@ def score_noise_auc(
         float(sum(int(y.sum()) for y in labels)),
     )
     examples = sum(column.size for column in columns)
-    return ScalarEvaluation(
+    reading = ScalarReading(
         {"auc": _estimate(sums.auc(examples))},
-        _claim(spent, seeded=isinstance(entropy, Seeded)),
-        contributors=len(sites),
-        expected=len(sites),
         remedy="noise on the scores leaves no curve worth drawing",
         facts={"examples": examples},
     )
+    claim = _claim(spent, seeded=isinstance(entropy, Seeded))
+    return Evaluation(reading, claim, len(sites), len(sites))
 
 
 def _estimate(value: float) -> Estimate:

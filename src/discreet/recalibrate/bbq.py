@@ -27,7 +27,7 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
-from discreet.estimate.logistic import CLOSEST
+from discreet.metrics.logistic import CLOSEST
 from discreet.recalibrate.binning import quantile_starts
 from discreet.recalibrate.steps import Steps
 from discreet.statistic.observed import NoisyHistogram

@@ -38,7 +38,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.deconvolve import DecodedLaw
-from discreet.estimate.noise_error import covariance_of
+from discreet.estimate.slopes import covariance_of
 from discreet.recalibrate.bbq import fit_bbq
 from discreet.recalibrate.beta import fit_beta
 from discreet.recalibrate.binning import fit_binning

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.logistic import CLOSEST, sigmoid
+from discreet.metrics.logistic import CLOSEST, sigmoid
 from discreet.recalibrate.protocol import MAP_VERSION, checked_scores, score_fields
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from discreet.data.edges import Edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimate import Unusable
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.public_totals import PublicTotals
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.models.privacy_models import LabelDP, LocalDP, SecureAggregation
 from discreet.noise.arc import CircularArc
 from discreet.noise.binned_positives import BinnedPositives
@@ -38,7 +38,7 @@ def default_estimator(plan: Plan) -> Estimator:
         case SecureAggregation() | LocalDP(mechanism="arc"):
             return Flat()
         case LabelDP():
-            return KnownTotals()
+            return PublicTotals()
         case _:
             return Smooth()
 

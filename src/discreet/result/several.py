@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from discreet.errors import NotReleasedError, PlanError
+from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import (
     Binning,
     Estimate,
@@ -19,19 +19,15 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
-from discreet.estimate.estimator import Estimator
-from discreet.estimate.with_errors import metrics_with_errors
-from discreet.plan.plan import Metric, Plan
-from discreet.plan.release import Release
+from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
-from discreet.result.decode_release import default_estimator, open_release
-from discreet.result.evaluation import Evaluation, report_page
+from discreet.result import report
+from discreet.result.evaluation import Evaluation
 from discreet.result.page import Page, Section, save
 from discreet.result.text import metric_table
-from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
-from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
+Pair: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +35,10 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     """An evaluation a class (against the rest) or a group, and their averages."""
 
     parts: Mapping[str, Evaluation]
-    pairs: Mapping[tuple[str, str], Estimate]
-    """AUC of each pair of classes, the mean over the two score columns."""
-    pair_weights: Mapping[tuple[str, str], float]
     claim: Claim
+    pairs: Mapping[Pair, Estimate] = field(default_factory=dict)
+    """AUC of each pair of classes, the mean over the two score columns."""
+    pair_weights: Mapping[Pair, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -53,7 +49,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def __len__(self) -> int:
         return len(self.parts)
 
-    def average(self, metric: Metric = "auc", how: Average = "macro") -> Estimate:
+    def average(self, metric: str = "auc", how: Average = "macro") -> Estimate:
         """Average one-vs-rest metrics: equal weights, or by each class's positives."""
         estimates = [part.metric(metric) for part in self.values()]
         weights = [
@@ -81,21 +77,35 @@ class MultiEvaluation(Mapping[str, Evaluation]):
         summary = f"{metric_table(self._summary())}\n{self.claim}"
         return "\n".join([*parts, summary] if wide else [summary])
 
+    def _asked(self) -> tuple[str, ...]:
+        """The metrics that every part has."""
+        return tuple(n for n in METRICS if all(n in p.metrics for p in self.values()))
+
     def _summary(self) -> dict[str, Estimate]:
-        rows = {f"AUC {name}": part.auc for name, part in self.items()}
-        rows["AUC macro"] = self.average("auc")
-        rows["AUC weighted"] = self.average("auc", "weighted")
+        """Return each part's first metric, then the averages of all of them."""
+        asked = self._asked()
+        rows = {
+            f"{METRICS[metric].title} {name}": part.metric(metric)
+            for metric in asked[:1]
+            for name, part in self.items()
+        }
+        for metric in asked:
+            rows[f"{METRICS[metric].title} macro"] = self.average(metric)
+        for metric in asked[:1]:
+            weighted = self.average(metric, "weighted")
+            rows[f"{METRICS[metric].title} weighted"] = weighted
         if self.pairs:
             rows["AUC pairs, macro"] = self.average_pairs()
-        rows["AP macro"] = self.average("average_precision")
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         found: dict[str, Any] = {
             "parts": {name: part.to_dict() for name, part in self.items()},
-            "macro": {"auc": self.average().to_dict()},
-            "weighted": {"auc": self.average(how="weighted").to_dict()},
+            "macro": {n: self.average(n).to_dict() for n in self._asked()},
+            "weighted": {
+                n: self.average(n, "weighted").to_dict() for n in self._asked()
+            },
         }
         if self.pairs:
             found["pairs"] = {
@@ -119,60 +129,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def _page(self) -> Page:
         averages = Section({"All parts": self._summary()}, "")
         sections = (averages, *(part.section() for part in self.values()))
-        return report_page(sections, next(iter(self.values())).plan, self.claim)
-
-
-def multi_evaluation(
-    plan: Plan,
-    releases: Sequence[Release],
-    claim: Claim,
-    *,
-    estimator: Estimator | None = None,
-) -> MultiEvaluation:
-    """Build the evaluations of a multi-class or grouped plan from its releases."""
-    chosen = estimator or default_estimator(plan)
-    opened = open_release(plan, releases)
-    total, statistic = opened.counts, opened.statistic
-    pairs: dict[tuple[str, str], BinCounts] = {}
-    rest = 1  # released cells in each count of a rest
-    match statistic:
-        case OneVsRest():
-            parts, edges = statistic.split(total), statistic.edges
-        case OneVsOne():
-            parts, edges = statistic.split(total), statistic.edges
-            pairs = statistic.pairs(total)
-            rest = len(statistic.classes) - 1
-        case Grouped():
-            parts, edges = statistic.split(total), statistic.inner.edges
-        case _:
-            raise PlanError("this plan has one evaluation; see evaluation")
-    evaluations = {
-        name: Evaluation(
-            plan,
-            claim,
-            tuple(releases),
-            opened.histogram(edges, counts, cells=rest),
-            chosen,
-            name,
-        )
-        for name, counts in parts.items()
-    }
-    areas, weights = {}, {}
-    names = list(parts)
-    for i, a in enumerate(names if pairs else ()):
-        for b in names[i + 1 :]:
-            both = [
-                _auc(opened.histogram(edges, pairs[key]), chosen)
-                for key in ((a, b), (b, a))
-            ]
-            areas[a, b] = weighted_mean(both, [1.0, 1.0])
-            counts = pairs[a, b]
-            weights[a, b] = float(counts.negatives.sum() + counts.positives.sum())
-    return MultiEvaluation(evaluations, areas, weights, claim)
-
-
-def _auc(observed: NoisyHistogram, estimator: Estimator) -> Estimate:
-    return metrics_with_errors(estimator, observed, ["auc"])["auc"]
+        return report.page(sections, next(iter(self.values())).plan, self.claim)
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

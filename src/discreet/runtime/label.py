@@ -10,7 +10,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.known_totals import KnownTotals
+from discreet.estimate.public_totals import PublicTotals
 from discreet.models.privacy_models import LabelDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -19,8 +19,8 @@ from discreet.ranks.answer import LabelCustody, answer
 from discreet.ranks.auc import label_auc
 from discreet.ranks.curves import plan_curves
 from discreet.ranks.public_scores import PublicScores
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.runtime.summing import Aggregation, opened_sum
 
 
@@ -36,7 +36,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
     aggregation: Aggregation = "plain",
     entropy: Entropy = SYSTEM,
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | ScalarEvaluation:
+) -> Evaluation:
     """Evaluate sites whose scores are public and whose labels are not.
 
     Rank mechanisms give the AUC alone; ``response``, ``binned`` and ``curves`` give
@@ -63,7 +63,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
             )
             setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
             claim = plan.claim(setting, sites=len(sites))
-            estimator = KnownTotals(interpolation)
+            estimator = PublicTotals(interpolation)
             return evaluation(plan, [release], claim, estimator=estimator)
         case ranks:
             if any(choice is not None for choice in (thresholds, edges, interpolation)):

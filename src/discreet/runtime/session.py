@@ -29,8 +29,7 @@ from discreet.noise.reports import UnaryReports
 from discreet.plan.plan import Plan, ResolvedRound
 from discreet.plan.release import Release
 from discreet.privacy.claim import Setting
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.several import MultiEvaluation, multi_evaluation
+from discreet.result.build import Result, result_of
 from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
@@ -43,7 +42,6 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 
 
 class AbortedError(DiscreetError):
@@ -327,10 +325,8 @@ def check_carried(plan: Plan) -> None:
 
 def opened_evaluation(
     plan: Plan, releases: Sequence[Release], *, entropy: Entropy = SYSTEM
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Estimate everything that the releases allow, with the claim of a deployment."""
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
     claim = plan.claim(setting, sites=releases[-1].contributors)
-    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
-        return evaluation(plan, releases, claim)
-    return multi_evaluation(plan, releases, claim)
+    return result_of(plan, releases, claim)

@@ -13,9 +13,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.on_tree import TreeMethod
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.tree_reading import TreeMethod
 from discreet.exact.model import ExactMPC
 from discreet.models.defaults import Multiclass, recommend
 from discreet.models.privacy_models import (
@@ -28,13 +27,12 @@ from discreet.models.privacy_models import (
 from discreet.plan.plan import Cohort, Plan, PublicFacts, Round
 from discreet.plan.release import Release
 from discreet.privacy.account import MemoryAccount
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.scalars import ScalarEvaluation
-from discreet.result.several import MultiEvaluation, multi_evaluation
+from discreet.result.build import Result, result_of
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.summing import Aggregation, opened_sum
 from discreet.site.respond import respond
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 
 
 @overload
@@ -43,7 +41,7 @@ def evaluate(
     *,
     privacy: ExactMPC,
     prevalence: float | None = ...,
-) -> ScalarEvaluation: ...
+) -> Evaluation: ...
 
 
 @overload
@@ -57,7 +55,7 @@ def evaluate(
     interpolation: Interpolation | None = ...,
     aggregation: Aggregation = ...,
     progress: Callable[[int], None] | None = ...,
-) -> Evaluation | ScalarEvaluation: ...
+) -> Evaluation: ...
 
 
 @overload
@@ -126,7 +124,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | MultiEvaluation | ScalarEvaluation:
+) -> Result:
     """Evaluate the pooled data of several sites in one process.
 
     The plan is made from the arguments alone; each site then counts, and only
@@ -196,7 +194,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         cohort=cohort_of(privacy, len(sites)),
     )
     if method is not None:
-        plan = replace(plan, rounds=(Round(_tree(method)),))
+        plan = replace(plan, rounds=(Round(method.hierarchy()),))
     estimator = None if interpolation is None else Flat(interpolation)
     return run(
         plan,
@@ -206,12 +204,6 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         aggregation=aggregation,
         progress=progress,
     )
-
-
-def _tree(method: TreeMethod) -> Hierarchy:
-    """Return the tree that a published method reads."""
-    chosen = method if isinstance(method, FedCurve) else FedCurve()
-    return chosen.hierarchy()
 
 
 def cohort_of(privacy: PrivacyModel | None, sites: int) -> Cohort:
@@ -230,16 +222,14 @@ def run(
     method: TreeMethod | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Carry out a plan over sites in this process, round by round."""
     seeded = isinstance(entropy, Seeded)
     claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
     releases = simulate(
         plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
     )
-    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
-        return evaluation(plan, releases, claim, estimator=estimator, method=method)
-    return multi_evaluation(plan, releases, claim, estimator=estimator)
+    return result_of(plan, releases, claim, estimator=estimator or method)
 
 
 def simulate(

@@ -14,8 +14,7 @@ from flwr.clientapp import ClientApp
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import Plan
-from discreet.result.evaluation import Evaluation
-from discreet.result.several import MultiEvaluation
+from discreet.result.build import Result
 from discreet.runtime.flower.client import (
     Report,
     flip_key,
@@ -120,7 +119,7 @@ def coordinate(
     wait_seconds: float = WAIT_SECONDS,
     step_seconds: float = STEP_SECONDS,
     watch: Callable[[Step], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Start a SuperLink, wait for the sites, run the plan, end the SuperLink.
 
     Raises:

@@ -12,8 +12,7 @@ from flwr.serverapp import Grid
 
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
-from discreet.result.evaluation import Evaluation
-from discreet.result.several import MultiEvaluation
+from discreet.result.build import Result
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import STEP_SECONDS, GridExchange, connected
 from discreet.runtime.session import Session, Step, opened_evaluation
@@ -32,7 +31,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     identity: Ed25519PrivateKey | None = None,
     entropy: Entropy = SYSTEM,
     watch: Callable[[Step], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Evaluate a model on the data of the nodes of a grid.
 
     It ends within ``wait_seconds`` and ``step_seconds`` for each of at most five

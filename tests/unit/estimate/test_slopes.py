@@ -7,16 +7,16 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves
-from discreet.estimate.refined import refined
-from discreet.estimate.sampling import (
+from discreet.estimate.slopes import (
     auc_slopes,
     brier_slopes,
     precision_area_slopes,
     sampling_covariance,
     sampling_sd,
 )
+from discreet.estimate.sub_bins import refined
+from discreet.metrics.brier import brier_score
 from discreet.noise.none import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr

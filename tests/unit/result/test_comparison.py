@@ -10,12 +10,12 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import ReleaseError
-from discreet.estimate.compare import SummedLaw, compare_aucs
 from discreet.estimate.estimate import Zero
-from discreet.estimate.estimator import Flat
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
+from discreet.result.comparison import SummedLaw, compare_aucs
 from discreet.statistic import Paired
 from oracles import auc_by_pairs
 

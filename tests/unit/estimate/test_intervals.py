@@ -11,7 +11,6 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
-from discreet.estimate.estimator import Flat
 from discreet.estimate.intervals import (
     AreaShape,
     FoldedShape,
@@ -21,8 +20,9 @@ from discreet.estimate.intervals import (
     Scaled,
     Symmetric,
 )
-from discreet.estimate.smooth import Smooth
-from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import at_with_errors, metrics_with_errors
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.none import NoNoise
 from discreet.plan.plan import METRICS
