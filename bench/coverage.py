@@ -37,11 +37,12 @@ from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, SecureAggregation
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import PublicFacts
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.cohort import PublicFacts
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from datasets import load
+from datasets import lacking, load
 from discreet.arrays import FloatVector
 from discreet.attack.reidentify import reidentify_auc
 from discreet.curator import auc
@@ -319,15 +319,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the draws")
     quick = parser.parse_args().quick
-    data = load(DATA)
-    pool = Pool(data.scores[data.labels == 0], data.scores[data.labels == 1])
     samples, draws, trials = (5, 1000, 100) if quick else (40, 2500, 1000)
-    figure_5(pool, samples=samples, draws=draws)
-    rare_positives(pool, samples=samples, draws=draws)
+    if line := lacking(DATA):
+        print(f"{line} (figures 2 and 5, rare positives)")
+    else:
+        data = load(DATA)
+        pool = Pool(data.scores[data.labels == 0], data.scores[data.labels == 1])
+        figure_5(pool, samples=samples, draws=draws)
+        rare_positives(pool, samples=samples, draws=draws)
+        figure_2(pool, trials=trials)
     share_for_the_count(draws=20 * draws)
     wrong_prevalence(draws=20 * draws)
     realised_losses()
-    figure_2(pool, trials=trials)
     run_times(rows=10**6 if quick else 10**7)
 
 

@@ -165,5 +165,10 @@ def _figure(data: Data, runs: Runs) -> Figure:
 
 
 FIGURE_6: Final = Item(
-    "figure-6", "Figure 6: symmetric binormal curves", measure, report, runs=10
+    "figure-6",
+    "Figure 6: symmetric binormal curves",
+    measure,
+    report,
+    needs=("adult-lr",),
+    runs=10,
 )

@@ -105,23 +105,16 @@ def simulate_ours(
     epsilon: str,
     draws: int,
     rng: np.random.Generator,
+    public_prevalence: bool = False,
 ) -> FloatVector:
-    """Draw weighted-count releases: pure epsilon, no public prevalence."""
+    """Draw releases of pure epsilon: a weighted count, or tuned power-law noise.
+
+    The power law is tuned to a prevalence that must be public; the count is not.
+    """
     n, m = counts
+    if public_prevalence:
+        mechanism = _power(metric, epsilon, n, m)
+        smooth = _smooth(metric, mechanism, n, m, ours=True)
+        return simulate_smooth(value, mechanism.noise(smooth), draws, rng)
     table = _OURS[metric].tables("weighted-count", n + m)
     return simulate_weighted_count(value, n, table, float(epsilon), draws, rng)
-
-
-def simulate_tuned(
-    value: float,
-    metric: Metric,
-    counts: tuple[int, int],
-    *,
-    epsilon: str,
-    draws: int,
-    rng: np.random.Generator,
-) -> FloatVector:
-    """Draw power-law releases: pure epsilon, the prevalence public."""
-    mechanism = _power(metric, epsilon, *counts)
-    smooth = _smooth(metric, mechanism, *counts, ours=True)
-    return simulate_smooth(value, mechanism.noise(smooth), draws, rng)

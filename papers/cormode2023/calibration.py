@@ -18,6 +18,7 @@ from papers.cormode2023.models import (
     simulate_tree,
 )
 from papers.cormode2023.population import (
+    REAL,
     SETS,
     calibration_error,
     draw,
@@ -194,4 +195,6 @@ def _figure(runs: Runs) -> Figure:
     return Figure("figure-5", "Cormode 2023, figure 5", tuple(panels))
 
 
-FIGURE_5: Final = Item("figure-5", "Figure 5: calibration", measure, report, runs=10)
+FIGURE_5: Final = Item(
+    "figure-5", "Figure 5: calibration", measure, report, runs=10, needs=(REAL,)
+)

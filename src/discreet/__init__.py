@@ -19,14 +19,14 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.range_queries import RangeQueries
 from discreet.exact.model import ExactMPC
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
-from discreet.plan.plan import Plan, PublicFacts
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
 from discreet.result.comparison import ModelComparison
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
@@ -37,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BudgetError",
+    "CentralDP",
     "DisclosureWarning",
     "DiscreetError",
     "DistributedDP",

@@ -25,11 +25,13 @@ from discreet.arrays import IntVector
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import PrivacyModel
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, ResolvedRound
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Roster
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount
 from discreet.runtime.flower.keys import (
     CA,

@@ -19,14 +19,13 @@ from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.client import OnceFolder, flip_key
 from discreet.runtime.flower.evaluate import evaluate

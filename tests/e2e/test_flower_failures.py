@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.models.privacy_models import DistributedDP, LocalDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
 from discreet.plan.file import dumps
 from discreet.runtime.flower.deploy import JoiningSite
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium

@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from discreet.data.edges import Edges, Support, Warped
 from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.logistic import calibration_line
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
 from discreet.recalibrate.beta import fit_beta
 from discreet.recalibrate.isotonic import fit_isotonic

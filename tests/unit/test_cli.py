@@ -175,3 +175,10 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
         roc_auc_score(y, s), abs=6 * found["noise_sd"] + 2e-4
     )
     assert (tmp_path / "out" / "roc.png").stat().st_size > 10_000
+
+
+def test_the_old_command_of_the_papers_says_what_replaced_it():
+    run = discreet("reproduce", "xu2025", "--item", "figure-4")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "run python -m papers xu2025 --item figure-4 from a clone" in run.stderr
+    assert "reproduce" not in discreet("--help").stdout

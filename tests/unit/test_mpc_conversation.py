@@ -119,18 +119,24 @@ def test_an_owner_cannot_send_under_another_name(world):
     assert_nothing_opened(outcome, because="owner-1: ")
 
 
+async def refused_collection(world, name):
+    """Ask a party for the result under this name; return its refusal."""
+    party = world.session.parties[0]
+    context = client_context(world.identity(name))
+    channel = await connect(party.name, party.intake, context)
+    await channel.send(Tag.COLLECT, world.session.digest)
+    answer = await channel.receive({Tag.ALIVE, Tag.RESULT}, limit=10_000)
+    assert answer.tag is Tag.FAILED
+    await channel.close()
+    return answer.sentence
+
+
 def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world):
     """The authority also signed owner-3, whom this session does not name."""
-    context = client_context(world.identity("owner-3"))
 
     async def curious_then_owners():
-        party = world.session.parties[0]
-        channel = await connect(party.name, party.intake, context)
-        await channel.send(Tag.COLLECT, world.session.digest)
-        answer = await channel.receive({Tag.ALIVE, Tag.RESULT}, limit=10_000)
-        assert answer.tag is Tag.FAILED
-        assert answer.sentence == "the session names no owner-3"
-        await channel.close()
+        sentence = await refused_collection(world, "owner-3")
+        assert sentence == "the session names no owner-3"
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 1)
 
@@ -139,15 +145,8 @@ def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world
 
 
 def test_an_owner_cannot_collect_the_result(world):
-    context = client_context(world.identity("owner-2"))
-
     async def curious():
-        party = world.session.parties[0]
-        channel = await connect(party.name, party.intake, context)
-        await channel.send(Tag.COLLECT, world.session.digest)
-        answer = await channel.receive({Tag.ALIVE, Tag.RESULT}, limit=10_000)
-        assert answer.tag is Tag.FAILED
-        await channel.close()
+        await refused_collection(world, "owner-2")
 
     outcome = world.run(("owner-2", curious()), ("analyst", world.open))
     assert_nothing_opened(outcome, because="owner-2 sent a message out of turn")

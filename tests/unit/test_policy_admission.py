@@ -10,9 +10,8 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import BudgetError, DiscreetError, InputError
-from discreet.models.defaults import recommend
-from discreet.noise.choose import mechanism_for
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.site.admission import admit
@@ -196,7 +195,7 @@ def test_answering_checks_the_policy_again(ledger):
 def test_what_is_charged_is_what_the_mechanism_loses(privacy):
     plan = planned(privacy)
     this = plan.resolve(0, [])
-    assert mechanism_for(plan, this).loss() == this.loss == privacy.loss
+    assert plan.privacy.noise(this, plan.cohort).loss() == this.loss == privacy.loss
 
 
 def test_nothing_is_made_when_the_charge_is_refused(ledger):

@@ -16,10 +16,11 @@ from discreet.cli.preview import preview as preview_command
 from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
-from discreet.plan.plan import Cohort, ModelRef, PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef
 from discreet.privacy.account import MemoryAccount
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger

@@ -3,8 +3,8 @@ from fractions import Fraction
 import pytest
 
 from discreet import BudgetError, PlanError, SecureAggregation
-from discreet.models.defaults import recommend
-from discreet.plan.plan import PublicFacts
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount, Permit, Spent, Use, compose
 from discreet.privacy.loss import (
     ZCDP,

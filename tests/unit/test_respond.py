@@ -8,8 +8,8 @@ import pytest
 import discreet
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError
-from discreet.models.defaults import recommend
-from discreet.plan.plan import PublicFacts
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.site.respond import respond
 

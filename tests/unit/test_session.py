@@ -15,17 +15,17 @@ from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.response import ResponseKey
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, Round
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster
+from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import (

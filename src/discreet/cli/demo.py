@@ -17,7 +17,7 @@ from discreet.data.edges import Warped
 from discreet.errors import DisclosureWarning
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve, Polyline
-from discreet.models.privacy_models import DistributedDP
+from discreet.models.distributed import DistributedDP
 from discreet.result.evaluation import Evaluation
 from discreet.result.plot import Line, draw
 from discreet.runtime.hospitals import Hospital, simulate_hospitals

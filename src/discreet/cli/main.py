@@ -50,19 +50,19 @@ from discreet.cli.plan import plan
 from discreet.cli.preview import preview
 from discreet.data.edges import Warped
 from discreet.errors import DiscreetError, InputError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
+from discreet.models.label import (
     CURVE_MECHANISMS,
     RANK_MECHANISMS,
     LabelDP,
     LabelMechanism,
-    LocalMechanism,
-    PrivacyModel,
 )
-from discreet.plan.plan import PublicFacts
+from discreet.models.local import LocalMechanism
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.result.build import Result
 from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import cohort_of, run
+from discreet.runtime.simulation import run
 from discreet.runtime.summing import Aggregation
 
 app = typer.Typer(
@@ -227,7 +227,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
                 classes=classes,
                 multiclass="ovo" if ovo else "ovr",
                 groups=groups,
-                cohort=cohort_of(model, len(sites)),
+                cohort=model.cohort(len(sites)),
             )
             result = run(
                 plan,
@@ -263,6 +263,15 @@ def demo(
 ) -> None:
     """Measure a real model at twelve simulated hospitals that cannot pool data."""
     run_demo(out)
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def reproduce(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say where the papers went."""
+    asked = " ".join(names or ["NAME"])
+    raise InputError(
+        f"the papers left the package: run python -m papers {asked} from a clone"
+    )
 
 
 app.command()(plan)

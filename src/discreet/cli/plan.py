@@ -33,15 +33,14 @@ from discreet.cli.choices import (
 from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, edges_of
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster, key_from_text
 from discreet.result.prediction import (
     DEFAULT_AUC,
@@ -200,7 +199,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        where = ", ".join(describe(e.rule) for e in edges_of(r.statistic))
+        where = ", ".join(describe(e.rule) for e in r.statistic.binnings)
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)

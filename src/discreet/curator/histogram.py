@@ -25,12 +25,11 @@ from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.estimate.reading import Flat
 from discreet.metrics.thresholds import AtThreshold, at_threshold
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP
-from discreet.noise.choose import mechanism_for
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.noise.polya import PolyaShares
-from discreet.plan.plan import PublicFacts
+from discreet.plan.cohort import PublicFacts
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
@@ -138,7 +137,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     session, releases = secrets.token_bytes(16), list[Release]()
     for index in range(len(plan.rounds)):
         this = plan.resolve(index, releases)
-        mechanism = mechanism_for(plan, this)
+        mechanism = plan.privacy.noise(this, plan.cohort)
         if not isinstance(mechanism, PolyaShares) or mechanism.honest != 1:
             raise PlanError("a curator adds the whole noise alone")
         exact_counts = this.statistic.count(examples)

@@ -56,7 +56,7 @@ class PublicTotals:
 
     def read(self, observed: NoisyHistogram) -> Reading:
         """Project the cumulative positives; every bin keeps its total."""
-        totals = observed.negatives + observed.positives
+        totals = np.maximum(observed.negatives + observed.positives, 0.0)
         positives = rising_within(observed.positives, totals)
         counts = replace(observed, negatives=totals - positives, positives=positives)
         reason = _too_little(observed)

@@ -33,8 +33,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.estimate.deconvolve import DecodedLaw
 from discreet.estimate.estimate import Normal, ScalarLaw, Zero
+from discreet.noise.arc_decoder import DecodedLaw
 from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]

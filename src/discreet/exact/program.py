@@ -20,7 +20,7 @@ from discreet.arrays import IntVector
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
 from discreet.exact.fixed_point import ONE, FixedPoint
 from discreet.exact.model import Ties
-from discreet.plan.plan import Metric
+from discreet.metrics.table import Metric
 from discreet.privacy.loss import amount_from_text, decimal_text
 
 PARTIES: Final = 3

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from discreet.estimate.reading import Reading
     from discreet.estimate.slopes import Cells, Slopes
 
+Metric: TypeAlias = str
+"""The name of a row."""
+
 Better: TypeAlias = Literal["higher", "lower", "one", "zero"]
 """Which way a metric is good; ``one`` and ``zero`` are values to be near to."""
 
@@ -66,3 +69,6 @@ METRICS: Final[Registry[MetricRow]] = Registry(
     },
 )
 """Every metric over all thresholds, in the order in which they are shown."""
+
+DEFAULT_METRICS: Final[tuple[Metric, ...]] = tuple(METRICS)
+"""What a plan asks for when nobody says otherwise: part of its digest."""

@@ -13,9 +13,9 @@ from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
 from discreet.noise.response import RandomizedResponse, ResponseKey
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, MemoryAccount, Use, answer_once
 from discreet.ranks.flipped_labels import LabelSet
 from discreet.statistic.histogram import ClassHistogram, class_cells
@@ -58,7 +58,7 @@ def answer(
     if not isinstance(statistic, ClassHistogram):
         raise PlanError("label privacy counts two classes and no groups")
     exact = statistic.count(examples)
-    mechanism = decoder_for(plan, this)
+    mechanism = plan.privacy.noise(this, plan.cohort)
     reusable: bytes | None = None
     protect: Callable[[], IntVector]
     match mechanism:

@@ -37,8 +37,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
-from discreet.estimate.deconvolve import DecodedLaw
 from discreet.estimate.slopes import covariance_of
+from discreet.noise.arc_decoder import DecodedLaw
 from discreet.recalibrate.bbq import fit_bbq
 from discreet.recalibrate.beta import fit_beta
 from discreet.recalibrate.binning import fit_binning

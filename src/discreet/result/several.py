@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,15 +30,21 @@ Average: TypeAlias = Literal["macro", "weighted"]
 Pair: TypeAlias = tuple[str, str]
 
 
+class PairArea(NamedTuple):
+    """The AUC of one class against another, and how many examples it is of."""
+
+    auc: Estimate
+    examples: float
+
+
 @dataclass(frozen=True, eq=False)
 class MultiEvaluation(Mapping[str, Evaluation]):
     """An evaluation a class (against the rest) or a group, and their averages."""
 
     parts: Mapping[str, Evaluation]
     claim: Claim
-    pairs: Mapping[Pair, Estimate] = field(default_factory=dict)
+    pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
     """AUC of each pair of classes, the mean over the two score columns."""
-    pair_weights: Mapping[Pair, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -65,8 +71,9 @@ class MultiEvaluation(Mapping[str, Evaluation]):
                 "one-vs-one needs a plan with multiclass='ovo'; this one released "
                 "each class against the rest"
             )
-        weights = [1.0 if how == "macro" else self.pair_weights[k] for k in self.pairs]
-        return weighted_mean(list(self.pairs.values()), weights)
+        found = self.pairs.values()
+        weights = [1.0 if how == "macro" else pair.examples for pair in found]
+        return weighted_mean([pair.auc for pair in found], weights)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -109,7 +116,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
         }
         if self.pairs:
             found["pairs"] = {
-                f"{a} vs {b}": e.to_dict() for (a, b), e in self.pairs.items()
+                f"{a} vs {b}": p.auc.to_dict() for (a, b), p in self.pairs.items()
             }
         return found
 

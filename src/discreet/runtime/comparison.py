@@ -10,11 +10,14 @@ from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
-from discreet.models.defaults import bins_for, noise_signal, recommend
-from discreet.models.privacy_models import PrivacyModel, SecureAggregation
-from discreet.plan.plan import PublicFacts, Round
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.bins import bins_for
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Round
 from discreet.result.comparison import ModelComparison
-from discreet.runtime.simulation import cohort_of, run
+from discreet.runtime.simulation import run
 from discreet.statistic import Paired
 
 
@@ -49,8 +52,8 @@ def compare(
         )
     model = privacy or SecureAggregation()
     facts = PublicFacts(examples, prevalence, sites[0].scores)
-    cohort = cohort_of(model, len(sites))
-    signal = noise_signal(model, cohort, cells=1 if form == "joint" else 2)
+    cohort = model.cohort(len(sites))
+    signal = model.signal(cohort, cells=1 if form == "joint" else 2)
     bins = _joint_bins(facts, signal) if form == "joint" else bins_for(facts, signal)
     rule = Uniform(bins) if facts.scores.kind == "other" else Warped(bins)
     edges = Edges.realise(rule, facts.scores)

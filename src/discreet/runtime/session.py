@@ -16,18 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
 from discreet.result.build import Result, result_of
 from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
@@ -121,7 +112,7 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if isinstance(self.plan.privacy, LocalDP | LabelDP):
+            if self.plan.privacy.route == "relay":
                 total, nodes = self._relay(open_round, nodes)
             else:
                 total, nodes = self._secure_sum(open_round, nodes)
@@ -255,10 +246,8 @@ class _OpenRound:
     @property
     def length(self) -> int:
         """How many numbers each site contributes."""
-        mechanism = decoder_for(self.plan, self.this)
-        if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
-            return mechanism.size
-        return self.this.statistic.size
+        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
+        return mechanism.sent(self.this.statistic.size)
 
     def invitation(
         self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
@@ -304,10 +293,10 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
-    match plan.privacy:
-        case LocalDP() | LabelDP(mechanism="binned" | "response"):
-            pass
-        case SecureAggregation() | DistributedDP():
+    match plan.privacy.route:
+        case "relay":
+            plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+        case "secure sum":
             if plan.cohort.min_survivors < 2:
                 raise PlanError(
                     "a secure sum needs min_survivors of at least 2: one site alone "
@@ -316,10 +305,10 @@ def check_carried(plan: Plan) -> None:
             # The terms know which rosters and cohorts go together.
             nothing = np.zeros(0, dtype=np.int64)
             secure_terms(plan, bytes(NONCE_SIZE), 0, nothing, 1)
-        case LabelDP():
+        case route:
             raise PlanError(
-                f"the label mechanism {plan.privacy.mechanism} is not carried between "
-                "separate sites; use 'response' or 'binned'"
+                f"a plan whose answers travel by {route} is not carried between "
+                "separate sites"
             )
 
 

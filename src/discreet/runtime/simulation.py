@@ -16,16 +16,17 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.tree_reading import TreeMethod
 from discreet.exact.model import ExactMPC
-from discreet.models.defaults import Multiclass, recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    HistogramPrivacy,
-    LabelDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import Cohort, Plan, PublicFacts, Round
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.release import Release
+from discreet.plan.rounds import Multiclass, Round
 from discreet.privacy.account import MemoryAccount
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
@@ -62,7 +63,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -80,7 +81,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -97,7 +98,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -164,6 +165,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     kinds = {site.scores for site in sites}
     if len(kinds) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
+    privacy = privacy or SecureAggregation()
     if isinstance(privacy, ExactMPC):
         if any(asked is not None for asked in (thresholds, edges, classes, groups)):
             raise PlanError(
@@ -185,13 +187,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         )
     plan = recommend(
         PublicFacts(examples, prevalence, sites[0].scores),
-        privacy or SecureAggregation(),
+        privacy,
         thresholds=thresholds,
         edges=edges,
         classes=classes,
         multiclass=multiclass,
         groups=groups,
-        cohort=cohort_of(privacy, len(sites)),
+        cohort=privacy.cohort(len(sites)),
     )
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
@@ -204,13 +206,6 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         aggregation=aggregation,
         progress=progress,
     )
-
-
-def cohort_of(privacy: PrivacyModel | None, sites: int) -> Cohort:
-    """Ask all sites to survive unless the model asks for fewer."""
-    if isinstance(privacy, DistributedDP):
-        return Cohort(privacy.min_survivors or sites, privacy.colluders)
-    return Cohort(min_survivors=sites)
 
 
 def run(

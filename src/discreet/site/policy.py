@@ -14,25 +14,15 @@ from fractions import Fraction
 from typing import Final
 
 from discreet.errors import DiscreetError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
 from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
 from discreet.privacy.account import Cap, Limits, compose
 from discreet.privacy.loss import decimal_text
-from discreet.statistic import Grouped
 
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal."""
 
-PRIVACY_NAMES: Final = (
-    *(SecureAggregation.name, DistributedDP.name),
-    *(LocalDP.name, LabelDP.name),
-)
 UNIT_NAMES: Final = ("example", "subject", "client", "label")
 
 
@@ -80,7 +70,7 @@ class Policy:
     def __post_init__(self) -> None:
         if not self.population.strip():
             raise PolicyError("a policy names the population that the data is about")
-        _check_names("privacy", self.privacy, PRIVACY_NAMES)
+        _check_names("privacy", self.privacy, tuple(MODELS))
         _check_names("units", self.units, UNIT_NAMES)
         if min(self.epsilon_per_plan, self.epsilon_total) < 0:
             raise PolicyError("a cap on epsilon is not negative")
@@ -142,8 +132,9 @@ class Policy:
                 f"allows {_listed(self.models)}"
             )
         for r in plan.rounds:
-            groups = r.statistic.groups if isinstance(r.statistic, Grouped) else ()
-            strange = [g for g in groups if not _matches(g, self.groups)]
+            strange = [
+                g for g in r.statistic.told_apart if not _matches(g, self.groups)
+            ]
             if strange:
                 raise PolicyError(
                     f"the plan tells {len(strange)} groups apart that the policy does "

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from discreet.arrays import IntVector
 from discreet.errors import DiscreetError
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.site.letters import (
     Invitation,
     earlier_releases,

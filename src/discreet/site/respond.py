@@ -11,8 +11,8 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.noise.choose import mechanism_for
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, Use, answer_once
 from discreet.site.bounding import bounded
 from discreet.site.policy import Policy, PolicyError
@@ -56,7 +56,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
                 f"the policy is for population {policy.population!r}, not for "
                 f"{population!r}"
             )
-    mechanism = mechanism_for(plan, this)
+    mechanism = plan.privacy.noise(this, plan.cohort)
     use = use_of(plan, this, exact, session=session, population=population, sites=sites)
 
     def protected() -> bytes:

@@ -19,15 +19,10 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
 from discreet.noise.response import ResponseKey
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
+from discreet.plan.rounds import ResolvedRound
 from discreet.ranks.answer import LabelCustody
 from discreet.ranks.answer import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
@@ -127,15 +122,15 @@ class Site:
             self.ledger,
             session=charged_before,
         )
-        match plan.privacy:
-            case LocalDP() | LabelDP(mechanism="binned"):
+        match plan.privacy.route:
+            case "relay" if plan.privacy.reusable:
+                return _sent(began, letter, self._flipped(admitted, this, letter))
+            case "relay":
                 vector = admitted.respond(
                     this, session=letter.session, entropy=self.entropy
                 )
                 return _sent(began, letter, vector)
-            case LabelDP(mechanism="response"):
-                return _sent(began, letter, self._flipped(admitted, this, letter))
-            case SecureAggregation() | DistributedDP():
+            case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
                 )

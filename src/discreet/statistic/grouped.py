@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import (
+    Before,
     BinCounts,
+    Statistic,
     check_binary,
     check_columns,
     tally,
@@ -20,7 +26,7 @@ from discreet.statistic.protocol import (
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Statistic):
     """A class histogram a group. Groups come from the plan, never from the data.
 
     An example is in one group, so the sensitivity is that of one histogram.
@@ -29,9 +35,21 @@ class Grouped:
     inner: ClassHistogram
     groups: tuple[str, ...]
 
+    name: ClassVar[str] = "grouped"
+
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) != len(self.groups):
             raise PlanError("a grouped plan names one or more distinct groups")
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column, the same bins in every group."""
+        return self.inner.binnings
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """The groups."""
+        return self.groups
 
     @property
     def size(self) -> int:
@@ -71,3 +89,22 @@ class Grouped:
             group: self.inner.split(block)
             for group, block in zip(self.groups, blocks, strict=True)
         }
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Each group's histogram."""
+        return {
+            group: NoisyHistogram(self.inner.edges, *split, law)
+            for group, split in self.split(counts).items()
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the groups' names."""
+        return {"groups": list(self.groups)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        inner = ClassHistogram.from_table(table, edges, before)
+        return cls(inner, tuple(table["groups"]))

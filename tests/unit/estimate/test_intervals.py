@@ -22,10 +22,11 @@ from discreet.estimate.intervals import (
 )
 from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
-from discreet.metrics.errors import at_with_errors, metrics_with_errors
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import METRICS
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 Z = float(norm.ppf(0.975))
@@ -171,8 +172,8 @@ def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
 
 
 def read(observed, estimator):
-    metrics = metrics_with_errors(estimator, observed, METRICS)
-    return metrics, at_with_errors(estimator, observed, 0.5)
+    reading = estimator.read(observed)
+    return measures(reading, METRICS), at_threshold(reading, 0.5)
 
 
 def test_every_estimate_covers_all_three_sources(rng):

@@ -18,7 +18,7 @@ from discreet.metrics.calibration import (
 )
 from discreet.metrics.logistic import calibration_line
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.result.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error

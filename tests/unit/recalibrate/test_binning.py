@@ -5,7 +5,7 @@ import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.errors import InputError
 from discreet.noise.laplace import LaplaceLaw
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate.bbq import fit_bbq, log_score, numbers_of_groups
 from discreet.recalibrate.binning import bins_for, fit_binning, quantile_starts
 from discreet.statistic.observed import NoisyHistogram

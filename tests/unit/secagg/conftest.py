@@ -124,3 +124,16 @@ class Federation:
 @pytest.fixture
 def federation():
     return Federation
+
+
+@pytest.fixture
+def malformed():
+    """Give a message cut short, prolonged, and of another version or kind."""
+    return lambda raw: (
+        b"",
+        raw[:1],
+        raw[:-1],
+        raw + b"\0",
+        b"\2" + raw[1:],
+        b"\1\x7f" + raw[2:],
+    )

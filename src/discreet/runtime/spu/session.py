@@ -19,7 +19,7 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.exact.model import ExactMPC, Ties
 from discreet.exact.program import AREAS, Program
-from discreet.plan.plan import Metric
+from discreet.metrics.table import Metric
 from discreet.privacy.loss import decimal_text
 from discreet.runtime.spu.shares import PARTIES
 

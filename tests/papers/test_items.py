@@ -38,7 +38,7 @@ ITEMS = [
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """Stand-ins of 2,000 rows, whether or not the real sets are here."""
-    return Data(tmp_path_factory.mktemp("nothing"), 2000)
+    return Data(tmp_path_factory.mktemp("nothing"), 2000, stand_ins=True)
 
 
 @pytest.mark.parametrize(("name", "item"), ITEMS)
@@ -46,9 +46,11 @@ def test_every_item_runs_and_leaves_its_tables_and_figures(name, item, small, tm
     whole = paper(name)
     one = whole.chosen([item])[0]
     done = []
+    small._read.clear()
     runner = Runner(tmp_path, small, runs=1, formats=("svg",))
     report = runner.reproduce(whole, one, progress=done.append)
     assert done == [1]
+    assert set(small._read) <= set(one.needs), "an item says which sets it reads"
     folder = tmp_path / name
     for table in report.tables:
         lines = (folder / f"{table.name}.csv").read_text().splitlines()

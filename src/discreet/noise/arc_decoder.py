@@ -32,7 +32,6 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.estimate import Unusable, Usable
 from discreet.noise.arc import CircularArc
 from discreet.statistic.observed import BinCovariance
 from discreet.statistic.protocol import BinCounts
@@ -79,12 +78,12 @@ class Decoded:
         return math.sqrt(float(self.covariance[bins:, bins:].sum()))
 
     @property
-    def status(self) -> Usable | Unusable:
+    def refusal(self) -> str | None:
         """Refuse where the smaller class is not told apart from nothing."""
         smaller = min(float(found.sum()) for found in self.counts)
         if smaller >= LEAST_SIGNAL * self.class_sd:
-            return Usable()
-        return Unusable(
+            return None
+        return (
             f"too little data for this epsilon: the smaller class is about "
             f"{smaller:.0f} +- {self.class_sd:.0f} examples, and a usable result "
             f"needs {LEAST_SIGNAL:g} times its noise; ask more clients or raise epsilon"

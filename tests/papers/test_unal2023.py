@@ -48,7 +48,7 @@ def test_every_table_and_figure_of_the_paper_can_be_asked_for():
 @pytest.mark.parametrize("item", ["figure-1", "formulas"])
 def test_items_without_shares_have_their_verdicts(item, tmp_path):
     one = PAPER.chosen([item])[0]
-    data = Data(tmp_path / "nothing", 2000)
+    data = Data(tmp_path / "nothing", 2000, stand_ins=True)
     runner = Runner(tmp_path, data, runs=2, formats=("svg",))
     report = runner.reproduce(PAPER, one, progress=lambda _: None)
     assert report.checks
@@ -124,7 +124,7 @@ def test_owners_hold_all_rows(tied):
 
 
 def test_heart_has_a_stand_in(tmp_path):
-    found = heart(Data(tmp_path))
+    found = heart(Data(tmp_path, stand_ins=True))
     assert found.simulated
     assert found.labels.size == 303
 

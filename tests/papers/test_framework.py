@@ -3,17 +3,18 @@
 import csv
 import io
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from discreet.errors import InputError
-from papers.__main__ import reproduce
-from papers.data import FACTS, Data
+from papers.data import FACTS, UNPUBLISHED, Data
 from papers.figures import Figure, Panel, Series, draw
 from papers.registry import NAMES, Item, Paper, Report, Runs, paper
 from papers.runner import Runner
@@ -24,6 +25,8 @@ from papers.tables import (
     check_ours,
     check_that,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Counted:
@@ -168,16 +171,24 @@ def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path):
 
 
 def test_a_missing_set_is_replaced_by_a_stand_in_that_says_so(tmp_path):
-    data = Data(tmp_path)
-    found = data.scored("bank-lr")
-    facts = FACTS["bank-lr"]
+    data = Data(tmp_path, stand_ins=True)
+    found = data.scored("adult-lr")
+    facts = FACTS["adult-lr"]
     assert "simulated stand-in" in found.source
     assert found.labels.size == facts.rows
     # Standard errors are .0025 and .0015: five of them.
     assert abs(found.auc - facts.auc) < 0.0125
     assert abs(found.labels.mean() - facts.prevalence) < 0.0075
-    assert data.scored("bank-lr") is found
+    assert data.scored("adult-lr") is found
     assert data.rows(10) == 10
+
+
+def test_a_missing_set_is_refused_unless_a_stand_in_is_asked_for(tmp_path):
+    data = Data(tmp_path)
+    assert data.missing(FACTS) == tuple(n for n in FACTS if n not in UNPUBLISHED)
+    assert data.scored("diabetes").simulated, "nobody can give this one"
+    with pytest.raises(InputError, match=r"has no adult-lr\.parquet"):
+        data.scored("adult-lr")
 
 
 def test_a_file_is_read_and_cut_to_the_rows_asked_for(tmp_path):
@@ -226,13 +237,47 @@ def test_no_two_items_of_a_paper_share_a_name():
         assert len(words) == len(set(words))
 
 
+def command(*arguments):
+    """Run the real command from the root of the clone."""
+    env = {**os.environ, "COLUMNS": "200"}  # no word of the help is broken
+    call = [sys.executable, "-m", "papers", *map(str, arguments)]
+    return subprocess.run(  # noqa: S603 - the command of this clone
+        call, capture_output=True, text=True, cwd=ROOT, env=env, check=False
+    )
+
+
 def test_the_command_prints_tables_and_a_summary(tmp_path):
-    app = typer.Typer()
-    app.command()(reproduce)
-    arguments = ["boyd2015", "--item", "figure-3", "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    assert "Smooth sensitivity of AUC" in result.output
-    assert "4 statements: 3 agrees, 1 ours: holds" in result.output
+    result = command("boyd2015", "--item", "figure-3", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Smooth sensitivity of AUC" in result.stdout
+    assert "4 statements: 3 agrees, 1 ours: holds" in result.stdout
     assert (tmp_path / "boyd2015" / "figure-3.svg").exists()
     assert (tmp_path / "boyd2015" / "figure-3.csv").exists()
+
+
+def test_without_its_data_an_item_that_is_asked_for_is_not_begun(tmp_path):
+    asked = ["--item", "figure-3", "--item", "figure-2", "--data", tmp_path / "none"]
+    result = command("boyd2015", *asked, "--out", tmp_path / "out")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("papers: figure-2 did not run:")
+    assert "lacks adult-lr.parquet; give --data FOLDER" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_whole_paper_without_data_runs_the_items_that_need_none(tmp_path):
+    few = ["--runs", 1, "--rows", 1000, "--data", tmp_path / "none"]
+    result = command("boyd2015", *few, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    pages = {path.stem for path in (tmp_path / "out" / "boyd2015").glob("*.md")}
+    assert pages == {"figure-3", "figure-4", "theorem-5"}
+    *_, last = result.stderr.splitlines()
+    assert last.startswith("papers: figure-1, figure-2, figure-5, figure-6 did not run")
+
+
+def test_help_teaches_the_commands():
+    result = command("--help")
+    assert result.returncode == 0
+    for word in (*NAMES, "--item", "--data", "--stand-ins", "../shared/data"):
+        assert word in result.stdout
+    assert str(ROOT) not in result.stdout, "help is the same on every machine"
