@@ -34,8 +34,8 @@ from sklearn.isotonic import IsotonicRegression
 from datasets import load, needs
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.estimator import Flat
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.recommend import recommend
@@ -112,12 +112,12 @@ def release(
             scale = 1 / float(epsilon)
             noisy = exact + simulate_discrete_laplace(scale, exact.shape, rng)
             found = NoisyHistogram(edges, noisy[:bins], noisy[bins:], LaplaceLaw(scale))
-            return found, Smooth().counts(found)
+            return found, Smooth().read(found).counts
         case LocalDP(epsilon=epsilon):
             arc = CircularArc(Fraction(epsilon), edges)
             decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
             found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().counts(found)
+            return found, Flat().read(found).counts
         case _:
             counts = exact.astype(np.float64)
             found = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())

@@ -207,10 +207,10 @@ SCALARS = {
             examples=6000,
             prevalence=0.3,
             entropy=Seeded(SEED),
-        ).found.a
+        ).a.auc
     ),
     "paired, joint": lambda: (
-        compare(_pairs(), form="joint", entropy=Seeded(SEED)).found.a
+        compare(_pairs(), form="joint", entropy=Seeded(SEED)).a.auc
     ),
 }
 

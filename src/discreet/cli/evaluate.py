@@ -39,7 +39,6 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
-    Result,
     SubjectColumn,
     write_result,
 )
@@ -52,6 +51,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
+from discreet.result.build import Result
 from discreet.runtime.in_process import Aggregation
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import run as run_plan

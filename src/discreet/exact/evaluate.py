@@ -13,19 +13,20 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.intervals import SYMMETRIC, AreaShape, ProportionShape, Shape
+from discreet.estimate.reading import ScalarReading
 from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
 from discreet.exact.model import ExactMPC, shared_rows
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.metrics.names import Metric
+from discreet.metrics.table import Metric
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.release import Release, one_release
 from discreet.plan.rounds import Question, Round
 from discreet.privacy.claim import Claim, Setting
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
@@ -43,7 +44,7 @@ def evaluate(
     prevalence: float | None = None,
     entropy: Entropy = SYSTEM,
     progress: Progress | None = None,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Compute the exact areas of the pooled data without pooling them.
 
     All parties run in this process, on the shares and the program that separate
@@ -132,17 +133,14 @@ def check_sites(sites: Sequence[Examples]) -> None:
 
 def evaluation_of(
     plan: Plan, found: Opened, *, session: bytes, setting: Setting
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Build the analyst's result from what was opened, and from nothing else."""
     owners = plan.cohort.min_survivors
     loss = plan.privacy.loss
     release = Release(plan.digest(), session, 0, found.values, owners, owners, loss)
     claim = plan.claim(setting, sites=owners)
-    return ScalarEvaluation(
+    reading = ScalarReading(
         read(plan, [release], claim=claim),
-        claim,
-        contributors=owners,
-        expected=owners,
         remedy=_REMEDY,
         notes=notes_of(plan),
         facts={
@@ -152,6 +150,7 @@ def evaluation_of(
             "seconds": round(found.seconds, 2),
         },
     )
+    return Evaluation(reading, claim, owners, owners)
 
 
 def read(
@@ -173,7 +172,7 @@ def read(
 
 
 def _exact_estimate(
-    metric: Metric, value: float, rows: int, prevalence: float | None
+    metric: str, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)

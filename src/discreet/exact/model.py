@@ -22,7 +22,7 @@ from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.exact.encode import encode
-from discreet.metrics.names import Metric
+from discreet.metrics.table import Metric
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.parsing import whole
 from discreet.plan.cohort import Cohort

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_arg
 
 from discreet.data.edges import EdgeRule
 from discreet.errors import PlanError
-from discreet.estimate.estimator import Estimator
+from discreet.estimate.reading import Estimator
 from discreet.models.recommend import recommend
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
@@ -180,9 +180,9 @@ class LabelDP(PrivacyModel):
 
     def estimator(self) -> Estimator:
         """The examples of a bin are known exactly."""
-        from discreet.estimate.known_totals import KnownTotals  # noqa: PLC0415 - scipy
+        from discreet.estimate.public_totals import PublicTotals  # noqa: PLC0415 - scipy
 
-        return KnownTotals()
+        return PublicTotals()
 
     def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
         """Refuse: these edges come from the public scores."""

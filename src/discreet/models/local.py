@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from discreet.data.edges import EdgeRule, Edges, Uniform
 from discreet.errors import PlanError
-from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaShares

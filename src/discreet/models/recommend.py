@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from discreet.data.edges import EdgeRule
-from discreet.metrics.names import METRICS, Metric
+from discreet.metrics.table import DEFAULT_METRICS, Metric
 from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
@@ -50,7 +50,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     )
     cohort = cohort or privacy.cohort()
     agreed = privacy.agreed()
-    metrics: frozenset[Metric] = frozenset(METRICS)
+    metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
     if facts.scores.kind == "other":
         metrics -= {"brier"}
     return Plan(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from discreet.estimate.estimator import Estimator, Flat
+from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import LIARS, PrivacyModel, Route

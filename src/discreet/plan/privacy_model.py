@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import EdgeRule
 from discreet.errors import PlanError
-from discreet.estimate.estimator import Estimator
+from discreet.estimate.reading import Estimator
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.bins import EXACT_BINS, bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
@@ -124,7 +124,7 @@ class PrivacyModel(ABC):
 
     def estimator(self) -> Estimator:
         """Return what reads this model's releases: a smooth model of both classes."""
-        from discreet.estimate.smooth import Smooth  # noqa: PLC0415 - loads scipy
+        from discreet.estimate.smooth_reading import Smooth  # noqa: PLC0415 - loads scipy
 
         return Smooth()
 

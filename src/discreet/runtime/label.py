@@ -9,13 +9,13 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.known_totals import KnownTotals
+from discreet.estimate.public_totals import PublicTotals
 from discreet.models.label import LabelDP, plan_curves
 from discreet.privacy.claim import Setting
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label_auc import label_auc
 
@@ -32,7 +32,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
     aggregation: Aggregation = "plain",
     entropy: Entropy = SYSTEM,
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | ScalarEvaluation:
+) -> Evaluation:
     """Evaluate sites whose scores are public and whose labels are not.
 
     Rank mechanisms give the AUC alone; ``response``, ``binned`` and ``curves`` give
@@ -61,7 +61,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
             )
             setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
             claim = plan.claim(setting, sites=len(sites))
-            estimator = KnownTotals(interpolation)
+            estimator = PublicTotals(interpolation)
             return evaluation(plan, releases, claim, estimator=estimator)
         case ranks:
             if any(choice is not None for choice in (thresholds, edges, interpolation)):

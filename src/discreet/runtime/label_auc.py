@@ -22,8 +22,8 @@ from discreet.ranks.label_custody import LabelCustody, LabelSet
 from discreet.ranks.opened_sums import read
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import RankSite, collect
+from discreet.result.evaluation import Evaluation
 from discreet.result.rank_sums import rank_result
-from discreet.result.scalars import ScalarEvaluation
 from discreet.secagg.in_process import secure_sum
 from discreet.statistic.rank_sums import Aggregation, MechanismName
 
@@ -39,7 +39,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     colluders: int = 0,
     custody: Sequence[LabelCustody] | None = None,
     entropy: Entropy = SYSTEM,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Measure the AUC of public scores against labels that stay private.
 
     Every site and the coordinator run in this process, and all that passes between

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,10 +22,8 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import JOIN, collect
-from discreet.result.evaluation import Evaluation
+from discreet.result.build import Result, result_of
 from discreet.result.rank_sums import rank_evaluation
-from discreet.result.scalars import ScalarEvaluation
-from discreet.result.several import MultiEvaluation, result_of
 from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
@@ -40,9 +38,6 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
-
-Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation
-"""What a plan's statistic has: one evaluation, several, or an AUC alone."""
 
 
 class AbortedError(DiscreetError):

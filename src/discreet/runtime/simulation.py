@@ -12,9 +12,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.on_tree import TreeMethod
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.tree_reading import TreeMethod
 from discreet.exact.model import ExactMPC
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
@@ -26,12 +25,11 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Multiclass, Round
+from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
-from discreet.result.scalars import ScalarEvaluation
-from discreet.result.several import MultiEvaluation, result_of
+from discreet.result.several import MultiEvaluation
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label import evaluate_labels
-from discreet.statistic import Hierarchy
 
 
 @overload
@@ -40,7 +38,7 @@ def evaluate(
     *,
     privacy: ExactMPC,
     prevalence: float | None = ...,
-) -> ScalarEvaluation: ...
+) -> Evaluation: ...
 
 
 @overload
@@ -54,7 +52,7 @@ def evaluate(
     interpolation: Interpolation | None = ...,
     aggregation: Aggregation = ...,
     progress: Callable[[int], None] | None = ...,
-) -> Evaluation | ScalarEvaluation: ...
+) -> Evaluation: ...
 
 
 @overload
@@ -123,7 +121,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | MultiEvaluation | ScalarEvaluation:
+) -> Result:
     """Evaluate the pooled data of several sites in one process.
 
     The plan is made from the arguments alone; each site then counts, and only
@@ -194,7 +192,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         cohort=privacy.cohort(len(sites)),
     )
     if method is not None:
-        plan = replace(plan, rounds=(Round(_tree(method)),))
+        plan = replace(plan, rounds=(Round(method.hierarchy()),))
     estimator = None if interpolation is None else Flat(interpolation)
     return run(
         plan,
@@ -206,12 +204,6 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     )
 
 
-def _tree(method: TreeMethod) -> Hierarchy:
-    """Return the tree that a published method reads."""
-    chosen = method if isinstance(method, FedCurve) else FedCurve()
-    return chosen.hierarchy()
-
-
 def run(
     plan: Plan,
     sites: Sequence[Examples],
@@ -221,11 +213,11 @@ def run(
     method: TreeMethod | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Carry out a plan over sites in this process, round by round."""
     seeded = isinstance(entropy, Seeded)
     claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
     releases = simulate(
         plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
     )
-    return result_of(plan, releases, claim, estimator=estimator, method=method)
+    return result_of(plan, releases, claim, estimator=estimator or method)

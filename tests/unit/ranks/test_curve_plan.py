@@ -27,7 +27,6 @@ from discreet.privacy.unit import LABEL
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
-from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.in_process import simulate
 from discreet.runtime.label import evaluate_labels
 from discreet.site.policy import PolicyError
@@ -102,7 +101,7 @@ def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
     exact = np.bincount(bins, minlength=len(result.observed.edges))
     totals = result.observed.negatives + result.observed.positives
     np.testing.assert_allclose(totals, exact, atol=1e-9)
-    counts = result.estimator.counts(result.observed)
+    counts = result.reading.counts
     np.testing.assert_allclose(counts.negatives + counts.positives, exact, atol=1e-9)
     assert counts.negatives.min() >= 0
     assert counts.positives.min() >= 0
@@ -360,7 +359,7 @@ def test_sites_without_examples_are_refused() -> None:
 def test_rank_mechanisms_give_the_auc_alone_and_say_how_to_get_curves() -> None:
     s, y = pooled(1000)
     result = discreet.evaluate(cut(s, y, 2), privacy=LabelDP(4))
-    assert isinstance(result, ScalarEvaluation)
+    assert not result.reading.has_curves
     assert 0.5 < result.auc.value < 1
     with pytest.raises(NotReleasedError, match="LabelDP"):
         result.roc_curve()

@@ -44,7 +44,7 @@ from discreet.errors import InputError, PlanError
 from discreet.exact.evaluate import plan_for
 from discreet.exact.model import AREAS, ExactMPC, Ties
 from discreet.exact.program import Program
-from discreet.metrics.names import Metric
+from discreet.metrics.table import Metric
 from discreet.parsing import read_toml, whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan

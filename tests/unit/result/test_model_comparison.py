@@ -30,8 +30,8 @@ def test_a_clear_difference_is_found_and_has_the_right_size(rng, form, privacy):
         sites, privacy=privacy, form=form, examples=30_000, prevalence=0.3
     )
     exact = roc_auc_score(y, s[:, 0]) - roc_auc_score(y, s[:, 1])
-    assert result.verdict.startswith("a is better than b")
-    low, high = result.found.difference.interval(0.999)
+    assert result.verdict().startswith("a is better than b")
+    low, high = result.difference().interval(0.999)
     assert low < exact < high
     assert "Claim:" in str(result)
 
@@ -39,21 +39,21 @@ def test_a_clear_difference_is_found_and_has_the_right_size(rng, form, privacy):
 def test_equal_models_cannot_be_told_apart(rng):
     s, y = scored(rng, 20_000, 0.0)
     result = discreet.compare([discreet.Examples(s, y)], form="joint")
-    assert result.verdict.startswith("cannot tell them apart")
+    assert result.verdict().startswith("cannot tell them apart")
     noisy = discreet.compare(
         [discreet.Examples(s, y)],
         privacy=DistributedDP("0.05"),
         examples=20_000,
         prevalence=0.3,
     )
-    assert "cannot tell them apart" in noisy.verdict
+    assert "cannot tell them apart" in noisy.verdict()
 
 
 def test_the_joint_histogram_knows_that_models_err_alike(rng):
     s, y = scored(rng, 20_000, 0.2)
     site = discreet.Examples(s, y)
-    joint = discreet.compare([site], form="joint").found.difference
-    marginal = discreet.compare([site]).found.difference
+    joint = discreet.compare([site], form="joint").difference()
+    marginal = discreet.compare([site]).difference()
     assert joint.sampling.sd < 0.8 * marginal.sampling.sd
 
 

@@ -21,8 +21,7 @@ from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
-from discreet.result.evaluation import evaluation
-from discreet.result.several import multi_evaluation
+from discreet.result.build import evaluation, result_of
 from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run
 
@@ -269,16 +268,17 @@ def test_releases_of_another_plan_session_or_size_are_refused(sites):
         release.total[0] = 1
 
 
-def test_each_kind_of_plan_has_its_constructor(sites):
-    plan = recommend(PublicFacts(), SA)
-    releases = simulate(plan, sites)
+def test_the_parts_of_a_plan_decide_what_its_result_is(sites):
+    plan = recommend(PublicFacts(), SA, edges=Uniform(8))
     claim = plan.claim("simulated", sites=3)
-    with pytest.raises(PlanError, match="one evaluation"):
-        multi_evaluation(plan, releases, claim)
+    assert isinstance(
+        result_of(plan, simulate(plan, sites), claim), discreet.Evaluation
+    )
     groups = recommend(PublicFacts(), SA, groups=["f"])
-    grouped = [discreet.Examples([0.5], [1], groups=["f"])]
+    releases = simulate(groups, [discreet.Examples([0.5], [1], groups=["f"])])
     with pytest.raises(PlanError, match="several evaluations"):
-        evaluation(groups, simulate(groups, grouped), claim)
+        evaluation(groups, releases, claim)
+    assert list(result_of(groups, releases, claim)) == ["f"]
 
 
 def test_groups_are_evaluated_apart_from_one_release(rng):

@@ -26,27 +26,14 @@ For the AUC under randomized response, bins of one example, this is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.brier import brier_score
-from discreet.estimate.curves import Curves, Interpolation, choose_interpolation
-from discreet.estimate.estimate import Estimate, Normal
-from discreet.estimate.estimator import Flat
-from discreet.estimate.sampling import (
-    PrecisionRule,
-    Slopes,
-    auc_slopes,
-    brier_slopes,
-    precision_area_slopes,
-)
-from discreet.metrics.names import Metric
-from discreet.noise.mechanism import NoNoise
+from discreet.estimate.curves import Interpolation, choose_interpolation
+from discreet.estimate.reading import Reading, flat_reading, unusable_reading
 from discreet.statistic.observed import NoisyHistogram
 
 _SURE: Final = 4.0
@@ -57,7 +44,7 @@ _CLOSE: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTotals:
+class PublicTotals:
     """Reads a histogram whose bin totals are exact, such as one of flipped labels."""
 
     interpolation: Interpolation | None = None
@@ -67,62 +54,23 @@ class KnownTotals:
         """What the result calls it."""
         return "known bin totals, monotone projection of the positives"
 
-    def counts(self, observed: NoisyHistogram) -> NoisyHistogram:
-        """Return the projected counts; every bin keeps its total."""
-        return _projected(observed)
-
-    def notes(self, observed: NoisyHistogram) -> tuple[str, ...]:
-        """Pass on what came with the release."""
-        return observed.notes
-
-    def curves(self, observed: NoisyHistogram) -> Curves:
-        """Return the curves; a single undefined point when there are none."""
-        if _too_little(observed) is not None:
-            return Curves(np.array([np.inf]), np.zeros(1), np.zeros(1), "linear")
-        chosen = self.interpolation or choose_interpolation(observed)
-        return Curves.from_histogram(_projected(observed), chosen)
-
-    def metrics(
-        self, observed: NoisyHistogram, wanted: Iterable[Metric]
-    ) -> Mapping[Metric, Estimate]:
-        """Return the metrics with their binning limits and noise."""
-        counts = _projected(observed)
-        plain = replace(counts, law=NoNoise())
-        drawn = self.curves(observed).interpolation
+    def read(self, observed: NoisyHistogram) -> Reading:
+        """Project the cumulative positives; every bin keeps its total."""
+        totals = np.maximum(observed.negatives + observed.positives, 0.0)
+        positives = rising_within(observed.positives, totals)
+        counts = replace(observed, negatives=totals - positives, positives=positives)
         reason = _too_little(observed)
-        found: dict[Metric, Estimate] = {}
-        for metric in sorted(wanted):
-            if metric == "brier":
-                estimate = brier_score(plain)
-            elif reason is not None:
-                estimate = Estimate.undefined(reason)
-            else:
-                estimate = Flat(drawn).metrics(plain, (metric,))[metric]
-            if not math.isnan(estimate.value):
-                noise = Normal(noise_sd(_slopes(metric, counts, drawn), observed))
-                estimate = replace(estimate, noise=noise)
-            found[metric] = estimate
-        return found
-
-
-def noise_sd(slopes: Slopes, observed: NoisyHistogram) -> float:
-    """Return the standard deviation that the labels' noise gives a metric."""
-    moved = slopes.positives - slopes.negatives
-    return math.sqrt(float(moved**2 @ _variances(observed)))
-
-
-def _slopes(metric: Metric, counts: NoisyHistogram, drawn: Interpolation) -> Slopes:
-    rule: PrecisionRule
-    match metric:
-        case "auc":
-            return auc_slopes(counts.negatives, counts.positives)
-        case "brier":
-            return brier_slopes(counts)
-        case "average_precision":
-            rule = "smooth" if drawn == "pchip" else "step"
-        case "aupr":
-            rule = "smooth" if drawn == "pchip" else "trapezoid"
-    return precision_area_slopes(counts.negatives, counts.positives, rule)
+        if reason is not None:
+            nothing = unusable_reading(observed, counts, reason, estimator=self.name)
+            return replace(nothing, noise_path="slopes")
+        return flat_reading(
+            observed,
+            counts,
+            self.interpolation or choose_interpolation(observed),
+            estimator=self.name,
+            way="totals",
+            noise_path="slopes",
+        )
 
 
 def _variances(observed: NoisyHistogram) -> FloatVector:
@@ -144,14 +92,6 @@ def _too_little(observed: NoisyHistogram) -> str | None:
                 "the noise; use more data, a larger epsilon or fewer bins"
             )
     return None
-
-
-@lru_cache(maxsize=16)
-def _projected(observed: NoisyHistogram) -> NoisyHistogram:
-    """Return the nearest cumulative counts that rise by 0 to the bin's total."""
-    totals = observed.negatives + observed.positives
-    positives = rising_within(observed.positives, totals)
-    return replace(observed, negatives=totals - positives, positives=positives)
 
 
 def rising_within(steps: FloatVector, most: FloatVector) -> FloatVector:

@@ -31,7 +31,9 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.curves import Curves
 from discreet.estimate.intervals import RatioShape
-from discreet.estimate.noise_error import covariance_of
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import covariance_of
+from discreet.metrics.thresholds import confusion_weights
 from discreet.statistic.observed import NoisyHistogram
 
 BandKind: TypeAlias = Literal["roc", "pr"]
@@ -59,49 +61,31 @@ class Band:
     simultaneous: bool
 
 
-def pointwise_band(
-    observed: NoisyHistogram,
-    counts: NoisyHistogram,
-    curves: Curves,
+def band(
+    reading: Reading,
     kind: BandKind,
     *,
     level: float = 0.95,
+    simultaneous: bool = False,
 ) -> Band:
-    """Return an interval at each threshold.
-
-    ``observed`` is the release, ``counts`` what the estimator read it as, and
-    ``curves`` what it drew through them.
-    """
-    z = NormalDist().inv_cdf(0.5 + _checked(level) / 2)
-    low, high = _limits(observed, counts, curves, kind, z)
-    x, value = _curve(curves, kind)
-    return Band(curves.thresholds, x, value, low, high, level, simultaneous=False)
-
-
-def simultaneous_band(
-    observed: NoisyHistogram,
-    counts: NoisyHistogram,
-    curves: Curves,
-    kind: BandKind,
-    *,
-    level: float = 0.95,
-) -> Band:
-    """Return limits that hold the whole curve at once with the stated probability."""
-    z = _largest_deviation(observed, counts, kind, _checked(level))
-    low, high = _limits(observed, counts, curves, kind, z)
-    x, value = _curve(curves, kind)
-    return Band(curves.thresholds, x, value, low, high, level, simultaneous=True)
+    """Return the curve's limits at each threshold, or for the whole curve at once."""
+    if not 0 < level < 1:
+        raise InputError("the level of a band lies strictly between 0 and 1")
+    if simultaneous:
+        z = _largest_deviation(reading, kind, level)
+    else:
+        z = NormalDist().inv_cdf(0.5 + level / 2)
+    low, high = _limits(reading, kind, z)
+    x, value = _curve(reading.curves, kind)
+    return Band(reading.curves.thresholds, x, value, low, high, level, simultaneous)
 
 
 def _limits(
-    observed: NoisyHistogram,
-    counts: NoisyHistogram,
-    curves: Curves,
-    kind: BandKind,
-    z: float,
+    reading: Reading, kind: BandKind, z: float
 ) -> tuple[FloatVector, FloatVector]:
     """Return the ends of the interval at each threshold."""
-    released, read = _confusions(observed), _confusions(counts)
+    observed, curves = reading.observed, reading.curves
+    released, read = _confusions(observed), _confusions(reading.counts)
     slopes = _roc_slopes(read)
     ends = []
     for threshold in curves.thresholds:
@@ -116,12 +100,6 @@ def _limits(
     low, high = np.array(ends).T
     value = _curve(curves, kind)[1]
     return np.minimum(low, value), np.maximum(high, value)
-
-
-def _checked(level: float) -> float:
-    if not 0 < level < 1:
-        raise InputError("the level of a band lies strictly between 0 and 1")
-    return level
 
 
 def _curve(curves: Curves, kind: BandKind) -> tuple[FloatVector, FloatVector]:
@@ -183,22 +161,12 @@ def _confusion_noise(observed: NoisyHistogram, row: int) -> FloatArray:
     bins = len(observed.edges)
     above = np.zeros(bins)
     above[bins - row :] = 1.0
-    none = np.zeros(bins)
-    weights = np.stack(
-        [
-            np.append(none, above),
-            np.append(none, 1 - above),
-            np.append(above, none),
-            np.append(1 - above, none),
-        ]
-    )
-    return covariance_of(observed, weights)
+    return covariance_of(observed, confusion_weights(above))
 
 
-def _largest_deviation(
-    observed: NoisyHistogram, counts: NoisyHistogram, kind: BandKind, level: float
-) -> float:
+def _largest_deviation(reading: Reading, kind: BandKind, level: float) -> float:
     """Return the quantile of the curve's largest standardised deviation."""
+    observed, counts = reading.observed, reading.counts
     rng = _seeded(observed)
     at = np.concatenate([observed.negatives, observed.positives])
     noise = np.split(observed.law.sample(at, _DRAWS, rng), 2, axis=1)

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
-from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.intervals import (
     SYMMETRIC,
@@ -38,8 +37,8 @@ from discreet.estimate.intervals import (
     RatioShape,
     Shape,
 )
-from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.sampling import Slopes, sampling_sd
+from discreet.estimate.slopes import Slopes, covariance_of, sampling_sd
+from discreet.estimate.sub_bins import cell_scores
 from discreet.statistic.observed import NoisyHistogram
 
 Kind: TypeAlias = Literal["width", "mass"]

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.estimate.evidence import average_cells
-from discreet.estimate.laplace_normal import information, log_density_and_pull
+from discreet.estimate.smooth_reading import average_cells
 from discreet.estimate.spline_model import (
     Fit,
     Smoothness,
     SplineModel,
     _natural_basis,
     _roughness,
+    information,
+    log_density_and_pull,
 )
 from discreet.noise.laplace import simulate_discrete_laplace
 

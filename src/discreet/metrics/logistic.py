@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.sampling import Slopes, sampling_sd
+from discreet.estimate.slopes import Slopes, covariance_of, sampling_sd
+from discreet.estimate.sub_bins import cell_scores
 from discreet.statistic.observed import NoisyHistogram
 
 CLOSEST: Final = 1e-6

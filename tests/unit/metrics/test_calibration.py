@@ -7,19 +7,19 @@ import pytest
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.brier_parts import brier_parts
-from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Normal, Zero
-from discreet.estimate.logistic import calibration_line
-from discreet.estimate.reliability import (
+from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.brier import brier_parts
+from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
     maximum_calibration_error,
     sampling_floor,
 )
+from discreet.metrics.logistic import calibration_line
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
-from discreet.result.reliability_plot import draw_reliability
+from discreet.result.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error
 

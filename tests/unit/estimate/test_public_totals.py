@@ -12,7 +12,8 @@ from scipy.optimize import lsq_linear
 
 from discreet.data.edges import Edges, Support
 from discreet.estimate.estimate import Normal
-from discreet.estimate.known_totals import KnownTotals, rising_within
+from discreet.estimate.public_totals import PublicTotals, rising_within
+from discreet.metrics.errors import measures
 from discreet.noise.response import ResponseLaw
 from discreet.statistic.observed import NoisyHistogram
 
@@ -49,7 +50,7 @@ def test_the_noise_of_the_auc_is_that_of_its_ranks() -> None:
     law = ResponseLaw(1 / (1 + math.exp(epsilon)))
     # Exact counts with the law of noisy ones: what is tested is the error bar.
     observed = NoisyHistogram(edges, 1 - y, y, law)
-    auc = KnownTotals().metrics(observed, ["auc"])["auc"]
+    auc = measures(PublicTotals().read(observed), ["auc"])["auc"]
     p, n = y.sum(), 400 - y.sum()
     ranks = np.arange(400)
     area = (ranks @ y - p * (p - 1) / 2) / (p * n)
@@ -71,15 +72,15 @@ def test_the_noise_of_areas_and_brier_is_what_resampled_flips_show() -> None:
     p = np.rint(t * rate)
     edges = Edges.realise(Support(tuple((np.arange(1, 61) / 61).tolist())))
     law = ResponseLaw(1 / (1 + math.exp(2.0)))
-    estimator = KnownTotals()
+    estimator = PublicTotals()
     true = NoisyHistogram(edges, t - p, p, law)
     wanted = ("auc", "average_precision", "aupr", "brier")
-    stated = estimator.metrics(true, wanted)
+    stated = measures(estimator.read(true), wanted)
     noise = np.split(law.sample(np.concatenate([t - p, p]), 300, rng), 2, axis=1)[1]
     found = {m: [] for m in wanted}
     for z in noise:
         noisy = NoisyHistogram(edges, t - p - z, p + z, law)
-        for m, e in estimator.metrics(noisy, wanted).items():
+        for m, e in measures(estimator.read(noisy), wanted).items():
             found[m].append(e.value)
     for m in wanted:
         law_of = stated[m].noise
@@ -94,6 +95,6 @@ def test_a_class_within_its_noise_has_no_curve() -> None:
     observed = NoisyHistogram(
         edges, np.array([60.0, 50.0]), np.array([-3.0, 13.0]), law
     )
-    auc = KnownTotals().metrics(observed, ["auc"])["auc"]
+    auc = measures(PublicTotals().read(observed), ["auc"])["auc"]
     assert math.isnan(auc.value)
-    assert KnownTotals().curves(observed).thresholds.size == 1
+    assert PublicTotals().read(observed).curves.thresholds.size == 1

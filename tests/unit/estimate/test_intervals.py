@@ -11,7 +11,6 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
-from discreet.estimate.estimator import Flat
 from discreet.estimate.intervals import (
     AreaShape,
     FoldedShape,
@@ -21,9 +20,11 @@ from discreet.estimate.intervals import (
     Scaled,
     Symmetric,
 )
-from discreet.estimate.smooth import Smooth
-from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
-from discreet.metrics.names import METRICS
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
@@ -171,8 +172,8 @@ def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
 
 
 def read(observed, estimator):
-    metrics = metrics_with_errors(estimator, observed, METRICS)
-    return metrics, at_with_errors(estimator, observed, 0.5)
+    reading = estimator.read(observed)
+    return measures(reading, METRICS), at_threshold(reading, 0.5)
 
 
 def test_every_estimate_covers_all_three_sources(rng):

@@ -1,8 +1,11 @@
-r"""How far a metric moves because the test set is a sample: from bin counts alone.
+r"""Slopes of a metric in the counts, and the errors that follow from them.
 
-Examples are drawn independently, so the counts :math:`c_k` of the cells (a class
-and a bin) are multinomial. A metric A that does not change when all counts are
-doubled has, with slopes :math:`g_k = \partial A/\partial c_k`, the variance
+A metric A of a histogram moves by :math:`\sum_k g_k\,\delta c_k` when the counts
+:math:`c_k` of its cells (a class and a bin) do, :math:`g_k = \partial A/\partial c_k`.
+Both of its errors are this delta method.
+
+*Sampling.* Examples are drawn independently, so the counts are multinomial. A metric
+that does not change when all counts are doubled has the variance
 
 .. math::
     \operatorname{Var} A \approx \sum_k c_k\, g_k^2,
@@ -13,24 +16,31 @@ a sample variance. For the AUC this is the variance of DeLong, DeLong and
 Clarke-Pearson (1988) of the binned scores, exactly: the slopes are their
 structural components.
 
+*Noise.* With C the covariance of the release's noise, :math:`g^T C g`.
+
 Counts may be fractions: under noise they are an estimator's.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatVector
-from discreet.data.edges import unit_edges
+from discreet.arrays import FloatArray, FloatVector
+from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
+from discreet.estimate.estimate import Normal, ScalarLaw, Zero
+from discreet.noise.arc_decoder import DecodedLaw
 from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]
 """How an area under the PR curve joins the bins: a smooth curve through them, the
 steps of average precision for ties, or straight lines between ties."""
+_STEP: Final = 1e-4
 
 
 class Slopes(NamedTuple):
@@ -38,6 +48,21 @@ class Slopes(NamedTuple):
 
     negatives: FloatVector
     positives: FloatVector
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The counts that slopes are taken in: a release's bins, or pieces of them."""
+
+    negatives: FloatVector
+    positives: FloatVector
+    tied: bool
+    """Whether the examples of a cell are ties, not spread along a curve."""
+    edges: Edges | None = None
+    """The bins, where the cells are bins: pieces along a curve have no scores."""
+    noise: FloatVector | None = None
+    """Variance of the noise in each cell, both classes together, where slopes are to
+    be damped by it."""
 
 
 def sampling_sd(
@@ -63,6 +88,30 @@ def sampling_covariance(
         for a, b, counts in zip(first, second, (negatives, positives), strict=True)
     )
     return sum(parts)
+
+
+def noise_sd(slopes: Slopes, observed: NoisyHistogram) -> float:
+    """Return the standard deviation that the release's noise gives a metric."""
+    variance = covariance_of(observed, np.concatenate(slopes)[None, :])[0, 0]
+    return math.sqrt(max(float(variance), 0.0))
+
+
+def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
+    """Return the noise's covariance of linear combinations of the counts.
+
+    ``weights`` has a row a combination and a column a count: the negatives'
+    bins, then the positives'.
+    """
+    at = np.concatenate([observed.negatives, observed.positives])
+    if isinstance(observed.law, DecodedLaw):
+        found: FloatArray = weights @ observed.law.matrix @ weights.T
+        return found
+    noise = observed.law.covariance(at)
+    w_n, w_p = np.split(weights, 2, axis=1)
+    cross = (w_n * noise.cross) @ w_p.T
+    own = (w_n * noise.negatives) @ w_n.T + (w_p * noise.positives) @ w_p.T
+    total: FloatArray = own + cross + cross.T
+    return total
 
 
 def auc_slopes(negatives: FloatVector, positives: FloatVector) -> Slopes:
@@ -98,7 +147,8 @@ def precision_area_slopes(
 
     ``noise`` is the variance of a bin's count of both classes. Where the highest
     bins hold little but noise, precision is not linear in the counts and moves by
-    less than its slope says: the variance of TP + FP is added to its square.
+    less than its slope says: the variance of TP + FP is added to its square, and
+    above all examples precision is 0, as often noise as not.
     """
     total_p = _totals(negatives, positives)[1]
     p, n = positives[::-1], negatives[::-1]  # from the highest score down
@@ -107,11 +157,12 @@ def precision_area_slopes(
     predicted = tp + fp
     some = predicted > 0
     safe = np.where(some, predicted, 1.0)
-    squared = safe**2
+    precision = np.where(some, tp / safe, 1.0 if noise is None else 0.0)
+    # Divided twice: the square of a model's tiny count would be none at all.
+    scale = safe
     if noise is not None:
         above = noise[::-1]
-        squared = squared + np.cumsum(above) - half * above
-    precision = np.where(some, tp / safe, 1.0)
+        scale = np.hypot(safe, np.sqrt(np.cumsum(above) - half * above))
     share = p / total_p
     if rule == "trapezoid":
         mean = (precision + np.append(1.0, precision[:-1])) / 2
@@ -119,25 +170,49 @@ def precision_area_slopes(
     else:
         mean, weight = precision, share
     area = float(share @ mean)
-    by_tp = _on_lower(np.where(some, weight * fp / squared, 0.0), half)
-    by_fp = _on_lower(np.where(some, -weight * tp / squared, 0.0), half)
+    by_tp = _on_lower(np.where(some, weight / scale * (fp / scale), 0.0), half)
+    by_fp = _on_lower(np.where(some, -weight / scale * (tp / scale), 0.0), half)
     return Slopes(by_fp[::-1], (by_tp + (mean - area) / total_p)[::-1])
 
 
-def brier_slopes(counts: NoisyHistogram) -> Slopes:
+def brier_slopes(
+    edges: Edges, negatives: FloatVector, positives: FloatVector
+) -> Slopes:
     r"""Return the slopes of the Brier score: :math:`(\ell - A)/M` for a loss l."""
-    if counts.edges.atoms:
-        low = high = unit_edges(counts.edges)[:-1]
-    else:
-        edges = unit_edges(counts.edges)
-        low, high = edges[:-1], edges[1:]
+    ends = unit_edges(edges)
+    low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
     middle, spread = (low + high) / 2, (high - low) ** 2 / 12
     on_n, on_p = middle**2 + spread, (1 - middle) ** 2 + spread
-    total = counts.total_negatives + counts.total_positives
+    total = float(negatives.sum()) + float(positives.sum())
     if total <= 0:
         raise InputError("a Brier score needs examples; there are none")
-    score = float(counts.negatives @ on_n + counts.positives @ on_p) / total
+    score = float(negatives @ on_n + positives @ on_p) / total
     return Slopes((on_n - score) / total, (on_p - score) / total)
+
+
+def numeric_slopes(
+    function: Callable[[FloatVector], float], at: FloatVector
+) -> FloatVector:
+    """Return the slopes of a function of several numbers by central differences."""
+    step = _STEP * max(float(np.abs(at).sum()), 1.0)
+    return np.array(
+        [
+            (function(at + step * unit) - function(at - step * unit)) / (2 * step)
+            for unit in np.eye(at.size)
+        ]
+    )
+
+
+def propagated(
+    function: Callable[[FloatVector], float], at: FloatVector, covariance: FloatArray
+) -> ScalarLaw:
+    r"""Return the law of a function of noisy numbers: :math:`\nabla f^T C \nabla f`."""
+    if not covariance.any():
+        return Zero()
+    slopes = numeric_slopes(function, at)
+    if not np.isfinite(slopes).all():
+        return Zero()
+    return Normal(math.sqrt(max(float(slopes @ covariance @ slopes), 0.0)))
 
 
 def _totals(negatives: FloatVector, positives: FloatVector) -> tuple[float, float]:

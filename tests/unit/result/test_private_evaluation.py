@@ -20,7 +20,7 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.result.evaluation import evaluation
+from discreet.result.build import evaluation
 from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run
 from discreet.statistic import EquiDepthFrom, Hierarchy
@@ -296,13 +296,13 @@ def test_the_papers_methods_can_be_selected(sites, method, privacy):
     assert result.average_precision.value == pytest.approx(
         exact.average_precision.value, abs=0.08
     )
-    assert result.estimator.name == method.name
+    assert result.reading.estimator == method.name
     assert discreet.area_error(exact.curves.roc, result.curves.roc) < 0.02
     assert isinstance(result.auc.noise, Normal) == (privacy.protects is not None)
     fpr, tpr, _ = result.roc_curve()
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()
-    again = evaluation(result.plan, result.releases, result.claim, method=method)
+    again = evaluation(result.plan, result.releases, result.claim, estimator=method)
     assert again.auc == result.auc
     if privacy.protects is not None:
         # Each level has eps/h: the L1 sensitivity of a tree is its height.

@@ -1,5 +1,7 @@
 """Sampling error from counts: slopes against brute force, variances against draws."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -7,18 +9,19 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.brier import brier_score
 from discreet.estimate.curves import Curves
-from discreet.estimate.refined import refined
-from discreet.estimate.sampling import (
+from discreet.estimate.slopes import (
     auc_slopes,
     brier_slopes,
+    noise_sd,
     precision_area_slopes,
     sampling_covariance,
     sampling_sd,
 )
+from discreet.estimate.sub_bins import refined
+from discreet.metrics.brier import brier_score
 from discreet.noise.mechanism import NoNoise
-from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
 
 BINS = 6
@@ -110,6 +113,19 @@ def test_noise_damps_the_slopes_of_precision_where_counts_are_small():
     assert np.abs(damped.negatives).max() < np.abs(plain.negatives).max()
 
 
+@dataclass(frozen=True)
+class SharedNoise:
+    """Noise of these variances, correlated between the classes of a bin."""
+
+    variances: np.ndarray
+    across: float
+
+    def covariance(self, at):
+        del at
+        v = self.variances
+        return BinCovariance(v, v, self.across * v)
+
+
 def histogram(edges, negatives=NEGATIVES, positives=POSITIVES):
     return NoisyHistogram(edges, negatives, positives, NoNoise())
 
@@ -119,14 +135,13 @@ def histogram(edges, negatives=NEGATIVES, positives=POSITIVES):
 )
 def test_the_brier_scores_sampling_error_is_that_of_a_mean(rule):
     edges = Edges.realise(rule, ScoreRange())
-    counts = histogram(edges)
     losses = []
     for k in range(2 * BINS):
         one = np.zeros(2 * BINS)
         one[k] = 1
         losses.append(brier_score(histogram(edges, one[:BINS], one[BINS:])).value)
     each = np.repeat(losses, np.append(NEGATIVES, POSITIVES).astype(int))
-    found = sampling_sd(brier_slopes(counts), NEGATIVES, POSITIVES)
+    found = sampling_sd(brier_slopes(edges, NEGATIVES, POSITIVES), NEGATIVES, POSITIVES)
     # Each class is inflated as a sample of its own: a little above 1/(M - 1).
     assert found == pytest.approx(each.std(ddof=1) / np.sqrt(each.size), rel=0.03)
 
@@ -153,12 +168,31 @@ def test_the_covariance_of_a_metric_with_itself_is_its_variance():
     )
 
 
+def test_noise_reaches_a_metric_through_its_slopes_within_and_across_the_classes():
+    slopes = auc_slopes(NEGATIVES, POSITIVES)
+    g, v = np.concatenate(slopes), np.linspace(1.0, 3.0, BINS)
+    for across in (0.0, -1.0, 0.4):
+        law = SharedNoise(v, across)
+        observed = replace(histogram(Edges.realise(Uniform(BINS))), law=law)
+        full = np.kron([[1, across], [across, 1]], np.diag(v))
+        assert noise_sd(slopes, observed) == pytest.approx(np.sqrt(g @ full @ g))
+
+
+def test_a_model_bin_with_next_to_no_positives_has_finite_slopes():
+    tiny = np.append(POSITIVES[:-1], 1e-217)
+    empty = np.append(NEGATIVES[:-1], 0.0)
+    for noise in (None, np.full(BINS, 2.0)):
+        for rule in ("smooth", "step", "trapezoid"):
+            slopes = precision_area_slopes(empty, tiny, rule, noise=noise)
+            assert np.isfinite(np.concatenate(slopes)).all()
+
+
 def test_a_class_without_examples_has_no_slopes():
     with pytest.raises(InputError, match="both classes"):
         auc_slopes(NEGATIVES, np.zeros(BINS))
     edges = Edges.realise(Uniform(BINS), ScoreRange())
     with pytest.raises(InputError, match="there are none"):
-        brier_slopes(histogram(edges, np.zeros(BINS), np.zeros(BINS)))
+        brier_slopes(edges, np.zeros(BINS), np.zeros(BINS))
 
 
 def binormal(bins, examples=4000, distance=1.5):
