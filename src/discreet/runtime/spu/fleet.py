@@ -153,9 +153,8 @@ class Fleet:
             policy = self.policy(owner.name)
             policy.parent.mkdir(exist_ok=True)
             policy.write_text(policyfile.dumps(allowing(self.session)), "utf-8")
-            ledger = policy.with_name("ledger.sqlite")
-            if not ledger.exists():
-                Ledger.new(ledger).close()
+            if not policy.with_name("ledger.sqlite").exists():
+                Ledger.new(policy.with_name("ledger.sqlite")).close()
         return self
 
     def policy(self, owner: str) -> Path:
