@@ -9,16 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
 
 from bench.unreliable import Faults, Unreliable
 from discreet.entropy import Seeded
 from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import MemoryAccount
 from discreet.runtime.delivery import (
     AGAIN_SECONDS,
