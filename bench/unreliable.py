@@ -17,13 +17,14 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, LocalDP
 
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.release import Release
 from discreet.runtime.delivery import Delivery, Lost
 from discreet.runtime.in_process import InProcess
@@ -199,6 +200,7 @@ def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
     onces = {place: InMemoryOnce() for place in SITES}
     data = {}
     for place in SITES:
+        Ledger.new(folder / f"{place}.sqlite").close()
         labels = rng.random(100) < 0.3
         data[place] = Examples(rng.random(100), labels)
 
@@ -221,7 +223,7 @@ def _judged(folder: Path, release: Release) -> str:
         path = folder / f"{place}.sqlite"
         if not path.exists():
             continue
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             sent = [
                 np.frombuffer(message, "<i8")
                 for use in ledger.uses("people")

@@ -37,9 +37,9 @@ from discreet.secagg.site_state import (
     restore_site,
 )
 from discreet.secagg.terms import Terms
-from discreet.site.admission import Admitted, admit
+from discreet.site.admission import admit
 from discreet.site.failures import sentence
-from discreet.site.label import flipped, ranked
+from discreet.site.label import LabelAnswers
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -54,7 +54,7 @@ from discreet.site.letters import (
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import Once, Progress, after_refusal
-from discreet.site.respond import stored_answer
+from discreet.site.respond import respond, stored_answer
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
+        log: told at the site, and nowhere else, how many rows did not fit.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -82,6 +83,7 @@ class Site:
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
+    log: Callable[[str], None] | None = field(default=None, repr=False)
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -144,31 +146,18 @@ class Site:
         if letter.round:
             charged_before = self._continued(before, letter)
         this = began.resolve()
-        admitted = admit(
-            plan,
-            self.policy,
-            self.examples(plan),
-            self.ledger,
-            session=charged_before,
-        )
+        admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
             case "relay" if plan.privacy.reusable:
-                vector = flipped(
-                    admitted,
-                    this,
-                    self.flips,
-                    session=letter.session,
-                    entropy=self.entropy,
-                )
-                return _sent(began, letter, vector)
-            case "relay":
-                vector = admitted.respond(
-                    this, session=letter.session, entropy=self.entropy
+                vector = self._labels(began, this).flipped(
+                    self.flips, session=letter.session
                 )
                 return _sent(began, letter, vector)
             case "ranks":
                 joined = replace(began, site=letter.site)
-                return ranked(admitted, this, joined, letter, entropy=self.entropy)
+                return self._labels(joined, this).ranked(joined, letter)
+            case "relay":
+                return _sent(began, letter, self._respond(plan, this, letter.session))
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -220,6 +209,31 @@ class Site:
         joined = pack(before.session, bytes([before.round]), before.charged_as)
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
+
+    def _respond(self, plan: Plan, this: ResolvedRound, session: bytes) -> IntVector:
+        """Answer one round: charged, counted, stored, and then to be sent."""
+        return respond(
+            lambda: self.examples(plan),
+            self.ledger,
+            plan,
+            this,
+            session=session,
+            population=self.policy.population,
+            entropy=self.entropy,
+            policy=self.policy,
+            log=self.log,
+        )
+
+    def _labels(self, progress: Progress, this: ResolvedRound) -> LabelAnswers:
+        """Return what answers about labels alone, which public scores do not need."""
+        return LabelAnswers(
+            progress.plan,
+            this,
+            self.examples(progress.plan).fitted(),
+            self.ledger,
+            self.policy.population,
+            self.entropy,
+        )
 
     def _advertise(
         self,
@@ -281,15 +295,14 @@ class Site:
         self.once.take(hashlib.sha256(progress.conversation).digest())
         this = progress.resolve()
         if progress.plan.privacy.route == "ranks":
-            admitted = self._admitted(progress)
-            return ranked(admitted, this, progress, letter, entropy=self.entropy)
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            return self._labels(progress, this).ranked(progress, letter)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 
         def vector() -> IntVector:
-            return self._admitted(progress).respond(
-                this, session=progress.charged_as, entropy=self.entropy
-            )
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            return self._respond(progress.plan, this, progress.charged_as)
 
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)
@@ -301,16 +314,6 @@ class Site:
             conversation=b"" if isinstance(before, AwaitingRequest) else conversation,
         )
         return following, _split(letter, progress, before, answer)
-
-    def _admitted(self, progress: Progress) -> Admitted:
-        """Look at every reason to refuse once more, in the step that answers."""
-        return admit(
-            progress.plan,
-            self.policy,
-            self.examples(progress.plan),
-            self.ledger,
-            session=progress.charged_as,
-        )
 
     def _settle(self, progress: Progress, before: SiteState, message: bytes) -> None:
         """Tell the ledger who is in the sum, before this site helps to open it."""

@@ -46,7 +46,7 @@ from discreet.runtime.session import (
     check_carried,
     opened_evaluation,
 )
-from discreet.site.admission import admit
+from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
@@ -98,7 +98,8 @@ class JoiningSite:
         """Refuse now what would be refused later: policy, data, floors, caps."""
         check_carried(self.plan)
         with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, self.examples, ledger)
+            admit(self.plan, self.policy, ledger)
+        check_data(self.plan, self.policy, self.examples)
 
     def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
         """Connect, and answer until the coordinator says how the session ended.
