@@ -30,14 +30,13 @@ from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit
 from discreet.result.scalars import ScalarEvaluation
-from discreet.runtime.in_process import InProcess
+from discreet.runtime.in_process import InProcess, simulate
 from discreet.runtime.session import (
     AbortedError,
     Session,
     Step,
     opened_evaluation,
 )
-from discreet.runtime.simulation import simulate
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (

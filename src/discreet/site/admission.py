@@ -14,7 +14,6 @@ from discreet.data.examples import Examples
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.loss import fraction_of
-from discreet.site.label import check_ranked
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.respond import exact_counts, use_of
@@ -68,10 +67,7 @@ def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
         PolicyError: there are fewer examples than the policy asks for.
         InputError: the data is not what the plan counts.
     """
-    if plan.privacy.route == "ranks":  # nothing is counted before it is ranked
-        check_ranked(plan, examples)
-        examples.validate()
-    else:
+    if plan.privacy.route != "ranks":  # else nothing is counted before a session
         exact_counts(examples, plan, plan.resolve(0, []))
     if policy is not None and len(examples) < policy.examples:
         raise PolicyError(

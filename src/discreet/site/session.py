@@ -39,7 +39,7 @@ from discreet.secagg.site_state import (
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
 from discreet.site.failures import sentence
-from discreet.site.label import LabelAnswers
+from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -148,16 +148,12 @@ class Site:
         this = began.resolve()
         admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
-            case "relay" if plan.privacy.reusable:
-                vector = self._labels(began, this).flipped(
-                    self.flips, session=letter.session
-                )
-                return _sent(began, letter, vector)
-            case "ranks":
-                joined = replace(began, site=letter.site)
-                return self._labels(joined, this).ranked(joined, letter)
             case "relay":
                 return _sent(began, letter, self._respond(plan, this, letter.session))
+            case "ranks":
+                joined = replace(began, site=letter.site)
+                held = self._held(plan)
+                return ranked(held, this, joined, letter, entropy=self.entropy)
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -221,18 +217,13 @@ class Site:
             population=self.policy.population,
             entropy=self.entropy,
             policy=self.policy,
+            flips=self.flips,
             log=self.log,
         )
 
-    def _labels(self, progress: Progress, this: ResolvedRound) -> LabelAnswers:
-        """Return what answers about labels alone, which public scores do not need."""
-        return LabelAnswers(
-            progress.plan,
-            this,
-            self.examples(progress.plan).fitted(),
-            self.ledger,
-            self.policy.population,
-            self.entropy,
+    def _held(self, plan: Plan) -> Held:
+        return Held(
+            plan, self.policy, self.ledger, lambda: self.examples(plan).fitted()
         )
 
     def _advertise(
@@ -296,7 +287,8 @@ class Site:
         this = progress.resolve()
         if progress.plan.privacy.route == "ranks":
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            return self._labels(progress, this).ranked(progress, letter)
+            held = self._held(progress.plan)
+            return ranked(held, this, progress, letter, entropy=self.entropy)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 

@@ -28,7 +28,9 @@ from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation
-from discreet.runtime.label import evaluate_labels, simulate_labels
+from discreet.runtime.in_process import simulate
+from discreet.runtime.label import evaluate_labels
+from discreet.site.policy import PolicyError
 from discreet.site.respond import respond
 
 CURVES = list(CURVE_MECHANISMS)
@@ -130,7 +132,9 @@ def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
     sites = cut(s, y, 3)
     plan = plan_curves(PublicScores.of(sites), LabelDP(1, mechanism=mechanism))
     open_sums = [
-        simulate_labels(plan, sites, aggregation=how, entropy=Seeded(b"7")).total
+        simulate(plan, sites, aggregation=how, custody=kept(3), entropy=Seeded(b"7"))[
+            0
+        ].total
         for how in ("plain", "secagg")
     ]
     np.testing.assert_array_equal(*open_sums)
@@ -268,7 +272,7 @@ def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
     plan = plan_curves(PublicScores.of(cut(s, y, 1)), LabelDP(1, mechanism="response"))
     custody = kept(1, cap="1")
     totals = [
-        simulate_labels(plan, cut(s, labels, 1, ids=True), custody=custody).total
+        simulate(plan, cut(s, labels, 1, ids=True), custody=custody)[0].total
         for labels in (y, changed)
     ]
     bins = len(plan.statistic.edges)
@@ -384,7 +388,7 @@ def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
     s, y = pooled(100)
     public = PublicScores.of(cut(s, y, 2))
     plan = plan_curves(public, LabelDP(1, mechanism="response"))
-    with pytest.raises(PlanError, match="average out"):
+    with pytest.raises(PolicyError, match="needs a key"):
         respond(
             cut(s, y, 2)[0],
             MemoryAccount(),

@@ -15,6 +15,7 @@ from discreet.plan.plan import ModelRef, Plan
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
+from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Result, Session, Step, opened_evaluation
 
 WAIT_SECONDS: Final = 300.0
@@ -65,4 +66,6 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         identity=identity,
         watch=watch,
     )
-    return opened_evaluation(plan, session.run(), entropy=entropy)
+    return opened_evaluation(
+        plan, session.run(), entropy=entropy, simulated=is_simulated(grid)
+    )
