@@ -29,28 +29,25 @@ from functools import cache
 from typing import Final, TypeAlias
 
 import numpy as np
-import pyarrow.parquet as pq
 from sklearn.isotonic import IsotonicRegression
 
-from datasets import SHARED
+from datasets import load, needs
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import PublicFacts
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.recalibrate import fit
-from discreet.recalibrate.binning import fit_binning
+from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 
@@ -83,19 +80,10 @@ Releases: TypeAlias = tuple[NoisyHistogram, NoisyHistogram]
 
 
 @cache
-def load(name: str) -> tuple[FloatVector, IntVector]:
-    """Read scores and labels."""
-    path = SHARED / "data" / f"{name}.parquet"
-    if not path.exists():
-        raise SystemExit(
-            f"{name}: the scored examples are not beside the repository "
-            "(../shared/data), so this benchmark cannot run"
-        )
-    table = pq.read_table(path)
-    return (
-        table["score"].to_numpy().astype(np.float64),
-        table["label"].to_numpy().astype(np.int64),
-    )
+def rows_of(name: str) -> tuple[FloatVector, IntVector]:
+    """Read scores and labels once."""
+    data = load(name)
+    return data.scores, data.labels
 
 
 @cache
@@ -174,7 +162,7 @@ class Column:
 
 def halves(name: str, count: int) -> list[tuple[IntVector, IntVector]]:
     """Draw random halves of a data set."""
-    rows = load(name)[1].size
+    rows = rows_of(name)[1].size
     found = []
     for seed in range(count):
         order = np.random.default_rng([seed, rows]).permutation(rows)
@@ -184,7 +172,7 @@ def halves(name: str, count: int) -> list[tuple[IntVector, IntVector]]:
 
 def measure(name: str, privacy: PrivacyModel, count: int) -> Column:
     """Fit and test every map."""
-    scores, labels = load(name)
+    scores, labels = rows_of(name)
     column = Column()
     for seed, (first, second) in enumerate(halves(name, count)):
         rng = np.random.default_rng([seed, labels.size, 1])
@@ -229,7 +217,7 @@ def table_of_maps(count: int, sets: Sequence[str]) -> None:
 
 def table_of_bins(count: int, sets: Sequence[str]) -> None:
     for name in sets:
-        scores, labels = load(name)
+        scores, labels = rows_of(name)
         errors: dict[str, list[list[float]]] = {}
         for seed, (first, second) in enumerate(halves(name, count)):
             said = {
@@ -255,7 +243,7 @@ def table_of_bins(count: int, sets: Sequence[str]) -> None:
 
 def table_of_sizes(count: int, sets: Sequence[str]) -> None:
     for name in sets:
-        scores, labels = load(name)
+        scores, labels = rows_of(name)
         sizes = [size for size in SIZES if size <= labels.size // 2]
         print(f"\n{name}: held-out ECE x 1e4 over examples to fit, {count} draws")
         print(f"  {'':32}" + "".join(f"{s:>15,}" for s in sizes))
@@ -292,6 +280,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     arguments = parser.parse_args()
+    needs(*arguments.sets)
     for name in arguments.tables:
         TABLES[name](arguments.halves, arguments.sets)
 

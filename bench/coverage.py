@@ -37,11 +37,13 @@ from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import at_threshold
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, SecureAggregation
+from discreet.metrics.names import Metric
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import Metric, PublicFacts
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.cohort import PublicFacts
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 

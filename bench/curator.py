@@ -20,22 +20,21 @@ from typing import Final
 
 import numpy as np
 
-from datasets import load
+from datasets import lacking, load
 from discreet.arrays import FloatVector
 from discreet.attack.reidentify import reidentify_auc
 from discreet.curator import auc
-from discreet.curator.auc import AUC
-from discreet.curator.average_precision import ap_target
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
+from discreet.curator.areas import AUC, ap_target
+from discreet.curator.grid import simulate_smooth
 from discreet.curator.mechanism import SmoothMechanism, Target
-from discreet.curator.power_law import PowerLaw, tuned
 from discreet.curator.ranking import rank_arrays
-from discreet.curator.simulate import simulate_smooth, simulate_weighted_count
-from discreet.curator.smooth import ap_smooth_sensitivity, auc_smooth_sensitivity
+from discreet.curator.sensitivity import ap_smooth_sensitivity, auc_smooth_sensitivity
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
 from discreet.curator.weighted_count import (
     WeightTable,
     auc_weights,
     pair_count_weights,
+    simulate_weighted_count,
 )
 
 DATA: Final = "adult-lr"
@@ -319,15 +318,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the draws")
     quick = parser.parse_args().quick
-    data = load(DATA)
-    pool = Pool(data.scores[data.labels == 0], data.scores[data.labels == 1])
     samples, draws, trials = (5, 1000, 100) if quick else (40, 2500, 1000)
-    figure_5(pool, samples=samples, draws=draws)
-    rare_positives(pool, samples=samples, draws=draws)
+    if line := lacking(DATA):
+        print(f"{line} (figures 2 and 5, rare positives)")
+    else:
+        data = load(DATA)
+        pool = Pool(data.scores[data.labels == 0], data.scores[data.labels == 1])
+        figure_5(pool, samples=samples, draws=draws)
+        rare_positives(pool, samples=samples, draws=draws)
+        figure_2(pool, trials=trials)
     share_for_the_count(draws=20 * draws)
     wrong_prevalence(draws=20 * draws)
     realised_losses()
-    figure_2(pool, trials=trials)
     run_times(rows=10**6 if quick else 10**7)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import discreet
-from datasets import load
+from datasets import load, needs
 from discreet.data.edges import Warped
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}
@@ -15,6 +15,7 @@ SETS = (*PAPERS, "adult-xgb-oof", "bank-xgb-oof", "adult-lr", "adult-knn5-oof")
 
 
 def main() -> None:
+    needs(*SETS)
     warnings.simplefilter("ignore", discreet.DisclosureWarning)
     print("area error x 1e-4, exact sums, default estimator")
     header = "".join(f"{f'{b} bins':>16}" for b in (128, 512, 4096))

@@ -32,9 +32,12 @@ from flwr.serverapp import Grid
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, LocalDP, PrivacyModel
-from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Roster
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import client_app, once_beside

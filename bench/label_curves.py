@@ -27,16 +27,13 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.known_totals import KnownTotals
 from discreet.estimate.reliability import calibration_curve
-from discreet.models.privacy_models import LabelDP
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.none import NoNoise
+from discreet.models.label import LabelDP
+from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
-from discreet.plan.plan import edges_of
 from discreet.ranks.curves import plan_curves
 from discreet.ranks.predicted_error import predict_binned, predict_response
 from discreet.ranks.public_scores import PublicScores
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoisyHistogram
 
 AUC, SHARE = 0.7702, 0.256
 KNOWN = {
@@ -83,28 +80,24 @@ def measure(
     """Return the mechanism, its bins, and the mean errors: ROC, PR, calibration."""
     plan = plan_curves(PublicScores.of(sites), privacy, thresholds=())
     this = plan.resolve(0, [])
-    edges = edges_of(plan.statistic)[0]
+    edges = plan.statistic.binnings[0]
     exact = [this.statistic.count(site) for site in sites]
     total = np.sum(exact, axis=0)
     negatives, positives = np.split(total.astype(np.float64), 2)
     known = NoisyHistogram(edges, negatives, positives, NoNoise())
     rates = calibration_curve(known, 20, "mass").rate
-    decoder = decoder_for(plan, this)
+    decoder = plan.privacy.noise(this, plan.cohort)
     rng = np.random.default_rng(5)
     estimator = KnownTotals()
     found = []
-    counts: FloatVector
-    law: NoiseLaw
     for _ in range(runs):
         if isinstance(decoder, RandomizedResponse):
             flips = simulate_response(total, decoder.flip_probability, 1, rng)[0]
-            counts = decoder.decode(flips.astype(np.int64), len(sites))
-            law = decoder.law(len(sites))
-        elif isinstance(decoder, BinnedPositives):
-            sent = [decoder.protect(own, entropy=SYSTEM) for own in exact]
-            counts, law = decoder.opened(np.sum(sent, axis=0))
+            opened = decoder.open(flips.astype(np.int64), len(sites))
         else:
-            raise TypeError("label privacy flips labels or adds noise to bins")
+            sent = [decoder.protect(own, entropy=SYSTEM) for own in exact]
+            opened = decoder.open(np.sum(sent, axis=0), len(sites))
+        counts, law = opened.counts, opened.law
         negatives, positives = np.split(counts, 2)
         observed = NoisyHistogram(edges, negatives, positives, law)
         curves = estimator.curves(observed)

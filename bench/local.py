@@ -19,28 +19,24 @@ import argparse
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
-import pyarrow.parquet as pq
 from scipy.optimize import isotonic_regression
 
+from datasets import Scored, load, needs
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, Uniform, Warped
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
-from discreet.estimate.deconvolve import decode
-from discreet.estimate.estimate import Unusable
 from discreet.estimate.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.none import NoNoise
+from discreet.noise.arc_decoder import decode
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
-DATA: Final = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb")
 EPSILONS: Final = (1, 2, 5)
 METRICS: Final = ("AUC", "ROC", "PR", "precision", "recall", "accuracy")
@@ -59,53 +55,21 @@ _POINTS: Final = 8000
 """Knots kept of a true curve, twice: the first ones, and evenly."""
 
 
-@dataclass(frozen=True, eq=False)
-class Truth:
+class Truth(Scored):
     """A scored data set and its exact metrics."""
 
-    scores: FloatVector
-    labels: IntVector
-
-    @classmethod
-    def read(cls, name: str) -> Truth:
-        """Read one of the shared score sets."""
-        table = pq.read_table(DATA / f"{name}.parquet")
-        return cls(
-            table["score"].to_numpy().astype(np.float64),
-            table["label"].to_numpy().astype(np.int64),
-        )
-
     @cached_property
-    def cumulative(self) -> tuple[FloatVector, FloatVector]:
-        """True and false positives at each distinct score, highest first."""
-        order = np.argsort(-self.scores, kind="stable")
-        last = np.append(np.diff(self.scores[order]) != 0, True)
-        tp = np.cumsum(self.labels[order])[last]
-        fp = np.cumsum(1 - self.labels[order])[last]
-        return np.append(0.0, tp), np.append(0.0, fp)
-
-    def curves(self, points: int) -> tuple[Polyline, Polyline]:
-        """ROC joined linearly and PR in steps, through some of the points."""
-        tp, fp = self.cumulative
+    def drawn(self) -> tuple[Polyline, Polyline]:
+        """The curves that errors are measured against, through some of the points."""
+        tp, fp = self.above
         # All of the first points: precision is rough where few are predicted.
-        head = np.arange(min(points, tp.size))
-        tail = np.linspace(0, tp.size - 1, points).round().astype(np.intp)
+        head = np.arange(min(_POINTS, tp.size))
+        tail = np.linspace(0, tp.size - 1, _POINTS).round().astype(np.intp)
         keep = np.unique(np.append(head, tail))
         tp, fp = tp[keep], fp[keep]
         precision = np.append(1.0, tp[1:] / (tp[1:] + fp[1:]))
         recall = tp / tp[-1]
         return Polyline(fp / fp[-1], recall), Polyline.steps(recall, precision)
-
-    @cached_property
-    def drawn(self) -> tuple[Polyline, Polyline]:
-        """The curves that errors are measured against."""
-        return self.curves(_POINTS)
-
-    @cached_property
-    def auc(self) -> float:
-        """Pairs won, ties counted one half."""
-        tp, fp = self.cumulative
-        return float(np.diff(fp) @ (tp[1:] + tp[:-1]) / (2 * tp[-1] * fp[-1]))
 
     @cached_property
     def rates(self) -> FloatArray:
@@ -117,12 +81,6 @@ class Truth:
             right = float((chosen == (self.labels == 1)).mean())
             found.append((tp / chosen.sum(), tp / self.labels.sum(), right))
         return np.array(found)
-
-    def cells(self, edges: Edges) -> IntVector:
-        """Count class by bin: the negatives' bins, then the positives'."""
-        bins = edges.bins_of(self.scores).astype(np.int64)
-        cells = bins + len(edges) * self.labels
-        return np.bincount(cells, minlength=2 * len(edges)).astype(np.int64)
 
 
 def errors(truth: Truth, counts: NoisyHistogram, kind: Interpolation) -> FloatVector:
@@ -242,7 +200,8 @@ class Bench:
     """All methods on one data set."""
 
     def __init__(self, name: str) -> None:
-        self.truth = Truth.read(name)
+        data = load(name)
+        self.truth = Truth(name, data.scores, data.labels)
         leaves = Edges.realise(Uniform(2**HEIGHT))
         self.leaves = self.truth.cells(leaves)
         self.warped = {b: Edges.realise(Warped(b)) for b in (*BUCKETS, ARC_BINS)}
@@ -274,7 +233,7 @@ class Bench:
         start = time.perf_counter()
         found = decode(total, randomiser)
         self.seconds.append(time.perf_counter() - start)
-        self.refused += isinstance(found.status, Unusable)
+        self.refused += found.refusal is not None
         counts = NoisyHistogram(self.warped[ARC_BINS], *found.counts, NoNoise())
         return errors(self.truth, counts, "pchip")
 
@@ -314,20 +273,17 @@ def main() -> None:
     parser.add_argument("--epsilons", type=int, nargs="+", default=EPSILONS)
     asked = parser.parse_args()
     seeds: int = asked.seeds
-    if not DATA.is_dir():
-        print("the shared score sets are not here; nothing to measure")
-        return
+    needs(*SETS)
     print(f"{seeds} seeds; geometric means over {len(SETS)} score sets")
     print(f"bits a client: arc {math.ceil(math.log2(2 * ARC_BINS))}, ", end="")
     print(f"tree 4 to {2 ** (HEIGHT + 1)}, flat {2 * BUCKETS[0]} to {2 * BUCKETS[-1]}")
     benches = {name: Bench(name) for name in SETS}
     for name, bench in benches.items():
-        whole = bench.truth.curves(bench.truth.cumulative[0].size)
-        moved = [
-            area_error(*pair) for pair in zip(whole, bench.truth.drawn, strict=True)
-        ]
+        truth = bench.truth
+        whole = (truth.roc, truth.pr)
+        moved = [area_error(*pair) for pair in zip(whole, truth.drawn, strict=True)]
         print(
-            f"  {name:14} {bench.truth.labels.size:>7} clients; thinning moves "
+            f"  {name:14} {truth.labels.size:>7} clients; thinning moves "
             f"ROC by {moved[0] * 1e4:.2f}e-4, PR by {moved[1] * 1e4:.2f}e-4"
         )
     for epsilon in asked.epsilons:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from discreet.data.scores import ScoreRange
 from discreet.estimate.fedcurve import FedCurve
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)
 OTHER = PublicFacts(30_000, 0.25, ScoreRange.declare("other", 0, 1))

@@ -19,13 +19,12 @@ import opendp.prelude as dp
 
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy
-from discreet.noise.gaussian import discrete_gaussian
+from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
 from discreet.noise.poisson import poisson
 from discreet.noise.polya import polya_difference, simulate_polya_difference
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.noise.skellam import skellam
-from discreet.noise.stream import stretched
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.privacy.loss import PureDP
 
@@ -71,11 +70,6 @@ def single_table() -> None:
         peer = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), float(scale))
         theirs = microseconds(partial(peer, few), size=len(few))
         print(f"discrete Laplace, scale {scale:>4}   {ours:8.3f} | {theirs:8.3f}")
-    for sigma in (1, 10, 100):
-        ours = microseconds(partial(single, discrete_gaussian, Fraction(sigma**2)))
-        peer = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), float(sigma))
-        theirs = microseconds(partial(peer, few), size=len(few))
-        print(f"discrete Gaussian, sigma {sigma:>3}   {ours:8.3f} | {theirs:8.3f}")
     for variance in (Fraction(1, 10), Fraction(5), Fraction(500)):
         ours = microseconds(partial(single, skellam, variance))
         print(f"Skellam, variance {float(variance):>6}       {ours:8.3f} |        -")

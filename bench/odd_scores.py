@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from datasets import Scored, exact, load
+from datasets import Scored, load, needs
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
@@ -24,25 +24,27 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.plan.plan import Plan, PublicFacts
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 
+SETS = ("adult-knn5-oof", "adult-xgb", "bank-xgb")
 UNIT = ScoreRange.declare("other", 0, 1)
 
 
 def subjects() -> Iterator[Scored]:
-    yield load("adult-knn5-oof")
-    for name in ("adult-xgb", "bank-xgb"):
+    yield load(SETS[0])
+    for name in SETS[1:]:
         data = load(name)
-        yield exact(f"{name}, s^4", data.scores**4, data.labels)
-        yield exact(f"{name}, .45 + .1 s", 0.45 + 0.1 * data.scores, data.labels)
+        yield Scored(f"{name}, s^4", data.scores**4, data.labels)
+        yield Scored(f"{name}, .45 + .1 s", 0.45 + 0.1 * data.scores, data.labels)
 
 
 def two_rounds(
@@ -116,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
     seeds = parser.parse_args().seeds
+    needs(*SETS)
     print("area error x 1e-4, two rounds; ratio to the papers' method, best Q")
     print(f"{'':22}{'eps':>5}{'ROC':>9}{'PR':>9}{'papers':>9}{'':>9}{'ratio':>9}")
     for data in subjects():

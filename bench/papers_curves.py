@@ -12,34 +12,23 @@ tables divide by is the papers'.
 from __future__ import annotations
 
 import argparse
-import csv
-import sys
 import time
 from collections.abc import Iterable
 from itertools import groupby
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
-from sklearn.metrics import (
-    average_precision_score,
-    precision_recall_curve,
-    roc_auc_score,
-    roc_curve,
-)
 
+from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
-from discreet.estimate.curves import Polyline
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree
 
-SHARED: Final = Path(__file__).resolve().parents[1] / ".." / "shared"
-METRICS: Final = ("roc_area_error", "pr_area_error", "auc_abs_error", "ap_abs_error")
+SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb", "bank-xgb-oof", "cover-xgb")
 
 
 class Cell(NamedTuple):
@@ -49,15 +38,6 @@ class Cell(NamedTuple):
     data: str
     epsilon: float
     anchors: FloatVector
-
-
-class Truth(NamedTuple):
-    """The exact curves and areas of the pooled data."""
-
-    roc: Polyline
-    pr: Polyline
-    auc: float
-    average_precision: float
 
 
 class Setting(NamedTuple):
@@ -71,38 +51,22 @@ class Setting(NamedTuple):
 class Subject(NamedTuple):
     """One score set, ready to be measured at any eps."""
 
-    truth: Truth
+    truth: Scored
     settings: tuple[Setting, ...]
 
 
 def cells(names: Iterable[str]) -> list[Cell]:
     chosen = set(names)
-    with (SHARED / "anchors" / "area_error.csv").open(newline="") as lines:
-        rows = [r for r in csv.DictReader(lines) if r["method"].startswith("fedcurve")]
     return [
-        Cell(
-            number,
-            row["data"],
-            float(row["epsilon"]),
-            np.array([float(row[metric]) for metric in METRICS]),
-        )
-        for number, row in enumerate(rows)
-        if not chosen or row["data"] in chosen
+        Cell(number, data, epsilon, reached)
+        for number, ((data, epsilon), reached) in enumerate(read_anchors().items())
+        if not chosen or data in chosen
     ]
 
 
-def load(name: str) -> Subject:
-    columns = pq.read_table(SHARED / "data" / f"{name}.parquet")
-    scores, labels = columns["score"].to_numpy(), columns["label"].to_numpy()
-    fpr, tpr, _ = roc_curve(labels, scores)
-    precision, recall, _ = precision_recall_curve(labels, scores)
-    truth = Truth(
-        Polyline.of(fpr, tpr),
-        Polyline.steps(recall, precision),
-        float(roc_auc_score(labels, scores)),
-        float(average_precision_score(labels, scores)),
-    )
-    examples = Examples(scores, labels)
+def subject_of(name: str) -> Subject:
+    truth = load(name)
+    examples = Examples(truth.scores, truth.labels)
     settings = []
     for quantiles in PAPER_QUANTILES:
         method = FedCurve(quantiles=quantiles)
@@ -112,11 +76,11 @@ def load(name: str) -> Subject:
     return Subject(truth, tuple(settings))
 
 
-def errors(setting: Setting, cell: Cell, truth: Truth, seeds: int) -> FloatVector:
-    """Return the errors of each seed, in the order of METRICS."""
+def errors(setting: Setting, cell: Cell, truth: Scored, seeds: int) -> FloatVector:
+    """Return the errors of each seed, in the order of ERRORS."""
     method, statistic, exact = setting
     law = LaplaceLaw(method.height / cell.epsilon)
-    found = np.empty((seeds, len(METRICS)))
+    found = np.empty((seeds, len(ERRORS)))
     for seed in range(seeds):
         rng = np.random.default_rng([seed, method.quantiles, cell.number])
         noise = simulate_discrete_laplace(law.scale, exact.shape, rng)
@@ -158,7 +122,7 @@ def table(seeds: int, names: Iterable[str]) -> None:
     print(f"{'':23s}" + "".join(f"{m:20s}" for m in ("ROC", "PR", "AUC", "AP")))
     every = []
     for data, group in groupby(cells(names), key=lambda cell: cell.data):
-        subject = load(data)
+        subject = subject_of(data)
         for cell in group:
             start = time.perf_counter()
             found = ratios(cell, subject, seeds)
@@ -182,8 +146,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--data", nargs="*", default=[])
     chosen = parser.parse_args()
-    if not SHARED.is_dir():
-        sys.exit("the shared data and anchors are not beside the repository")
+    needs(*(chosen.data or SETS), anchors=True)
     table(chosen.seeds, chosen.data)
 
 

@@ -14,41 +14,37 @@ releases for comparison.
 from __future__ import annotations
 
 import argparse
-import csv
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-from datasets import SHARED, Scored, exact, load
+from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.areas import area_error
-from discreet.estimate.curves import Polyline
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.thresholds import AtThreshold, at_threshold
-from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb", "bank-xgb-oof", "cover-xgb")
 EPSILONS: Final = (1.0, 0.3, 0.1)
-COLUMNS: Final = ("roc_area_error", "pr_area_error", "auc_abs_error", "ap_abs_error")
 HEADER: Final = f"{'ROC':>6}{'PR':>6}{'AUC':>6}{'AP':>6}"
 USUAL: Final = np.array([0.50, 0.55, 0.80, 0.80])
 WORST: Final = np.array([0.62, 0.72, 1.05, np.inf])
 MEAN: Final = np.array([0.42, 0.45, 0.60, 0.60])
 """Goals: the usual ratio in 12 cells of 15, the worst in all, the geometric mean."""
+ODD: Final = ("adult-knn5-oof", "adult-lr", "adult-xgb", "bank-xgb")
 DISTORTIONS: Final[dict[str, Callable[[FloatVector], FloatVector]]] = {
     "s^4": lambda s: s**4,
     ".45 + .1 s": lambda s: 0.45 + 0.1 * s,
 }
 THRESHOLDS: Final = tuple(k / 11 for k in range(1, 11))
-Anchors: TypeAlias = dict[tuple[str, float], FloatVector]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +60,8 @@ class Histogram:
     def of(cls, data: Scored, bins: int, thresholds: Sequence[float] = ()) -> Histogram:
         """Count a data set."""
         edges = Edges.realise(Warped(bins), thresholds=thresholds)
-        found = edges.bins_of(data.scores)
-        totals = np.bincount(found, minlength=len(edges)).astype(np.float64)
-        positives = np.bincount(
-            found, weights=data.labels, minlength=len(edges)
-        ).astype(np.float64)
-        return cls(data.name, edges, totals - positives, positives)
+        negatives, positives = np.split(data.cells(edges).astype(np.float64), 2)
+        return cls(data.name, edges, negatives, positives)
 
     def releases(self, epsilon: float, seeds: int) -> Iterator[NoisyHistogram]:
         """Simulate releases: discrete Laplace of scale 1/eps in every cell."""
@@ -85,39 +77,6 @@ class Histogram:
             )
 
 
-def anchors() -> Anchors:
-    path = SHARED / "anchors" / "area_error.csv"
-    if not path.exists():
-        sys.exit("the anchors are not beside the repository (../shared/anchors)")
-    with path.open(newline="") as lines:
-        return {
-            (row["data"], float(row["epsilon"])): np.array(
-                [float(row[column]) for column in COLUMNS]
-            )
-            for row in csv.DictReader(lines)
-            if row["method"].startswith("fedcurve")
-        }
-
-
-def thinned(data: Scored) -> Scored:
-    """Drop points of the exact curves that change neither: inside straight lines."""
-    fpr, tpr, recall = data.roc.x, data.roc.y, data.pr.x
-    level = (np.diff(fpr[:-1]) == 0) & (np.diff(fpr[1:]) == 0)
-    upright = (np.diff(tpr[:-1]) == 0) & (np.diff(tpr[1:]) == 0)
-    corner = np.concatenate([[True], ~(level | upright), [True]])
-    moves = np.diff(recall) > 0
-    step = np.append(True, moves) | np.append(moves, True)
-    return Scored(
-        data.name,
-        data.scores,
-        data.labels,
-        Polyline(fpr[corner], tpr[corner]),
-        Polyline(recall[step], data.pr.y[step]),
-        data.auc,
-        data.average_precision,
-    )
-
-
 def minority_guess(data: Scored) -> float:
     """Round the minority count to a power of ten: a public guess."""
     positives = float(data.labels.sum())
@@ -126,7 +85,7 @@ def minority_guess(data: Scored) -> float:
 
 
 def errors(data: Scored, observed: NoisyHistogram, estimator: Estimator) -> FloatVector:
-    """Return the errors of one release in the order of COLUMNS."""
+    """Return the errors of one release in the order of ERRORS."""
     curves = estimator.curves(observed)
     found = estimator.metrics(observed, ("auc", "average_precision"))
     # Sixteen pieces a segment: far finer than any error in these tables.
@@ -150,7 +109,7 @@ def mean_errors(
 ) -> tuple[FloatArray, float]:
     """Return the mean errors, a row for each estimator, and seconds a release."""
     histogram = Histogram.of(data, bins)
-    total = np.zeros((len(estimators), len(COLUMNS)))
+    total = np.zeros((len(estimators), len(ERRORS)))
     start = time.process_time()
     for observed in histogram.releases(epsilon, seeds):
         estimators[0].curves(observed)
@@ -178,14 +137,14 @@ def verdict(title: str, ratios: Sequence[FloatVector]) -> None:
 
 
 def goals(chosen: Sequence[str], seeds: int) -> None:
-    reference = anchors()
+    reference = read_anchors()
     estimators: tuple[Estimator, ...] = (Smooth(), Flat())
     rows: tuple[list[FloatVector], ...] = ([], [])
     print(f"ratio of mean errors to the papers', {seeds} seeds")
     print(f"{'':22}{'bins':>5}  {'Smooth':24}  {'Flat':24}  {'ms a curve':>10}")
     print(f"{'':27}  {HEADER}  {HEADER}")
     for name in chosen:
-        data = thinned(load(name))
+        data = load(name)
         for epsilon in EPSILONS:
             bins = bins_under_noise(minority_guess(data), epsilon)
             found, seconds = mean_errors(
@@ -202,12 +161,12 @@ def goals(chosen: Sequence[str], seeds: int) -> None:
 
 
 def guesses(chosen: Sequence[str], seeds: int) -> None:
-    reference = anchors()
+    reference = read_anchors()
     for words, factor in (("3 x too low", 1 / 3), ("3 x too high", 3.0)):
         print(f"\nminority guess {words}\n{'':27}  {HEADER}")
         rows = []
         for name in chosen:
-            data = thinned(load(name))
+            data = load(name)
             for epsilon in EPSILONS:
                 bins = bins_under_noise(factor * minority_guess(data), epsilon)
                 found, _ = mean_errors(
@@ -224,12 +183,12 @@ def hard(chosen: Sequence[str], seeds: int) -> None:
     del chosen
     print("\nties and distortions: errors x 1e-4 on warped edges, and what is noted")
     print(f"{'':38}{HEADER.replace('    ', '      ')}  read as, noted")
-    plain = [("adult-knn5-oof", "ties"), ("adult-lr", "logistic regression")]
-    cases = [(load(name), word) for name, word in plain]
-    for name in ("adult-xgb", "bank-xgb"):
+    words = ("ties", "logistic regression")
+    cases = [(load(name), word) for name, word in zip(ODD[:2], words, strict=True)]
+    for name in ODD[2:]:
         data = load(name)
         cases += [
-            (exact(name, bend(data.scores), data.labels), word)
+            (Scored(name, bend(data.scores), data.labels), word)
             for word, bend in DISTORTIONS.items()
         ]
     for data, word in cases:
@@ -242,7 +201,7 @@ def hard(chosen: Sequence[str], seeds: int) -> None:
                 ways.add(reading.way + (", few bins" if reading.notes else ""))
                 if reading.way != "unusable":
                     found.append(errors(data, observed, Smooth()))
-            means = 1e4 * np.mean(found or [np.full(len(COLUMNS), np.nan)], axis=0)
+            means = 1e4 * np.mean(found or [np.full(len(ERRORS), np.nan)], axis=0)
             shown = "".join(f"{e:8.1f}" for e in means)
             cell = f"{data.name:14} {word:19}eps {epsilon:<4g}"
             print(f"{cell}{shown}  {'; '.join(sorted(ways))}", flush=True)
@@ -294,6 +253,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=list(TABLES))
     options = parser.parse_args()
+    needs(*options.sets, *ODD, anchors=True)
     for name in options.tables:
         TABLES[name](options.sets, options.seeds)
 

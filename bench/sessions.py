@@ -35,10 +35,11 @@ import pyarrow.parquet as pq
 from scipy.stats import beta
 
 from discreet.data.edges import Warped
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.runtime.flower.keys import make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
@@ -222,6 +223,7 @@ def prepare(folder: Path, rng: np.random.Generator) -> Plan:
         table = pa.table({"y_true": labels.astype(int), "y_score": scores})
         pq.write_table(table, folder / f"{site}.parquet")
         (folder / site / "policy.toml").write_text(policyfile.dumps(POLICY))
+        Ledger.new(folder / site / "ledger.sqlite").close()
     return plan
 
 
@@ -297,7 +299,7 @@ def read_ledgers(folder: Path) -> tuple[list[Fraction], list[bytes]]:
         path = folder / site / "ledger.sqlite"
         if not path.exists():
             continue
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify()
             charged.append(ledger.spent("people").epsilon)
             for use in ledger.uses("people"):

@@ -21,9 +21,10 @@ import numpy as np
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP, LocalDP
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.release import Release
 from discreet.runtime.delivery import Delivery, Lost
 from discreet.runtime.in_process import InProcess
@@ -201,6 +202,7 @@ def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
     for place in SITES:
         labels = rng.random(100) < 0.3
         data[place] = Examples(rng.random(100), labels)
+        Ledger.new(folder / f"{place}.sqlite").close()
 
     def site(place: int) -> Site:
         return Site(
@@ -221,7 +223,7 @@ def _judged(folder: Path, release: Release) -> str:
         path = folder / f"{place}.sqlite"
         if not path.exists():
             continue
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             sent = [
                 np.frombuffer(message, "<i8")
                 for use in ledger.uses("people")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +18,10 @@ from rich.progress import (
 )
 from rich.table import Table as Sheet
 
-from discreet.errors import DiscreetError
+from discreet.cli.entry import run
+from discreet.errors import InputError
 from papers.data import SHARED, Data
-from papers.registry import NAMES, Paper, Report, paper
+from papers.registry import NAMES, Item, Paper, Report, paper
 from papers.runner import Runner
 from papers.tables import Table, Verdict, checks_table
 
@@ -40,8 +41,18 @@ def reproduce(
         Path, typer.Option(help="Folder for runs, tables and figures.")
     ] = Path("discreet-papers"),
     data: Annotated[
-        Path, typer.Option(help="Folder of NAME.parquet files (score, label).")
+        Path,
+        typer.Option(
+            help="Folder of NAME.parquet files with columns score and label.",
+            show_default="../shared/data beside the clone",
+        ),
     ] = SHARED,
+    stand_ins: Annotated[
+        bool,
+        typer.Option(
+            "--stand-ins", help="Simulate the sets that are not there; reports say so."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of every random draw.")] = 0,
     rows: Annotated[
         int | None,
@@ -50,12 +61,23 @@ def reproduce(
 ) -> None:
     """Reproduce a paper: its numbers beside ours, the better method beside both.
 
+    PAPER is boyd2015, cormode2023, sun2022, unal2023, xu2025, or index, which
+    compares them all on one data set.
+
     Finished runs are stored in --out and not made again, so that a broken run
-    goes on where it stopped, and more --runs add to those that are there.
+    goes on where it stopped, and more --runs add to those that are there. An item
+    whose scored sets are not in --data is not begun; the others run, and the last
+    line says what to give.
+
+    Examples:
+    python -m papers boyd2015 --item figure-3
+    python -m papers xu2025 --runs 3 --rows 5000 --stand-ins
     """
     asked = paper(name)
-    items = asked.chosen(item or [])
-    runner = Runner(out, Data(data, rows), seed, runs)
+    runner = Runner(out, Data(data, rows, stand_ins), seed, runs)
+    items, lacking = _can_run(asked.chosen(item or []), runner.data)
+    if lacking and (item or not items):
+        raise InputError(lacking)
     # Wide enough for the statements of a check, also where there is no terminal.
     console = Console(width=max(Console().width, 118), soft_wrap=False)
     console.print(asked.citation, style="bold")
@@ -79,6 +101,22 @@ def reproduce(
             console.print(note, style="dim")
         reports.append(report)
     console.print(_summary(asked, reports, out))
+    if lacking:
+        raise InputError(lacking)
+
+
+def _can_run(items: Sequence[Item], data: Data) -> tuple[list[Item], str]:
+    """Return the items whose sets are there, and what to give for the others."""
+    left_out = [one for one in items if data.missing(one.needs)]
+    if not left_out:
+        return list(items), ""
+    sets = sorted({name for one in left_out for name in data.missing(one.needs)})
+    sentence = (
+        f"{', '.join(one.name for one in left_out)} did not run: {data.folder} lacks "
+        f"{', '.join(f'{name}.parquet' for name in sets)}; give --data FOLDER that has "
+        f"{'it' if len(sets) == 1 else 'them'}, or --stand-ins to simulate"
+    )
+    return [one for one in items if one not in left_out], sentence
 
 
 def _advance(bar: Progress, task: TaskID, done: int) -> None:
@@ -105,14 +143,10 @@ def _summary(asked: Paper, reports: list[Report], out: Path) -> str:
 
 
 def main() -> None:
-    """Run the command: exit 2 with one clear line on bad input."""
-    app = typer.Typer(add_completion=False)
+    """Run the command; it ends as those of ``discreet`` do."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(reproduce)
-    try:
-        app(prog_name="python -m papers")
-    except DiscreetError as err:
-        typer.echo(f"papers: {err}", err=True)
-        sys.exit(2)
+    run(app, name="python -m papers", speaker="papers")
 
 
 if __name__ == "__main__":

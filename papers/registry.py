@@ -98,6 +98,8 @@ class Item:
     """The default number of runs; 1 is exact, with nothing random in it."""
     also: tuple[str, ...] = ()
     """Other names: figures of the paper that come from the same runs."""
+    needs: tuple[str, ...] = ()
+    """The scored sets that it reads: without them it is not begun."""
 
     @property
     def exact(self) -> bool:

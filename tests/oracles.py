@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from discreet.noise.calibration import SymmetricTable
+
 
 def auc_by_pairs(scores, labels):
     """Pairs in the right order; ties count one half."""
@@ -54,3 +56,9 @@ def arrangements(negatives, positives):
             for level in found
         ]
         yield scores, labels
+
+
+def gaussian_table(variance):
+    """The discrete Gaussian by its definition, as a table of probabilities."""
+    x = np.arange(int(17.0 * float(variance) ** 0.5) + 3, dtype=np.float64)
+    return SymmetricTable.from_log_weights(-(x**2) / (2.0 * float(variance)))

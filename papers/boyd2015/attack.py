@@ -138,5 +138,10 @@ def _figure(data: Data, runs: Runs) -> Figure:
 
 
 FIGURE_2: Final = Item(
-    "figure-2", "Figure 2: re-identification from an AUC", measure, report, runs=25
+    "figure-2",
+    "Figure 2: re-identification from an AUC",
+    measure,
+    report,
+    needs=("adult-lr",),
+    runs=25,
 )

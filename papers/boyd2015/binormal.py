@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.binormal import binormal_tpr
+from discreet.curator.roc import binormal_tpr
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from papers.boyd2015.pool import Sample, simulate_ours, simulate_paper
@@ -165,5 +165,10 @@ def _figure(data: Data, runs: Runs) -> Figure:
 
 
 FIGURE_6: Final = Item(
-    "figure-6", "Figure 6: symmetric binormal curves", measure, report, runs=10
+    "figure-6",
+    "Figure 6: symmetric binormal curves",
+    measure,
+    report,
+    needs=("adult-lr",),
+    runs=10,
 )

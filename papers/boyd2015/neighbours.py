@@ -149,5 +149,10 @@ def _figure(pair: tuple[Sample, Sample]) -> Figure:
 
 
 FIGURE_1: Final = Item(
-    "figure-1", "Figure 1: ROC curves of two neighbours", measure, report, runs=200
+    "figure-1",
+    "Figure 1: ROC curves of two neighbours",
+    measure,
+    report,
+    needs=("adult-lr",),
+    runs=200,
 )

@@ -145,5 +145,10 @@ def _panel(runs: Runs, metric: Metric, size: int, value: float) -> Panel:
 
 
 FIGURE_4: Final = Item(
-    "figure-4", "Figure 4: private outputs", measure, report, runs=10
+    "figure-4",
+    "Figure 4: private outputs",
+    measure,
+    report,
+    runs=10,
+    needs=("diabetes",),
 )

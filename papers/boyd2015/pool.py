@@ -10,13 +10,12 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.auc import AUC
-from discreet.curator.average_precision import ap_target
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
+from discreet.curator.areas import AUC, ap_target
+from discreet.curator.grid import simulate_smooth
 from discreet.curator.mechanism import SmoothMechanism, Target
-from discreet.curator.power_law import PowerLaw, tuned
 from discreet.curator.ranking import rank_arrays
-from discreet.curator.simulate import simulate_smooth, simulate_weighted_count
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
+from discreet.curator.weighted_count import simulate_weighted_count
 from papers.data import Scored
 
 Metric: TypeAlias = Literal["AUC", "AP"]
@@ -105,23 +104,16 @@ def simulate_ours(
     epsilon: str,
     draws: int,
     rng: np.random.Generator,
+    public_prevalence: bool = False,
 ) -> FloatVector:
-    """Draw weighted-count releases: pure epsilon, no public prevalence."""
+    """Draw releases of pure epsilon: a weighted count, or tuned power-law noise.
+
+    The power law is tuned to a prevalence that must be public; the count is not.
+    """
     n, m = counts
+    if public_prevalence:
+        mechanism = _power(metric, epsilon, n, m)
+        smooth = _smooth(metric, mechanism, n, m, ours=True)
+        return simulate_smooth(value, mechanism.noise(smooth), draws, rng)
     table = _OURS[metric].tables("weighted-count", n + m)
     return simulate_weighted_count(value, n, table, float(epsilon), draws, rng)
-
-
-def simulate_tuned(
-    value: float,
-    metric: Metric,
-    counts: tuple[int, int],
-    *,
-    epsilon: str,
-    draws: int,
-    rng: np.random.Generator,
-) -> FloatVector:
-    """Draw power-law releases: pure epsilon, the prevalence public."""
-    mechanism = _power(metric, epsilon, *counts)
-    smooth = _smooth(metric, mechanism, *counts, ours=True)
-    return simulate_smooth(value, mechanism.noise(smooth), draws, rng)

@@ -16,7 +16,7 @@ from papers.cormode2023.models import (
     simulate_ours,
     simulate_tree,
 )
-from papers.cormode2023.population import SETS, draw, sources
+from papers.cormode2023.population import REAL, SETS, draw, sources
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.fits import each, geometric_mean, slope
@@ -218,4 +218,6 @@ def _figure(runs: Runs, b: FloatVector) -> Figure:
     return Figure("figure-4", "Cormode 2023, figure 4", tuple(panels))
 
 
-FIGURE_4: Final = Item("figure-4", "Figure 4: AUC over B", measure, report, runs=10)
+FIGURE_4: Final = Item(
+    "figure-4", "Figure 4: AUC over B", measure, report, runs=10, needs=(REAL,)
+)

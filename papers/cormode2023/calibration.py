@@ -9,8 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from discreet.arrays import FloatVector
 from discreet.recalibrate import fit
-from discreet.recalibrate.bbq import fit_bbq
-from discreet.recalibrate.binning import fit_binning
+from discreet.recalibrate.stepwise import fit_bbq, fit_binning
 from papers.cormode2023.models import (
     TRUSTS,
     leaves_of,
@@ -18,6 +17,7 @@ from papers.cormode2023.models import (
     simulate_tree,
 )
 from papers.cormode2023.population import (
+    REAL,
     SETS,
     calibration_error,
     draw,
@@ -194,4 +194,6 @@ def _figure(runs: Runs) -> Figure:
     return Figure("figure-5", "Cormode 2023, figure 5", tuple(panels))
 
 
-FIGURE_5: Final = Item("figure-5", "Figure 5: calibration", measure, report, runs=10)
+FIGURE_5: Final = Item(
+    "figure-5", "Figure 5: calibration", measure, report, runs=10, needs=(REAL,)
+)

@@ -11,21 +11,19 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.noise.unary import UnaryEncoding, simulate_unary
-from discreet.plan.plan import PublicFacts
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.loss import PureDP
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram

@@ -16,7 +16,7 @@ from papers.cormode2023.models import (
     simulate_ours,
     simulate_tree,
 )
-from papers.cormode2023.population import draw, sources
+from papers.cormode2023.population import REAL, draw, sources
 from papers.data import Data, Scored
 from papers.figures import Figure, Panel, Scale, Series
 from papers.fits import slope
@@ -27,7 +27,7 @@ METRICS: Final = ("precision", "recall", "accuracy")
 THRESHOLDS: Final = tuple(k / 11 for k in range(1, 11))
 HEIGHTS: Final = tuple(range(5, 15))
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
-SETS: Final = ("sep", "nov", "cover-xgb")
+SETS: Final = ("sep", "nov", REAL)
 ROWS: Final = 100_000
 """Clients of figure 2: not printed; with so many the paper's levels come out."""
 HEIGHT: Final = 10
@@ -130,6 +130,13 @@ def _table(name: str, title: str, x: tuple[int, ...], runs: Runs) -> Table:
     )
 
 
+_LOWEST: Final[tuple[tuple[Trust, str, str, str, tuple[int, int], int], ...]] = (
+    ("DistDP", "10 or 11", "h = 11 (Sep), 10 (Nov)", ".001", (9, 13), 5),
+    ("LocalDP", "8", "h = 8", ".005", (6, 9), 3),
+)
+"""Where the paper sees the least error of a model, and the room that it leaves."""
+
+
 def report_2(data: Data, runs: Runs) -> Report:
     """Show where the best height is."""
     heights = np.array(HEIGHTS, dtype=np.float64)
@@ -160,25 +167,19 @@ def report_2(data: Data, runs: Runs) -> Report:
                 reason="of that order; the rest is how crowded the scores are at the "
                 "thresholds of these stand-ins",
             ),
-            check_that(
-                "DistDP: lowest near h = 10 or 11, around .001",
-                9 <= best["DistDP"] <= 13 and 2e-4 < least["DistDP"] < 5e-3,
-                paper="h = 11 (Sep), 10 (Nov); about .001",
-                ours=f"h = {best['DistDP']}, {shown(least['DistDP'])}",
-                better=shown(ours["DistDP"]),
-                note="h from 9 to 13, level within a factor of 5",
-                reason="the number of clients of this figure is not printed, and both "
-                "the best height and the level move with it",
-            ),
-            check_that(
-                "LocalDP: lowest near h = 8, around .005",
-                6 <= best["LocalDP"] <= 9 and 1.6e-3 < least["LocalDP"] < 1.5e-2,
-                paper="h = 8; about .005",
-                ours=f"h = {best['LocalDP']}, {shown(least['LocalDP'])}",
-                better=shown(ours["LocalDP"]),
-                note="h from 6 to 9, level within a factor of 3",
-                reason="the number of clients of this figure is not printed, and both "
-                "the best height and the level move with it",
+            *(
+                check_that(
+                    f"{trust}: lowest near h = {near}, around {level}",
+                    low <= best[trust] <= high
+                    and float(level) / within < least[trust] < float(level) * within,
+                    paper=f"{said}; about {level}",
+                    ours=f"h = {best[trust]}, {shown(least[trust])}",
+                    better=shown(ours[trust]),
+                    note=f"h from {low} to {high}, level within a factor of {within}",
+                    reason="the number of clients of this figure is not printed, and "
+                    "both the best height and the level move with it",
+                )
+                for trust, near, said, level, (low, high), within in _LOWEST
             ),
         ),
         (_figure("figure-2", heights, "height h", "linear", runs),),
@@ -275,8 +276,18 @@ def _figure(name: str, x: FloatVector, label: str, scale: Scale, runs: Runs) -> 
 
 
 FIGURE_2: Final = Item(
-    "figure-2", "Figure 2: rates over the height", measure_2, report_2, runs=10
+    "figure-2",
+    "Figure 2: rates over the height",
+    measure_2,
+    report_2,
+    runs=10,
+    needs=(REAL,),
 )
 FIGURE_3: Final = Item(
-    "figure-3", "Figure 3: rates over the clients", measure_3, report_3, runs=10
+    "figure-3",
+    "Figure 3: rates over the clients",
+    measure_3,
+    report_3,
+    runs=10,
+    needs=(REAL,),
 )

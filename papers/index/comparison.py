@@ -10,7 +10,7 @@ from discreet.estimate.areas import area_error
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.index.contenders import CONTENDERS, Contender
-from papers.index.federation import Federation
+from papers.index.federation import DATA, Federation
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Check, Table, check_ours, check_that, shown
 
@@ -135,5 +135,10 @@ def _figure(of: Federation, runs: Runs) -> Figure:
 
 
 COMPARISON: Final = Item(
-    "comparison", "The papers, discreet and today's habits", measure, report, runs=40
+    "comparison",
+    "The papers, discreet and today's habits",
+    measure,
+    report,
+    runs=40,
+    needs=(DATA,),
 )

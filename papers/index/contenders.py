@@ -13,19 +13,20 @@ import numpy as np
 from scipy.stats import rankdata
 
 from discreet.arrays import FloatVector
-from discreet.curator.binormal import binormal_tpr
+from discreet.curator.roc import binormal_tpr
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.equidepth import EquiDepth
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import ARC_BINS, EXACT_BINS
+from discreet.models.local import ARC_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import EXACT_BINS
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from papers.boyd2015.pool import simulate_ours, simulate_paper
 from papers.cormode2023.models import simulate_tree as simulate_binary_tree

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from papers.sun2022.sites import Split
@@ -14,62 +16,24 @@ IN_TABLE_1: Final = (10, 458, 4584, 45_840)
 BLANK: Final = float("nan")
 
 
-def _gaps(*four: float) -> tuple[float, ...]:
-    """Put the four cells of an adaptive row where Table 7 has them."""
-    a, b, c, d = four
-    return (a, b, BLANK, c, d, BLANK, BLANK)
+def _rows(table: str) -> dict[Key, tuple[float, ...]]:
+    """Read a table of standard deviations: its rows say mechanism, split, epsilon."""
+    text = Path(__file__).with_name("printed.toml").read_text(encoding="utf-8")
+    found: dict[Key, tuple[float, ...]] = {}
+    for words, cells in tomllib.loads(text)[table].items():
+        name, how, epsilon = words.split()
+        found[name, how, int(epsilon)] = tuple(cells)
+    return found
 
 
 RESPONSE: Final = {1: 2.17e-3, 2: 1.02e-3, 4: 3.49e-4, 8: 4.41e-5}
 """Randomized response in Tables 1 and 7, for any number of sites."""
 
-TABLE_7: Final[dict[Key, tuple[float, ...]]] = {
-    ("global", "IID", 1): (1.22e-4, 8.48e-4, 1.24e-3, 2.39e-3, 8.08e-3, 1.24e-2, 2.77e-2),
-    ("local", "IID", 1): (1.13e-4, 9.64e-4, 1.26e-3, 2.26e-3, 7.39e-3, 1.10e-2, 1.99e-2),
-    ("local", "non-IID", 1): (
-        8.98e-5, 5.29e-4, 8.49e-4, 1.86e-3, 5.45e-3, 8.33e-3, 1.81e-2,
-    ),
-    ("adaptive", "IID", 1): _gaps(5.15e-5, 3.92e-4, 1.22e-3, 3.80e-3),
-    ("adaptive", "non-IID", 1): _gaps(2.93e-5, 1.22e-4, 3.92e-4, 1.03e-3),
-    ("global", "IID", 2): (5.85e-5, 4.15e-4, 5.62e-4, 1.28e-3, 3.95e-3, 5.21e-3, 1.32e-2),
-    ("local", "IID", 2): (5.74e-5, 4.72e-4, 5.78e-4, 1.21e-3, 4.09e-3, 5.24e-3, 8.86e-3),
-    ("local", "non-IID", 2): (
-        4.59e-5, 2.91e-4, 4.93e-4, 9.45e-4, 3.09e-3, 4.38e-3, 9.96e-3,
-    ),
-    ("adaptive", "IID", 2): _gaps(2.60e-5, 1.84e-4, 6.48e-4, 1.66e-3),
-    ("adaptive", "non-IID", 2): _gaps(1.59e-5, 6.01e-5, 1.52e-4, 5.54e-4),
-    ("global", "IID", 4): (2.92e-5, 2.09e-4, 3.26e-4, 6.58e-4, 1.88e-3, 3.22e-3, 7.02e-3),
-    ("local", "IID", 4): (3.11e-5, 1.94e-4, 3.00e-4, 5.80e-4, 1.86e-3, 2.40e-3, 4.38e-3),
-    ("local", "non-IID", 4): (
-        2.49e-5, 1.48e-4, 2.05e-4, 4.44e-4, 1.53e-3, 2.26e-3, 4.39e-3,
-    ),
-    ("adaptive", "IID", 4): _gaps(1.36e-5, 8.20e-5, 2.87e-4, 9.08e-4),
-    ("adaptive", "non-IID", 4): _gaps(7.80e-6, 2.81e-5, 8.72e-5, 2.77e-4),
-    ("global", "IID", 8): (1.54e-5, 9.82e-5, 1.53e-4, 3.31e-4, 1.05e-3, 1.58e-3, 2.99e-3),
-    ("local", "IID", 8): (1.51e-5, 1.06e-4, 1.40e-4, 3.27e-4, 8.52e-4, 1.35e-3, 2.29e-3),
-    ("local", "non-IID", 8): (
-        1.06e-5, 6.99e-5, 1.14e-4, 2.19e-4, 7.50e-4, 1.16e-3, 2.22e-3,
-    ),
-    ("adaptive", "IID", 8): _gaps(7.01e-6, 4.55e-5, 1.37e-4, 4.61e-4),
-    ("adaptive", "non-IID", 8): _gaps(3.89e-6, 1.36e-5, 4.34e-5, 1.38e-4),
-}  # fmt: skip
+TABLE_7: Final = _rows("table-7")
 """Tables 1 and 7: standard deviations of 100 runs; columns are SITES."""
 
 TABLE_2_SITES: Final = (10, 1000, 100_000, 458_407)
-TABLE_2: Final[dict[Key, tuple[float, ...]]] = {
-    ("global", "IID", 1): (4.84e-5, 5.26e-4, 4.45e-3, 1.10e-2),
-    ("local", "IID", 1): (4.81e-5, 4.66e-4, 4.25e-3, 6.44e-3),
-    ("local", "non-IID", 1): (3.40e-5, 2.98e-4, 2.76e-3, 6.08e-3),
-    ("global", "IID", 2): (2.61e-5, 2.58e-4, 2.37e-3, 5.65e-3),
-    ("local", "IID", 2): (2.61e-5, 2.48e-4, 2.10e-3, 2.87e-3),
-    ("local", "non-IID", 2): (1.48e-5, 1.51e-4, 1.38e-3, 3.20e-3),
-    ("global", "IID", 4): (1.30e-5, 1.21e-4, 1.21e-3, 2.68e-3),
-    ("local", "IID", 4): (1.23e-5, 1.20e-4, 1.14e-3, 1.56e-3),
-    ("local", "non-IID", 4): (6.63e-6, 7.22e-5, 6.20e-4, 1.69e-3),
-    ("global", "IID", 8): (6.29e-6, 5.94e-5, 6.12e-4, 1.34e-3),
-    ("local", "IID", 8): (5.79e-6, 6.32e-5, 5.07e-4, 8.09e-4),
-    ("local", "non-IID", 8): (3.98e-6, 3.70e-5, 3.44e-4, 8.53e-4),
-}
+TABLE_2: Final = _rows("table-2")
 """Standard deviations with accurate P and N; columns are TABLE_2_SITES."""
 
 TABLE_3: Final = {

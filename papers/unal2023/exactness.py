@@ -24,7 +24,6 @@ from papers.unal2023.costs import EXACT
 from papers.unal2023.pooled import from_shares, in_the_clear
 
 HEART_ROWS: Final = 54
-HEART: Final = Facts(303, 0.4587, 0.91)
 AML: Final = Facts(191, 136 / 191, 0.693)
 _AML_STEPS: Final = 50
 SIZES: Final = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
@@ -49,10 +48,7 @@ PRINTED: Final = {"AML": Printed(0.693, 0.844), "Heart": Printed(0.927, 0.893)}
 
 def heart(data: Data) -> Scored:
     """Return UCI Heart with scores of a logistic regression, or a stand-in."""
-    if (data.folder / "heart-lr.parquet").exists():
-        return data.scored("heart-lr")
-    scores, labels = simulate_binormal(HEART, np.random.default_rng(303))
-    return Scored("heart-lr", scores, labels, simulated=True)
+    return data.scored("heart-lr")
 
 
 def aml(rng: np.random.Generator) -> Scored:
@@ -273,6 +269,7 @@ SECTION_7_2: Final = Item(
     measure,
     report,
     also=("exactness",),
+    needs=("heart-lr",),
 )
 FIGURE_1: Final = Item(
     "figure-1",
@@ -280,4 +277,5 @@ FIGURE_1: Final = Item(
     measure_sizes,
     report_sizes,
     runs=20,
+    needs=("adult-xgb-oof",),
 )

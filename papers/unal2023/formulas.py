@@ -8,7 +8,7 @@ import numpy as np
 
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
-from papers.tables import Table, check_that, shown
+from papers.tables import Check, Table, check_that, shown
 from papers.unal2023.pooled import (
     descending,
     in_the_clear,
@@ -74,33 +74,27 @@ def report(data: Data, runs: Runs) -> Report:
             ),
         ),
         (
-            check_that(
+            _misprint(
                 "equation 2 sums over rows that differ from the preceding one",
-                abs(at["eq2/preceding"] - at["auc"]) < _CLOSE,
-                paper=f"AUROC {at['eq2/preceding']:.4f}",
-                ours=f"AUROC {at['auc']:.4f}",
+                "AUROC",
+                (at["auc"], at["eq2/preceding"]),
                 better=f"rows that differ from the following one: "
                 f"{at['eq2/following']:.4f}, as Algorithm 3 marks them",
-                wrong=True,
                 reason="a group of ties ends, not begins, where all its rows are counted",
             ),
-            check_that(
+            _misprint(
                 "AUPR is equation 2 with T[0] = 0",
-                abs(at["pr/start 0"] - at["aupr"]) < _CLOSE,
-                paper=f"AUPR {at['pr/start 0']:.4f}",
-                ours=f"AUPR {at['aupr']:.4f}",
+                "AUPR",
+                (at["aupr"], at["pr/start 0"]),
                 better=f"T[0] = 1, as Algorithm 4 starts: {at['pr/start 1']:.4f}",
-                wrong=True,
                 reason="precision starts at 1: section 3.2 and Algorithm 4 contradict "
                 "each other",
             ),
-            check_that(
+            _misprint(
                 "Algorithm 4 adds 1 a row to the recall",
-                abs(at["alg4/rank"] - at["aupr"]) < _CLOSE,
-                paper=f"AUPR {shown(at['alg4/rank'])}",
-                ours=f"AUPR {at['aupr']:.4f}",
+                "AUPR",
+                (at["aupr"], at["alg4/rank"]),
                 better=f"recall from the positives: {at['alg4/positives']:.4f}",
-                wrong=True,
                 reason="RC is the rank, the denominator of precision, and is used as "
                 "recall too; an area above 1 is none",
             ),
@@ -120,6 +114,22 @@ def report(data: Data, runs: Runs) -> Report:
                 ours="equal on 500 distinct scores",
             ),
         ),
+    )
+
+
+def _misprint(
+    statement: str, area: str, values: tuple[float, float], *, better: str, reason: str
+) -> Check:
+    """Check a formula as printed: the true area, and what the formula gives."""
+    truth, printed = values
+    return check_that(
+        statement,
+        abs(printed - truth) < _CLOSE,
+        paper=f"{area} {shown(printed) if printed > 1 else format(printed, '.4f')}",
+        ours=f"{area} {truth:.4f}",
+        better=better,
+        wrong=True,
+        reason=reason,
     )
 
 

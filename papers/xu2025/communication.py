@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 
 from discreet.estimate.fedcurve import FedCurve
-from discreet.models.defaults import EXACT_BINS
+from discreet.plan.bins import EXACT_BINS
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_number, check_that
-from papers.xu2025.curves import QUANTILES, SETS, our_bins
+from papers.xu2025.curves import QUANTILES, our_bins
+from papers.xu2025.over_sets import SETS
 
 BYTES: Final = 4
 """Of one count: the paper's 32-bit integers."""
@@ -90,5 +91,5 @@ def report(data: Data, runs: Runs) -> Report:
 
 
 COMMUNICATION: Final = Item(
-    "communication", "Section 3.2: communication", measure, report
+    "communication", "Section 3.2: communication", measure, report, needs=SETS["xgb"]
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -16,18 +16,13 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 from papers.data import Scored
 
-Model: TypeAlias = Literal["xgb", "lr"]
-SETS: Final[dict[Model, tuple[str, ...]]] = {
-    "xgb": ("adult-xgb", "bank-xgb", "cover-xgb"),
-    "lr": ("adult-lr", "bank-lr", "cover-lr"),
-}
 QUANTILES: Final = (16, 32, 64, 128, 256, 512, 1024)
 CURVES: Final = ("ROC", "PR")
 _PIECES: Final = 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -9,20 +10,19 @@ import numpy as np
 
 from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data
-from papers.figures import Figure, Panel, Series, Style
+from papers.figures import Figure, Series, Style
 from papers.fits import each, geometric_mean
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_ours, check_that, shown
 from papers.xu2025.curves import (
     CURVES,
-    SETS,
-    Model,
     exact_errors,
     our_errors,
     paper_errors,
     simulate_tree,
     summed_errors,
 )
+from papers.xu2025.over_sets import SETS, Model, figure_item, log_panels, sources
 
 EPSILONS: Final = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 QUANTILES: Final = (32, 128, 1024)
@@ -83,7 +83,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         ),
         _checks(model, runs),
         tuple(_figure(model, curve, first, runs) for curve in CURVES),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -158,35 +158,22 @@ def _checks(model: Model, runs: Runs) -> tuple[Check, ...]:
 
 def _figure(model: Model, curve: str, first: str, runs: Runs) -> Figure:
     x = np.array(EPSILONS)
-    panels = []
-    for name in SETS[model]:
+    styles: tuple[tuple[str, Style], ...] = (("EQ", "dotted"), ("SA", "dashed"))
+
+    def lines(name: str) -> Iterator[Series]:
         key = f"{name}/{curve}"
-        lines = []
         for k, q in enumerate(QUANTILES):
-            lines.append(Series(x, runs.mean(f"{key}/DDP/{q}"), f"Q {q}", "line", k))
-            styles: tuple[tuple[str, Style], ...] = (("EQ", "dotted"), ("SA", "dashed"))
+            yield Series(x, runs.mean(f"{key}/DDP/{q}"), f"Q {q}", "line", k)
             for word, style in styles:
-                level = np.full(x.size, runs.mean(f"{key}/{word}/{q}")[0])
-                lines.append(Series(x[[0, -1]], level[[0, -1]], "", style, k))
-        lines.append(Series(x, runs.mean(f"{key}/ours"), "ours", "line", 6))
-        panels.append(Panel(name, tuple(lines), "eps", "area error", "log", "log"))
-    return Figure(
-        f"{first}-{curve.lower()}",
-        f"Xu 2025, {first}: {curve}; dotted: exact quantiles, dashed: exact sums",
-        tuple(panels),
-    )
+                level = np.full(2, runs.mean(f"{key}/{word}/{q}")[0])
+                yield Series(x[[0, -1]], level, "", style, k)
+        yield Series(x, runs.mean(f"{key}/ours"), "ours", "line", 6)
+
+    title = f"Xu 2025, {first}: {curve}; dotted: exact quantiles, dashed: exact sums"
+    panels = log_panels(model, lines, "eps")
+    return Figure(f"{first}-{curve.lower()}", title, panels)
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: effect of eps ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "effect of eps", measure, report)
 FIGURE_4: Final = _item("xgb", "figure-4", "figure-10")
 FIGURE_15: Final = _item("lr", "figure-15", "figure-16")

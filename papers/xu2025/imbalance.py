@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -10,16 +11,12 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data, Scored
-from papers.figures import Figure, Panel, Series
+from papers.figures import Figure, Series
 from papers.fits import slope
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Table, check_that, shown
-from papers.xu2025.curves import (
-    SETS,
-    Model,
-    our_exact_errors,
-    summed_errors,
-)
+from papers.xu2025.curves import our_exact_errors, summed_errors
+from papers.xu2025.over_sets import SETS, Model, figure_item, log_panels, sources
 
 RATIOS: Final = (0.001, 0.003, 0.01, 0.03, 0.1)
 QUANTILES: Final = (16, 64, 256, 1024)
@@ -120,7 +117,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
             ),
         ),
         (_figure(model, first, runs),),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -134,34 +131,17 @@ def _bound(q: int, ratio: FloatVector) -> FloatVector:
 
 def _figure(model: Model, first: str, runs: Runs) -> Figure:
     x = np.array(RATIOS)
-    panels = []
-    for name in SETS[model]:
-        lines = []
+
+    def lines(name: str) -> Iterator[Series]:
         for k, q in enumerate(QUANTILES):
-            key = f"{name}/paper/{q}"
-            bound = np.minimum(1 / (q * x), 1.0)
-            lines += [
-                Series(x, runs.mean(key), f"Q {q}", "line", k),
-                Series(x, runs.mean(f"{name}/ours/{q}"), "", "dashed", k),
-                Series(x, bound, "", "dotted", k),
-            ]
-        panels.append(
-            Panel(
-                name, tuple(lines), "positives / negatives", "area error", "log", "log"
-            )
-        )
-    return Figure(first, f"Xu 2025, {first}: dashed ours, dotted 1/(Qr)", tuple(panels))
+            yield Series(x, runs.mean(f"{name}/paper/{q}"), f"Q {q}", "line", k)
+            yield Series(x, runs.mean(f"{name}/ours/{q}"), "", "dashed", k)
+            yield Series(x, np.minimum(1 / (q * x), 1.0), "", "dotted", k)
+
+    panels = log_panels(model, lines, "positives / negatives")
+    return Figure(first, f"Xu 2025, {first}: dashed ours, dotted 1/(Qr)", panels)
 
 
-def _item(model: Model, name: str) -> Item:
-    return Item(
-        name,
-        f"{name}: rare positives ({model})",
-        partial(measure, model),
-        partial(report, model, name),
-        runs=10,
-    )
-
-
+_item: Final = partial(figure_item, "rare positives", measure, report)
 FIGURE_12: Final = _item("xgb", "figure-12")
 FIGURE_20: Final = _item("lr", "figure-20")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, get_args
 
@@ -11,24 +12,29 @@ from discreet.arrays import FloatVector
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.fedcurve import FedCurve
 from papers.data import Data
-from papers.figures import Figure, Panel, Series
+from papers.figures import Figure, Series
 from papers.fits import geometric_mean, slope
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_ours, check_that, shown
 from papers.xu2025.curves import (
     CURVES,
     QUANTILES,
-    SETS,
-    Model,
     our_errors,
     our_exact_errors,
     paper_errors,
     simulate_tree,
     summed_errors,
 )
+from papers.xu2025.over_sets import (
+    EPSILONS,
+    LEVELS,
+    SETS,
+    Model,
+    figure_item,
+    log_panels,
+    sources,
+)
 
-EPSILONS: Final = (1.0, 0.3)
-LEVELS: Final = ("SA", *(f"eps={e:g}" for e in EPSILONS))
 KINDS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
 
 
@@ -86,7 +92,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         ),
         _checks(model, runs),
         tuple(_figure(model, curve, first, runs) for curve in CURVES),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
@@ -160,37 +166,20 @@ def _checks(model: Model, runs: Runs) -> tuple[Check, ...]:
 
 def _figure(model: Model, curve: str, first: str, runs: Runs) -> Figure:
     x = np.array(QUANTILES, dtype=np.float64)
-    panels = []
-    for name in SETS[model]:
-        lines = []
+
+    def lines(name: str) -> Iterator[Series]:
         for k, level in enumerate(LEVELS):
             key = f"{name}/{curve}/{level}"
             ours = np.broadcast_to(runs.mean(f"{key}/ours"), x.shape)
-            lines += [
-                Series(x, runs.mean(f"{key}/pchip"), level, "line", k),
-                Series(x, runs.mean(f"{key}/linear"), "", "dashed", k),
-                Series(x, ours, "", "dotted", k),
-            ]
-        panels.append(
-            Panel(name, tuple(lines), "quantiles Q", "area error", "log", "log")
-        )
-    return Figure(
-        f"{first}-{curve.lower()}",
-        f"Xu 2025, {first}: {curve}; solid PCHIP, dashed linear, dotted ours",
-        tuple(panels),
-    )
+            yield Series(x, runs.mean(f"{key}/pchip"), level, "line", k)
+            yield Series(x, runs.mean(f"{key}/linear"), "", "dashed", k)
+            yield Series(x, ours, "", "dotted", k)
+
+    title = f"Xu 2025, {first}: {curve}; solid PCHIP, dashed linear, dotted ours"
+    panels = log_panels(model, lines, "quantiles Q")
+    return Figure(f"{first}-{curve.lower()}", title, panels)
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: interpolation over Q ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "interpolation over Q", measure, report)
 FIGURE_3: Final = _item("xgb", "figure-3", "figure-9")
 FIGURE_13: Final = _item("lr", "figure-13", "figure-14")

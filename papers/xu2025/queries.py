@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Final, get_args
 
@@ -17,19 +18,12 @@ from discreet.estimate.range_queries import (
     simulate_path_noise,
 )
 from papers.data import Data, Scored
-from papers.figures import Figure, Panel, Series
+from papers.figures import Figure, Series, Style
 from papers.fits import each
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Check, Table, check_that, shown
-from papers.xu2025.curves import (
-    QUANTILES,
-    SETS,
-    WORTHLESS,
-    Model,
-    errors,
-    our_errors,
-    simulate_tree,
-)
+from papers.xu2025.curves import QUANTILES, WORTHLESS, errors, our_errors, simulate_tree
+from papers.xu2025.over_sets import SETS, Model, figure_item, log_panels, sources
 
 EPSILON: Final = 1.0
 NORMS: Final[tuple[Norm, ...]] = get_args(Norm)
@@ -141,7 +135,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
         _checks(model, runs),
         tuple(_figure(model, kind, first, runs) for kind in MEASURES[:3]),
         (
-            *(data.scored(name).source for name in SETS[model]),
+            *sources(model, data),
             _FORMS,
         ),
     )
@@ -205,48 +199,22 @@ def _checks(model: Model, runs: Runs) -> tuple[Check, ...]:
 
 def _figure(model: Model, kind: str, first: str, runs: Runs) -> Figure:
     x = np.array(QUANTILES, dtype=np.float64)
-    panels = []
-    for name in SETS[model]:
-        lines = [
-            Series(
-                x,
-                runs.mean(f"{name}/{word}/{kind}"),
-                word,
-                "dashed" if word.startswith("tree") else "line",
-                k,
-            )
-            for k, word in enumerate(METHODS)
-        ]
+
+    def lines(name: str) -> Iterator[Series]:
+        for k, word in enumerate(METHODS):
+            style: Style = "dashed" if word.startswith("tree") else "line"
+            yield Series(x, runs.mean(f"{name}/{word}/{kind}"), word, style, k)
         if kind in ("ROC", "PR"):
             ours = np.full(x.size, runs.mean(f"{name}/ours/{kind}")[0])
-            lines.append(Series(x, ours, "ours, flat", "dotted", 6))
-        panels.append(
-            Panel(
-                name,
-                tuple(lines),
-                "quantiles or thresholds",
-                f"{kind} error",
-                "log",
-                "log",
-            )
-        )
+            yield Series(x, ours, "ours, flat", "dotted", 6)
+
     return Figure(
         f"{first}-{kind.lower()}",
         f"Xu 2025, {first}: {kind} error, eps 1",
-        tuple(panels),
+        log_panels(model, lines, "quantiles or thresholds", f"{kind} error"),
     )
 
 
-def _item(model: Model, first: str, second: str) -> Item:
-    return Item(
-        first,
-        f"{first} and {second}: range queries ({model})",
-        partial(measure, model),
-        partial(report, model, first),
-        runs=10,
-        also=(second,),
-    )
-
-
+_item: Final = partial(figure_item, "range queries", measure, report)
 FIGURE_6: Final = _item("xgb", "figure-6", "figure-11")
 FIGURE_18: Final = _item("lr", "figure-18", "figure-19")

@@ -149,5 +149,10 @@ def report(data: Data, runs: Runs) -> Report:
 
 
 SEEDING: Final = Item(
-    "seeding", "The released code's one seed for all clients", measure, report, runs=30
+    "seeding",
+    "The released code's one seed for all clients",
+    measure,
+    report,
+    runs=30,
+    needs=(DATA,),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, get_args
 
@@ -9,21 +10,21 @@ import numpy as np
 
 from discreet.estimate.fedcurve import FedCurve, Strategy
 from papers.data import Data
-from papers.figures import Figure, Panel, Series
+from papers.figures import Figure, Series, Style
 from papers.fits import geometric_mean
-from papers.registry import Item, Measured, Report, Runs
+from papers.registry import Measured, Report, Runs
 from papers.tables import Table, check_that, shown
-from papers.xu2025.curves import (
-    QUANTILES,
+from papers.xu2025.curves import QUANTILES, paper_errors, simulate_tree, summed_errors
+from papers.xu2025.over_sets import (
+    EPSILONS,
+    LEVELS,
     SETS,
     Model,
-    paper_errors,
-    simulate_tree,
-    summed_errors,
+    figure_item,
+    log_panels,
+    sources,
 )
 
-EPSILONS: Final = (1.0, 0.3)
-LEVELS: Final = ("SA", *(f"eps={e:g}" for e in EPSILONS))
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
 
@@ -86,40 +87,25 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
             ),
         ),
         (_figure(model, first, runs),),
-        tuple(data.scored(name).source for name in SETS[model]),
+        sources(model, data),
     )
 
 
 def _figure(model: Model, first: str, runs: Runs) -> Figure:
     x = np.array(QUANTILES, dtype=np.float64)
-    panels = []
-    for name in SETS[model]:
-        lines = []
+    styles: tuple[tuple[Strategy, Style], ...]
+    styles = (("separate", "line"), ("combine", "dashed"))
+
+    def lines(name: str) -> Iterator[Series]:
         for k, level in enumerate(LEVELS):
-            key = f"{name}/{level}"
-            lines += [
-                Series(
-                    x, runs.mean(f"{key}/separate"), f"{level}, separate", "line", k
-                ),
-                Series(
-                    x, runs.mean(f"{key}/combine"), f"{level}, combine", "dashed", k
-                ),
-            ]
-        panels.append(
-            Panel(name, tuple(lines), "quantiles Q", "area error", "log", "log")
-        )
-    return Figure(first, f"Xu 2025, {first}: strategies for PR", tuple(panels))
+            for s, style in styles:
+                found = runs.mean(f"{name}/{level}/{s}")
+                yield Series(x, found, f"{level}, {s}", style, k)
+
+    panels = log_panels(model, lines, "quantiles Q")
+    return Figure(first, f"Xu 2025, {first}: strategies for PR", panels)
 
 
-def _item(model: Model, name: str) -> Item:
-    return Item(
-        name,
-        f"{name}: separate and combine ({model})",
-        partial(measure, model),
-        partial(report, model, name),
-        runs=10,
-    )
-
-
+_item: Final = partial(figure_item, "separate and combine", measure, report)
 FIGURE_5: Final = _item("xgb", "figure-5")
 FIGURE_17: Final = _item("lr", "figure-17")

@@ -25,11 +25,13 @@ from discreet.arrays import IntVector
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import PrivacyModel
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, ResolvedRound
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Roster
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount
 from discreet.runtime.flower.keys import (
     CA,
@@ -146,7 +148,7 @@ class Consortium:
         path = self.folder / site / "ledger.sqlite"
         if not path.exists():
             return Fraction(0)
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify()
             return ledger.spent("people").epsilon
 
@@ -186,6 +188,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context

@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import Plan, Round
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Round
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import CoordinatorKeys

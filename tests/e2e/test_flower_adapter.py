@@ -19,14 +19,13 @@ from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
@@ -133,6 +132,7 @@ def grid(tmp_path: Path) -> LoopGrid:
         policy = tmp_path / str(place) / "policy.toml"
         policy.parent.mkdir()
         policy.write_text(policyfile.dumps(POLICY))
+        Ledger.new(policy.with_name("ledger.sqlite")).close()
         config = {"discreet-policy": str(policy)}
         nodes[place] = Node(app, Context(1, place, config, RecordDict(), {}))
     return LoopGrid(nodes)
@@ -191,7 +191,7 @@ def test_an_answer_that_flower_forgot_is_asked_for_again(
     result = run(grid, plan, step_seconds=20.0)
     assert result.releases[0].contributors == 3
     assert not grid.unavailable[12]
-    with Ledger.read(tmp_path / "12" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "12" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 1
 
 
@@ -221,6 +221,15 @@ def test_a_node_without_a_policy_declines(
     assert "this node has no policy" in capsys.readouterr().err
 
 
+def test_a_node_without_a_ledger_declines_and_says_how_to_make_one(
+    grid: LoopGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path / "11").glob("ledger.sqlite*"):
+        file.unlink()
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert "discreet ledger new" in capsys.readouterr().err
+
+
 def test_a_model_that_the_plan_does_not_name_is_not_scored(
     grid: LoopGrid, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,7 +253,9 @@ def test_a_function_that_fails_tells_the_coordinator_nothing(
     add_evaluation(app, broken)
     grid.nodes[11].app = app
     assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
-    assert "Smith" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert "Smith" not in said, "nor its own terminal"
 
 
 def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:
@@ -266,7 +277,7 @@ def test_every_evaluation_is_charged_at_the_node(
 ) -> None:
     for _ in range(2):
         run(grid, plan_for(DistributedDP("1")))
-    with Ledger.read(tmp_path / "11" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "11" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 2
 
 
@@ -339,6 +350,7 @@ def test_a_consortiums_keys_fit_its_roster(tmp_path: Path) -> None:
 def test_wrong_key_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"lacks ca\.pem, node\.key"):
         SiteKeys(tmp_path)
+    (tmp_path / "identity.key").touch(mode=0o600)
     (tmp_path / "identity.key").write_text("no key")
     with pytest.raises(InputError, match="Ed25519"):
         read_identity(tmp_path / "identity.key")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.models.privacy_models import DistributedDP, LocalDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
 from discreet.plan.file import dumps
 from discreet.runtime.flower.deploy import JoiningSite
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
@@ -92,6 +93,7 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
 def joining(keys: Path, folder: Path) -> JoiningSite:
     plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
     ledger = folder / "ledger.sqlite"
+    Ledger.new(ledger).close()
     return JoiningSite(plan, examples("north"), POLICY, ledger, SiteKeys(keys))
 
 
@@ -106,7 +108,7 @@ def test_a_wrong_certificate_or_key_does_not_connect(
     site = joining(keys, tmp_path)
     with pytest.raises(ProcessError):
         site.join(running.link.runtime, wait_seconds=30)
-    with Ledger.read(tmp_path / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert not ledger.spent("people").epsilon
 
 
@@ -164,7 +166,7 @@ def test_a_coordinator_that_is_killed_goes_on_where_it_was(
             one.wait(60)
     assert json.loads(said.read_text().splitlines()[-1]) == expected(plan)
     for site in SITES:
-        with Ledger.read(tmp_path / site / "ledger.sqlite") as ledger:
+        with Ledger(tmp_path / site / "ledger.sqlite") as ledger:
             ledger.verify()
             assert ledger.spent("people").epsilon == Fraction(1, 2)
 

@@ -9,12 +9,12 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
-from discreet.noise.gaussian import GaussianShares, gaussian_table
+from discreet.noise.calibration import ORDERS, delta_from_renyi
 from discreet.noise.polya import PolyaShares
-from discreet.noise.renyi import ORDERS, delta_from_renyi
 from discreet.noise.skellam import SkellamShares
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity
+from oracles import gaussian_table
 
 pytestmark = pytest.mark.interop
 
@@ -34,13 +34,11 @@ def test_the_exact_delta_of_a_discrete_gaussian_agrees(sigma, shift):
         assert got == pytest.approx(delta, rel=1e-3, abs=1e-12)
 
 
-def test_calibrated_gaussian_noise_matches_the_analytic_gaussian():
+def test_calibrated_skellam_noise_matches_the_analytic_gaussian():
     """The continuous mechanism of Balle and Wang; integers cost next to nothing."""
     for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-6), (0.5, 1e-9)):
         budget = ApproxDP(Fraction(str(epsilon)), Fraction(str(delta)))
         analytic = dp_accounting.get_sigma_gaussian(epsilon, delta)
-        ours = GaussianShares(budget, ONE, honest=3).law(3).scale
-        assert ours == pytest.approx(analytic, rel=0.005)
         skellam = SkellamShares(budget, ONE, honest=3).law(3).scale
         assert skellam <= 1.005 * analytic
 

@@ -12,11 +12,10 @@ from sklearn.preprocessing import FunctionTransformer
 from discreet.data.edges import Edges, Support, Warped
 from discreet.estimate.logistic import calibration_line
 from discreet.estimate.reliability import calibration_curve
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
-from discreet.recalibrate.beta import fit_beta
-from discreet.recalibrate.isotonic import fit_isotonic
-from discreet.recalibrate.platt import fit_platt
+from discreet.recalibrate.logistic_map import fit_beta, fit_platt
+from discreet.recalibrate.stepwise import fit_isotonic
 from discreet.statistic.observed import NoisyHistogram
 
 pytestmark = pytest.mark.interop

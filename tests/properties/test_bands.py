@@ -12,7 +12,7 @@ from discreet.errors import InputError
 from discreet.estimate.bands import pointwise_band, simultaneous_band
 from discreet.estimate.estimator import Flat
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 BANDS = [pointwise_band, simultaneous_band]

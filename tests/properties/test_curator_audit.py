@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 import curator_oracles as oracle
-from discreet.curator.grid import grid_probabilities
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
-from discreet.curator.power_law import PowerLaw, tuned
-from discreet.curator.smooth import auc_smooth_sensitivity
-from discreet.curator.tails import PowerTail
+from discreet.curator.grid import PowerTail, grid_probabilities
+from discreet.curator.sensitivity import auc_smooth_sensitivity
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
 from discreet.curator.weighted_count import (
     ap_weights,
     auc_weights,
@@ -54,12 +52,15 @@ def factor_of(mechanism):
     return float(mechanism.noise(1.0).scale)
 
 
+def loss_of(mechanism, less=1.0):
+    tail = mechanism.noise(1.0).tail
+    return realised_loss(tail, less * factor_of(mechanism), mechanism.beta)
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("share", SHARES, ids=str)
 def test_power_law_noise_keeps_its_epsilon_and_uses_all_of_it(epsilon, share):
-    mechanism = PowerLaw(epsilon, share)
-    tail = mechanism.noise(1.0).tail
-    loss = realised_loss(tail, factor_of(mechanism), mechanism.beta)
+    loss = loss_of(PowerLaw(epsilon, share))
     assert loss <= float(epsilon) * (1 + 1e-9)
     assert loss > 0.99 * float(epsilon)
 
@@ -86,24 +87,17 @@ def test_the_broken_power_law_is_caught():
 
 
 def test_a_tenth_less_noise_is_caught():
-    mechanism = PowerLaw(Fraction(1), Fraction(1, 10))
-    tail = mechanism.noise(1.0).tail
-    assert realised_loss(tail, 0.9 * factor_of(mechanism), mechanism.beta) > 1.05
+    assert loss_of(PowerLaw(Fraction(1), Fraction(1, 10)), less=0.9) > 1.05
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("gamma", GAMMAS, ids=str)
 def test_heavy_tailed_noise_keeps_its_epsilon(epsilon, gamma):
-    mechanism = HeavyTailed(epsilon, gamma)
-    tail = mechanism.noise(1.0).tail
-    loss = realised_loss(tail, factor_of(mechanism), mechanism.beta)
-    assert loss <= float(epsilon)
+    assert loss_of(HeavyTailed(epsilon, gamma)) <= float(epsilon)
 
 
 def test_cauchy_noise_wastes_most_of_its_epsilon():
-    mechanism = HeavyTailed(Fraction(1))
-    tail = mechanism.noise(1.0).tail
-    loss = realised_loss(tail, factor_of(mechanism), mechanism.beta)
+    loss = loss_of(HeavyTailed(Fraction(1)))
     assert loss == pytest.approx(0.226, abs=0.005)
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.deconvolve import decode
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 
 EPSILONS = st.sampled_from([Fraction(1, 5), Fraction(1), Fraction(2), Fraction(5)])
 BINS = st.sampled_from([4, 9, 16])

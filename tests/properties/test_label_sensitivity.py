@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from discreet.errors import PlanError
-from discreet.noise.gaussian import gaussian_table
 from discreet.privacy.loss import PureDP
 from discreet.ranks.common import CommonEndpoint
 from discreet.ranks.gaussian_row import GaussianNoise, discrete_delta
@@ -24,6 +23,7 @@ from label_cases import (
     linear_of,
     random_sites,
 )
+from oracles import gaussian_table
 
 
 def flips(mechanism, size):

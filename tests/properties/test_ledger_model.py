@@ -59,7 +59,7 @@ def test_a_ledger_behaves_as_an_account_in_memory(steps):
     memory = MemoryAccount(CAP)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
-        ledger = Ledger(path, limits=Limits(CAP))
+        ledger = Ledger.new(path, limits=Limits(CAP))
         try:
             for step in steps:
                 if step == ("reopen",):

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.deconvolve import decode
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from statistical_checks import ALPHA
 
 pytestmark = pytest.mark.statistical

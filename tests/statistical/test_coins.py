@@ -6,13 +6,15 @@ import pytest
 from scipy import stats
 
 from discreet.entropy import Seeded
-from discreet.noise.bernoulli import (
+from discreet.noise.coins import (
     bernoulli,
+    bernoulli_exp,
     bernoulli_exp_ratio,
     bernoulli_logistic,
     bernoulli_two_over_e,
+    fair,
+    uniform_below,
 )
-from discreet.noise.coins import bernoulli_exp, fair, uniform_below
 from statistical_checks import ALPHA, chi_squared_p_value
 
 pytestmark = pytest.mark.statistical

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from discreet.attack.audit import audit_scores
-from discreet.noise.gaussian import gaussian_table
 from discreet.privacy.loss import PureDP
 from discreet.ranks.gaussian_row import GaussianNoise, simulate_gaussian
 from discreet.ranks.laplace_row import LaplaceNoise, simulate_laplace
@@ -18,6 +17,7 @@ from discreet.ranks.staircase_row import (
     staircase_pmf,
 )
 from label_cases import mechanism_of
+from oracles import gaussian_table
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
 pytestmark = pytest.mark.statistical

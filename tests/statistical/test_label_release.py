@@ -18,7 +18,7 @@ from discreet.attack.audit import audit_scores
 from discreet.data.edges import Support
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.models.privacy_models import LabelDP
+from discreet.models.label import LabelDP
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
 from discreet.ranks.curves import plan_curves
@@ -73,7 +73,8 @@ def test_half_the_noise_is_caught(mechanism, copies) -> None:
 def crowded_noise(epsilon: Fraction, size: int) -> np.ndarray:
     mechanism = BinnedPositives(PureDP(epsilon), size)
     exact = np.repeat([3, 4], size)
-    counts, _ = mechanism.opened(mechanism.protect(exact, entropy=Seeded(b"law")))
+    opened = mechanism.open(mechanism.protect(exact, entropy=Seeded(b"law")), 1)
+    counts = opened.counts
     return np.rint(counts[size:] - 4).astype(int)
 
 
@@ -109,7 +110,8 @@ def test_decoded_lone_labels_are_unbiased_with_the_stated_variance(positives) ->
     size = 60_000
     mechanism = BinnedPositives(PureDP(Fraction(1)), size)
     exact = np.concatenate([np.full(size, 1 - positives), np.full(size, positives)])
-    counts, law = mechanism.opened(mechanism.protect(exact, entropy=Seeded(b"u")))
+    opened = mechanism.open(mechanism.protect(exact, entropy=Seeded(b"u")), 1)
+    counts, law = opened.counts, opened.law
     noise = counts[size:] - positives
     z = abs(noise.mean()) / math.sqrt(law.variances[0] / size)
     assert z < stats.norm.isf(ALPHA / 2)
@@ -120,7 +122,8 @@ def test_decoded_lone_labels_are_unbiased_with_the_stated_variance(positives) ->
 def test_empty_bins_carry_no_noise_and_totals_are_exact() -> None:
     mechanism = BinnedPositives(PureDP(Fraction(1, 10)), 4)
     exact = np.array([0, 1, 0, 5, 0, 0, 1, 9])
-    counts, law = mechanism.opened(mechanism.protect(exact, entropy=Seeded(b"e")))
+    opened = mechanism.open(mechanism.protect(exact, entropy=Seeded(b"e")), 1)
+    counts, law = opened.counts, opened.law
     assert counts[0] == counts[4] == 0
     np.testing.assert_allclose(counts[:4] + counts[4:], [0, 1, 1, 14])
     np.testing.assert_array_equal(law.cells, [0, 0, 0, 1])

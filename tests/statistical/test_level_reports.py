@@ -7,8 +7,7 @@ import pytest
 
 from discreet import InputError, ReleaseError
 from discreet.entropy import SYSTEM
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.unary import UnaryEncoding
+from discreet.noise.unary import LevelReports, UnaryEncoding
 from discreet.privacy.loss import PureDP
 from discreet.statistic import Hierarchy
 from statistical_checks import ALPHA, chi_squared_p_value
@@ -62,13 +61,13 @@ def test_bits_have_the_probabilities_of_unary_encoding():
 def test_decoded_levels_are_unbiased_with_the_stated_variance():
     leaves = np.array([400, 0, 0, 0, 0, 0, 0, 0, *[0] * 7, 300])
     reports, exact = LevelReports(ONE, TREE), tree_of(leaves)
-    runs = [reports.opened(reports.protect(exact, entropy=SYSTEM)) for _ in range(400)]
-    found = np.array([counts for counts, _ in runs])
+    runs = [reports.open(reports.protect(exact, entropy=SYSTEM), 1) for _ in range(400)]
+    found = np.array([opened.counts for opened in runs])
     error = found.mean(axis=0) - exact
     assert (np.abs(error) < 6 * found.std(axis=0) / 20 + 1e-9).all()
     empty = np.flatnonzero(tree_of(leaves) == 0)
     at_leaves = empty[empty >= TREE.size - 16]
-    variance = np.mean([law.variances[-1] for _, law in runs])
+    variance = np.mean([opened.law.variances[-1] for opened in runs])
     assert found[:, at_leaves].var() == pytest.approx(variance, rel=0.15)
 
 
@@ -77,4 +76,4 @@ def test_bad_vectors_are_refused():
     with pytest.raises(InputError, match="28 exact counts"):
         reports.protect(np.zeros(5, dtype=np.int64), entropy=SYSTEM)
     with pytest.raises(ReleaseError, match="no client"):
-        reports.opened(np.zeros(reports.size, dtype=np.int64))
+        reports.open(np.zeros(reports.size, dtype=np.int64), 1)

@@ -8,10 +8,9 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.entropy import SYSTEM
-from discreet.models.defaults import recommend
-from discreet.noise.choose import mechanism_for
+from discreet.models.recommend import recommend
 from discreet.noise.unary import UnaryEncoding
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.privacy.loss import PureDP
 from discreet.runtime.simulation import simulate
 from discreet.site.bounding import bounded
@@ -98,7 +97,7 @@ def test_approximate_dp_noise_has_the_variance_of_its_law(rng):
     sites = sites_of(rng, 3)
     noise = opened_noise(privacy, Cohort(3), sites)
     plan = recommend(PublicFacts(), privacy, edges=Uniform(4), cohort=Cohort(3))
-    law = mechanism_for(plan, plan.resolve(0, [])).law(3)
+    law = plan.privacy.noise(plan.resolve(0, []), plan.cohort).law(3)
     variance = law.covariance(np.zeros(8)).positives[0]
     assert noise.var() == pytest.approx(variance, rel=0.05)
 

@@ -7,10 +7,9 @@ from discreet.data.edges import Edges, Support, Warped
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import roc_area
-from discreet.estimate.deconvolve import MOST_TIED, decode
-from discreet.estimate.estimate import Unusable, Usable
 from discreet.estimate.estimator import Flat
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import MOST_TIED, decode
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 EDGES = Edges.realise(Warped(32))
@@ -69,20 +68,20 @@ def test_the_curve_through_the_decoded_counts_has_the_pooled_auc():
 def test_500_positives_among_25_000_at_epsilon_1_are_refused_with_the_reason():
     z, labels = logits(500, 24_500)
     for seed in range(10):
-        status = decoded(sigmoid(z), labels, 1, seed=seed).status
-        assert isinstance(status, Unusable)
-        assert "too little data for this epsilon" in status.reason
+        refusal = decoded(sigmoid(z), labels, 1, seed=seed).refusal
+        assert refusal is not None
+        assert "too little data for this epsilon" in refusal
 
 
 def test_8_000_positives_among_32_000_at_epsilon_1_are_enough():
     z, labels = logits(8_000, 24_000)
     for seed in range(10):
-        assert decoded(sigmoid(z), labels, 1, seed=seed).status == Usable()
+        assert decoded(sigmoid(z), labels, 1, seed=seed).refusal is None
 
 
 def test_the_smaller_class_may_be_the_negatives():
     z, labels = logits(24_500, 500)
-    assert isinstance(decoded(sigmoid(z), labels, 1).status, Unusable)
+    assert decoded(sigmoid(z), labels, 1).refusal is not None
 
 
 def test_scores_squeezed_into_few_bins_earn_a_warning():

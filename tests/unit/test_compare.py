@@ -15,7 +15,7 @@ from discreet.estimate.estimate import Zero
 from discreet.estimate.estimator import Flat
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic import Paired
 from oracles import auc_by_pairs
 

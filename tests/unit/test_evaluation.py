@@ -18,8 +18,9 @@ from discreet import (
 from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.models.defaults import recommend
-from discreet.plan.plan import Cohort, Plan, PublicFacts
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
 from discreet.result.evaluation import evaluation
 from discreet.result.several import multi_evaluation
 from discreet.runtime.simulation import run, simulate

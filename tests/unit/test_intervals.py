@@ -23,9 +23,9 @@ from discreet.estimate.intervals import (
 )
 from discreet.estimate.smooth import Smooth
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
+from discreet.metrics.names import METRICS
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import METRICS
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 Z = float(norm.ppf(0.975))

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import discreet
 from discreet.data.edges import Edges, Listed, Support, Uniform
 from discreet.data.examples import Examples
-from discreet.entropy import Seeded
+from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import (
     BudgetError,
     InputError,
@@ -17,11 +17,10 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.models.privacy_models import CURVE_MECHANISMS, LabelDP
-from discreet.noise.choose import mechanism_for
+from discreet.models.label import CURVE_MECHANISMS, LabelDP
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
-from discreet.plan.plan import PublicFacts
+from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
@@ -31,6 +30,7 @@ from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.label import evaluate_labels, simulate_labels
+from discreet.site.respond import respond
 
 CURVES = list(CURVE_MECHANISMS)
 
@@ -79,13 +79,18 @@ def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
     assert np.isfinite(result.calibrate([0.1, 0.9])).all()
 
 
+def binned_result(size: int, epsilon: int, mechanism: str):
+    s, y = pooled(size)
+    privacy = LabelDP(epsilon, mechanism=mechanism)
+    result = evaluate_labels(cut(s, y, 3), privacy=privacy)
+    assert isinstance(result, Evaluation)
+    return result, result.observed.edges.bins_of(s), y
+
+
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
-    s, y = pooled(3000)
-    result = evaluate_labels(cut(s, y, 3), privacy=LabelDP(1, mechanism=mechanism))
-    assert isinstance(result, Evaluation)
-    edges = result.observed.edges
-    exact = np.bincount(edges.bins_of(s), minlength=len(edges))
+    result, bins, _ = binned_result(3000, 1, mechanism)
+    exact = np.bincount(bins, minlength=len(result.observed.edges))
     totals = result.observed.negatives + result.observed.positives
     np.testing.assert_allclose(totals, exact, atol=1e-9)
     counts = result.estimator.counts(result.observed)
@@ -96,11 +101,8 @@ def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_a_huge_epsilon_gives_the_exact_counts(mechanism) -> None:
-    s, y = pooled(2000)
-    result = evaluate_labels(cut(s, y, 3), privacy=LabelDP(40, mechanism=mechanism))
-    assert isinstance(result, Evaluation)
-    edges = result.observed.edges
-    exact = np.bincount(edges.bins_of(s), y, minlength=len(edges))
+    result, bins, y = binned_result(2000, 40, mechanism)
+    exact = np.bincount(bins, y, minlength=len(result.observed.edges))
     np.testing.assert_allclose(result.observed.positives, exact, atol=1e-9)
 
 
@@ -347,7 +349,15 @@ def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
     public = PublicScores.of(cut(s, y, 2))
     plan = plan_curves(public, LabelDP(1, mechanism="response"))
     with pytest.raises(PlanError, match="average out"):
-        mechanism_for(plan, plan.resolve(0, []))
+        respond(
+            cut(s, y, 2)[0],
+            MemoryAccount(),
+            plan,
+            plan.resolve(0, []),
+            session=b"s",
+            population="p",
+            entropy=SYSTEM,
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["response", "binned"])

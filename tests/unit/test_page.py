@@ -12,7 +12,8 @@ import discreet
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
-from discreet.plan.plan import ModelRef, Plan, PublicFacts
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import ModelRef, Plan
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
 from discreet.result.page import Page, Section, render

@@ -20,12 +20,14 @@ import discreet
 from discreet.curator import auc as curator_auc
 from discreet.curator import average_precision as curator_ap
 from discreet.entropy import Seeded
-from discreet.models.defaults import recommend
-from discreet.plan.plan import Plan, PublicFacts, Round
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
 from discreet.ranks.auc import label_auc
 from discreet.runtime.comparison import compare
 from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import cohort_of, run
+from discreet.runtime.simulation import run
 from discreet.statistic import Hierarchy
 
 PINS = Path(__file__).with_name("pinned_releases.json")
@@ -77,7 +79,7 @@ def _pairs():
 
 def _plan(privacy, sites, **more) -> Plan:
     facts = PublicFacts(6000, 0.3, sites[0].scores)
-    return recommend(facts, privacy, cohort=cohort_of(privacy, SITES), **more)
+    return recommend(facts, privacy, cohort=privacy.cohort(SITES), **more)
 
 
 def _run(privacy, sites=None, *, aggregation="plain", method=None, **more):

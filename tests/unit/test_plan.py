@@ -9,9 +9,11 @@ import discreet
 from discreet import PlanError, SecureAggregation
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.models.defaults import recommend
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts, Round
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.rounds import Round
 from discreet.runtime.simulation import evaluate
 from discreet.statistic import ClassHistogram, Hierarchy, Paired
 
@@ -87,10 +89,10 @@ def test_an_edited_plan_is_refused():
         (('rule = "warped"', 'rule = "magic"'), "unknown rule"),
         (('model = "secure-aggregation"', 'model = "trust me"'), "unknown privacy"),
         (('statistic = "histogram"', 'statistic = "mean"'), "unknown statistic"),
-        (("min_survivors = 1", "min_survivors = 0"), "at least one site"),
+        (("min_survivors = 1", "min_survivors = 0"), "sites that survive"),
         (('budget = "1"', 'budget = "1/0"'), "ratio"),
         (('scores = "probability"', "scores = 1"), "wrong kind"),
-        (("bins = 1024", 'bins = "many"'), "wrong kind"),
+        (("bins = 1024", 'bins = "many"'), "whole number"),
         (("version = 1", "version = "), "not valid TOML"),
         (('scores = "probability"', ""), "lacks the key 'scores'"),
     ],

@@ -10,9 +10,9 @@ import pytest
 import discreet
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.result.prediction import (
     PredictedError,

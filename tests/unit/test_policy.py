@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 import discreet
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP
-from discreet.plan.plan import Cohort, ModelRef, PublicFacts
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef
 from discreet.plan.roster import Member, Roster, key_text
 from discreet.privacy.account import Cap, Limits
 from discreet.site import policyfile

@@ -15,8 +15,10 @@ from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError, UndefinedMetricWarning
 from discreet.estimate.estimate import Normal
+from discreet.plan.cohort import Cohort
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Cohort, Plan, Round
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.result.evaluation import evaluation
 from discreet.runtime.simulation import run, simulate

@@ -18,7 +18,7 @@ from discreet.estimate.reliability import (
     sampling_floor,
 )
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.result.reliability_plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error

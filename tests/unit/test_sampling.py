@@ -17,7 +17,7 @@ from discreet.estimate.sampling import (
     sampling_covariance,
     sampling_sd,
 )
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
 

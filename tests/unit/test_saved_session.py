@@ -11,7 +11,8 @@ import pytest
 
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError
-from discreet.models.privacy_models import DistributedDP, LocalDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.runtime.in_process import InProcess

@@ -6,8 +6,8 @@ import pytest
 import discreet
 from discreet import InputError
 from discreet.entropy import Seeded
-from discreet.models.defaults import recommend
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.runtime.simulation import simulate
 
 PRIVACY = {

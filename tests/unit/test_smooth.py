@@ -19,9 +19,9 @@ from discreet.estimate.noise_spread import (
 )
 from discreet.estimate.reading import _even_places
 from discreet.estimate.smooth import Smooth
-from discreet.models.defaults import bins_under_noise
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 ALL = ("auc", "average_precision", "aupr", "brier")

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from discreet import DistributedDP, PublicFacts, recommend
-from discreet.plan.plan import Cohort
+from discreet.plan.cohort import Cohort
 from discreet.runtime.flower.evaluate import evaluate
 from private_fl.task import initial_model
 

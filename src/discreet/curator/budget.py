@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.account import Cap, Spent, compose
+from discreet.privacy.account import Cap
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import (
     Amount,
     ApproxDP,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.curator.budget import Budget, charge
-from discreet.curator.result import ROW, curator_claim
+from discreet.curator.private_estimate import ROW, curator_claim
 from discreet.data.edges import EdgeRule, Edges, Support
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreKind
@@ -26,12 +26,11 @@ from discreet.errors import InputError, PlanError
 from discreet.estimate.estimator import Flat
 from discreet.estimate.thresholds import AtThreshold
 from discreet.estimate.with_errors import at_with_errors
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import DistributedDP
-from discreet.noise.choose import mechanism_for
+from discreet.models.distributed import DistributedDP
+from discreet.models.recommend import recommend
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.noise.polya import PolyaShares
-from discreet.plan.plan import PublicFacts
+from discreet.plan.cohort import PublicFacts
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
@@ -139,7 +138,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     session, releases = secrets.token_bytes(16), list[Release]()
     for index in range(len(plan.rounds)):
         this = plan.resolve(index, releases)
-        mechanism = mechanism_for(plan, this)
+        mechanism = plan.privacy.noise(this, plan.cohort)
         if not isinstance(mechanism, PolyaShares) or mechanism.honest != 1:
             raise PlanError("a curator adds the whole noise alone")
         exact_counts = this.statistic.count(examples)

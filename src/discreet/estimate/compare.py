@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
@@ -35,8 +35,9 @@ from discreet.estimate.estimator import Estimator
 from discreet.estimate.sampling import Slopes, auc_slopes, sampling_sd
 from discreet.estimate.with_errors import metrics_with_errors
 from discreet.statistic import BinCounts
-from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.paired import Paired
+from discreet.statistic.summed import SummedLaw
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,46 +76,6 @@ class Comparison:
             "difference": self.difference.to_dict(),
             "verdict": self.verdict(),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class SummedLaw:
-    """The noise of sums over one side of a table of joint counts.
-
-    ``axis`` 1 leaves the first model's bins, 2 the second's.
-    """
-
-    joint: NoiseLaw
-    table: FloatArray
-    axis: int
-
-    @property
-    def scale(self) -> float:
-        """The scale of one cell's noise times the root of the cells added up."""
-        return self.joint.scale * math.sqrt(self.table.shape[self.axis])
-
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """Add up the cells' variances; cells are independent of each other."""
-        del at
-        each = self.joint.covariance(self.table.ravel())
-        shape = self.table.shape[1:]
-        return BinCovariance(
-            *(
-                part.reshape(shape).sum(axis=self.axis - 1)
-                for part in (each.negatives, each.positives, each.cross)
-            )
-        )
-
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Draw the cells' noise and add it up."""
-        del at
-        drawn = self.joint.sample(self.table.ravel(), size, rng)
-        found: FloatArray = drawn.reshape(size, *self.table.shape).sum(
-            axis=self.axis + 1
-        )
-        return found.reshape(size, -1)
 
 
 def compare_aucs(

@@ -27,7 +27,7 @@ from discreet.estimate.curves import (
 )
 from discreet.estimate.estimate import Binning, Estimate, NotYet, ScalarLaw, Zero
 from discreet.estimate.noise_error import covariance_of, propagated
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.statistic.observed import NoisyHistogram
 
 

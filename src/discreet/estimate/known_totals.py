@@ -45,8 +45,8 @@ from discreet.estimate.sampling import (
     brier_slopes,
     precision_area_slopes,
 )
-from discreet.noise.none import NoNoise
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 _SURE: Final = 4.0

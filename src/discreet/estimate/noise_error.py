@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.deconvolve import DecodedLaw
 from discreet.estimate.estimate import Normal, ScalarLaw, Zero
+from discreet.noise.arc_decoder import DecodedLaw
 from discreet.statistic.observed import NoisyHistogram
 
 _STEP = 1e-4

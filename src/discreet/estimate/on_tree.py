@@ -22,7 +22,7 @@ from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.fedcurve import FedCurve, ScoreCurves
 from discreet.estimate.range_queries import RangeQueries
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 

@@ -23,7 +23,7 @@ from discreet.estimate.noise_spread import (
     brier_noise_sd,
 )
 from discreet.estimate.reading import Reading, noise_of, read
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.statistic.observed import NoisyHistogram
 
 

@@ -57,7 +57,7 @@ from discreet.estimate.thresholds import (
     confusion_weights,
     shares_above,
 )
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.statistic import BinCounts
 from discreet.statistic.observed import NoisyHistogram
 

@@ -26,7 +26,7 @@ leaves unseen are the fine details of the histogram, which a smooth curve does
 not have: an interval-shaped case of subset selection (Ye and Barg 2018), whose
 subsets of d/(e^eps + 1) cells are the best for unstructured inputs. The channel
 may be singular (an arc of 16 on a circle of 64 hides every fourth frequency):
-:mod:`discreet.estimate.deconvolve` reads it through a smoothness penalty.
+:mod:`discreet.noise.arc_decoder` reads it through a smoothness penalty.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.coins import MAX_BOUND, uniform_below
+from discreet.noise.mechanism import Opened
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
 
@@ -151,6 +152,20 @@ class CircularArc:
             raise InputError(f"expected {self.cells} exact counts, none negative")
         cells = np.repeat(np.arange(self.cells, dtype=np.int64), exact)
         return self.tally(self._randomise(cells, entropy))
+
+    def sent(self, cells: int) -> int:
+        """One number a symbol: as many as cells."""
+        return cells
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
+        """Estimate the counts behind the tally of all symbols."""
+        from discreet.noise.arc_decoder import decode  # noqa: PLC0415 - reads arcs
+
+        del contributors
+        decoded = decode(total, self)
+        notes = () if decoded.warning is None else (decoded.warning,)
+        counts = np.concatenate(decoded.counts)
+        return Opened(counts, decoded.law, decoded.refusal, notes)
 
     def tally(self, symbols: CodeVector) -> IntVector:
         """Count each symbol: the vector that is added up over clients and sites."""

@@ -25,9 +25,9 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.noise.bernoulli import bernoulli_logistic
+from discreet.noise.coins import bernoulli_logistic, stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.stream import stretched
+from discreet.noise.mechanism import Opened
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 from discreet.statistic.observed import BinCovariance
@@ -92,8 +92,15 @@ class BinnedPositives:
         """The whole budget, in each evaluation."""
         return self.budget
 
-    def opened(self, total: IntVector) -> tuple[FloatVector, BinnedLaw]:
+    def sent(self, cells: int) -> int:
+        """Five numbers a bin, for a histogram of two classes."""
+        if cells != 2 * self.bins:
+            raise PlanError(f"this mechanism counts {self.bins} bins of two classes")
+        return self.size
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
         """Return unbiased counts, negatives then positives, and their noise's law."""
+        del contributors
         if total.shape != (self.size,):
             raise ReleaseError(
                 f"binned positives have {self.size} counts, the release {total.size}"
@@ -106,7 +113,7 @@ class BinnedPositives:
         positives = crowded_p + (lone_p - rho * lone) / (1.0 - 2.0 * rho)
         negatives = crowded_n + crowded_p + lone - positives
         law = BinnedLaw(float(self.budget.epsilon), cells, lone)
-        return np.concatenate([negatives, positives]), law
+        return Opened(np.concatenate([negatives, positives]), law)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.coins import bernoulli_exp, fair, uniform_below
-from discreet.noise.stream import stretched
+from discreet.noise.coins import bernoulli_exp, fair, stretched, uniform_below
+from discreet.noise.mechanism import AdditiveNoise
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
 from discreet.statistic.observed import BinCovariance
@@ -104,7 +104,7 @@ class LaplaceLaw:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(AdditiveNoise):
     """Add discrete Laplace noise of scale (L1 sensitivity) / epsilon to each cell.
 
     Pure epsilon-DP for the unit that the sensitivity names.
@@ -125,11 +125,6 @@ class DiscreteLaplace:
     def loss(self) -> Loss:
         """The whole budget, once."""
         return self.budget
-
-    def decode(self, total: IntVector, contributors: int) -> FloatVector:
-        """The noise has mean zero: nothing to undo."""
-        del contributors
-        return total.astype(np.float64)
 
     def law(self, contributors: int) -> LaplaceLaw:
         """One contributor's noise; a sum of several is wider."""

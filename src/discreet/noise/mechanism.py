@@ -1,17 +1,37 @@
-"""The port of noise: what a mechanism does."""
+"""The port of noise: what a mechanism does, and what all additive ones share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Protocol
 
-from discreet.arrays import FloatVector, IntVector
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
-from discreet.privacy.loss import Loss
-from discreet.statistic.observed import NoiseLaw
+from discreet.errors import PlanError, ReleaseError
+from discreet.privacy.loss import Loss, Unbounded
+from discreet.statistic.observed import BinCovariance, NoiseLaw
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """An opened total, decoded: unbiased counts and what is known of their noise."""
+
+    counts: FloatVector
+    law: NoiseLaw
+    refusal: str | None = None
+    """Why it must not be used, if so."""
+    notes: tuple[str, ...] = ()
 
 
 class Mechanism(Protocol):
-    """Turns a site's exact vector into what it may send."""
+    """Turns a site's exact vector into what it may send, and reads the total."""
+
+    def sent(self, cells: int) -> int:
+        """Return how many numbers a site sends for a statistic of so many cells."""
+        ...
 
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return the vector to send; draws secret bytes if it needs noise."""
@@ -21,10 +41,86 @@ class Mechanism(Protocol):
         """Return what one use costs."""
         ...
 
-    def decode(self, total: IntVector, contributors: int) -> FloatVector:
+    def open(self, total: IntVector, contributors: int) -> Opened:
         """Turn the opened total into an unbiased estimate of the exact sum."""
         ...
 
+
+class AdditiveNoise(ABC):
+    """Noise of mean zero added to each count: as many numbers, nothing to undo."""
+
+    def sent(self, cells: int) -> int:
+        """One number a count."""
+        return cells
+
+    @abstractmethod
     def law(self, contributors: int) -> NoiseLaw:
-        """Return the law of the noise in the decoded total."""
-        ...
+        """Return the law of the noise in a sum of that many contributions."""
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
+        """Read the sum as it is."""
+        return Opened(total.astype(np.float64), self.law(contributors))
+
+
+def check_honest(honest: int) -> None:
+    """Refuse a plan in which nobody is sure to add noise.
+
+    ``honest`` is min_survivors - colluders: the shares that are in every opened
+    sum and that no colluding site knows. It comes from the plan, never from a
+    count that a coordinator reports.
+    """
+    if honest < 1:
+        raise PlanError(
+            "noise is sized by min_survivors - colluders, which must be at least "
+            "1; ask for more survivors or tolerate fewer colluders"
+        )
+
+
+def check_contributors(contributors: int, honest: int) -> None:
+    """Refuse a sum that holds fewer shares than its noise was sized for."""
+    if contributors < honest:
+        raise ReleaseError(
+            f"{contributors} sites contributed, but the noise was sized for at "
+            f"least {honest}; this sum must not be opened"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoNoise:
+    """The law of an exact sum."""
+
+    @property
+    def scale(self) -> float:
+        """There is none."""
+        return 0.0
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Zero in every bin."""
+        zero = np.zeros(at.size // 2)
+        return BinCovariance(zero, zero, zero)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Zero in every draw."""
+        del rng
+        return np.zeros((size, at.size))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum(AdditiveNoise):
+    """The mechanism of secure aggregation without noise."""
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Send the counts as they are."""
+        del entropy
+        return exact
+
+    def loss(self) -> Loss:
+        """No bound."""
+        return Unbounded()
+
+    def law(self, contributors: int) -> NoNoise:
+        """No noise, whoever contributed."""
+        del contributors
+        return NoNoise()

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.bernoulli import bernoulli
-from discreet.noise.coins import uniform_below
+from discreet.noise.coins import bernoulli, uniform_below
 
 _CHUNK: Final = 1 << 16
 """Draws held at once: memory stays bounded for any mean."""

@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.bernoulli import bernoulli_exp_ratio, bernoulli_two_over_e
-from discreet.noise.coins import fair, uniform_below
+from discreet.noise.coins import (
+    bernoulli_exp_ratio,
+    bernoulli_two_over_e,
+    fair,
+    stretched,
+    uniform_below,
+)
 from discreet.noise.laplace import discrete_laplace
+from discreet.noise.mechanism import AdditiveNoise, check_contributors, check_honest
 from discreet.noise.poisson import geometric_half, poisson
-from discreet.noise.shares import check_contributors, check_honest
-from discreet.noise.stream import stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
 from discreet.statistic.observed import BinCovariance
@@ -201,7 +205,7 @@ def _log_pmf_table(gamma: float, shape: float, reach: int) -> FloatVector:
 
 
 @dataclass(frozen=True, slots=True)
-class PolyaShares:
+class PolyaShares(AdditiveNoise):
     """Each site adds a share of discrete Laplace noise to each of its counts.
 
     ``honest`` is the number of shares that are sure to be in the opened sum and
@@ -233,11 +237,6 @@ class PolyaShares:
     def loss(self) -> Loss:
         """The whole budget, once, for the opened sum."""
         return self.budget
-
-    def decode(self, total: IntVector, contributors: int) -> FloatVector:
-        """The noise has mean zero: nothing to undo."""
-        check_contributors(contributors, self.honest)
-        return total.astype(np.float64)
 
     def law(self, contributors: int) -> PolyaLaw:
         """Return the law of the noise in a sum of that many shares."""

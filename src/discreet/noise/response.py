@@ -18,7 +18,9 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
+from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
+from discreet.noise.mechanism import Opened
 from discreet.privacy.loss import Loss, PureDP
 from discreet.statistic.observed import BinCovariance
 
@@ -115,6 +117,22 @@ class RandomizedResponse:
     def loss(self) -> Loss:
         """The whole budget, once, for any number of uses of the same flips."""
         return self.budget
+
+    def sent(self, cells: int) -> int:
+        """One number a count."""
+        return cells
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Refuse: fresh flips of the same labels would average out."""
+        del exact, entropy
+        raise PlanError(
+            "flipped labels come from a site's key, not from fresh randomness, which "
+            "would average out: answer with discreet.ranks.answer"
+        )
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
+        """Undo the flips on average."""
+        return Opened(self.decode(total, contributors), self.law(contributors))
 
     def decode(self, total: IntVector, contributors: int) -> FloatVector:
         """Undo the flips on average: negatives' bins, then positives' bins."""

@@ -12,16 +12,16 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.poisson import poisson
-from discreet.noise.renyi import (
+from discreet.noise.calibration import (
     INTEGER_ORDERS,
+    SymmetricTable,
     delta_from_renyi,
     least_variance,
     within,
 )
-from discreet.noise.shares import check_contributors, check_honest
-from discreet.noise.stream import stretched
-from discreet.noise.table import SymmetricTable
+from discreet.noise.coins import stretched
+from discreet.noise.mechanism import AdditiveNoise, check_contributors, check_honest
+from discreet.noise.poisson import poisson
 from discreet.privacy.loss import ApproxDP, Loss
 from discreet.privacy.unit import Sensitivity
 
@@ -64,7 +64,7 @@ def skellam_table(variance: Fraction) -> SymmetricTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SkellamShares:
+class SkellamShares(AdditiveNoise):
     r"""Each site adds a Skellam share to each of its counts.
 
     The sum of the ``honest`` shares (min_survivors minus colluders) is Skellam of
@@ -99,11 +99,6 @@ class SkellamShares:
     def loss(self) -> Loss:
         """The whole budget, once, for the opened sum."""
         return self.budget
-
-    def decode(self, total: IntVector, contributors: int) -> FloatVector:
-        """The noise has mean zero: nothing to undo."""
-        check_contributors(contributors, self.honest)
-        return total.astype(np.float64)
 
     def law(self, contributors: int) -> SymmetricTable:
         """Return the law of the noise in a sum of that many shares."""

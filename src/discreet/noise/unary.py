@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
-from discreet.noise.bernoulli import bernoulli_logistic
-from discreet.noise.coins import fair
-from discreet.noise.stream import stretched
+from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform_below
+from discreet.noise.mechanism import Opened
 from discreet.privacy.loss import Loss, PureDP
+from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import BinCovariance
+from discreet.statistic.tree import LevelLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +141,133 @@ def simulate_unary(
     own = rng.binomial(counts, 0.5, shape)
     others = rng.binomial(clients - counts, other_probability, shape)
     return (own + others).astype(np.float64)
+
+
+_CHUNK: Final = 2**14
+"""Clients encoded at once: some megabytes of bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryReports:
+    """The sum of the clients' noisy bits, and how many clients there were.
+
+    Each example is a client's only one and is encoded on its own. The number of
+    clients is public under this model and travels as the vector's last entry:
+    the bits alone do not tell it, and decoding needs it.
+    """
+
+    budget: PureDP
+    edges: Edges
+
+    @property
+    def size(self) -> int:
+        """Two classes, every bin, and the number of clients."""
+        return 2 * len(self.edges) + 1
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Encode every example behind a class histogram, and add the bits up."""
+        if exact.shape != (self.size - 1,) or (exact < 0).any():
+            raise InputError(f"expected {self.size - 1} exact counts, none negative")
+        encoding = UnaryEncoding(self.budget)
+        cells = np.repeat(np.arange(exact.size, dtype=np.int64), exact)
+        total = np.zeros(self.size, dtype=np.int64)
+        for start in range(0, cells.size, _CHUNK):
+            own = cells[start : start + _CHUNK]
+            bits = encoding.encode(own, cells=exact.size, entropy=entropy)
+            total[:-1] += bits.sum(axis=0)
+        total[-1] = cells.size
+        return total
+
+    def loss(self) -> Loss:
+        """The whole budget, once a client."""
+        return self.budget
+
+    def sent(self, cells: int) -> int:
+        """One number a cell, and the number of clients."""
+        return cells + 1
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
+        """Return unbiased counts and the law of their noise."""
+        del contributors  # sites: what is decoded are clients, whom the total counts
+        clients = int(total[-1])
+        if clients < 1:
+            raise ReleaseError("no client sent its bits; there is nothing to decode")
+        encoding = UnaryEncoding(self.budget)
+        return Opened(encoding.decode(total[:-1], clients), encoding.law(clients))
+
+
+_LEVEL_CHUNK: Final = 2**12
+"""Clients encoded at once: some megabytes of bits at the leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelReports:
+    """The sums of the clients' noisy bits a level, and the clients a level.
+
+    Pure epsilon-DP for one replaced example, of each message on its own: the level
+    does not depend on the example, and the bits are those of unary encoding.
+    """
+
+    budget: PureDP
+    tree: Hierarchy
+
+    @property
+    def size(self) -> int:
+        """Every node below the root, both classes, and a number of clients a level."""
+        return self.tree.size + self.tree.height
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Encode every example behind an exact tree at a random level."""
+        if exact.shape != (self.tree.size,) or (exact < 0).any():
+            raise InputError(f"expected {self.tree.size} exact counts, none negative")
+        stream = stretched(entropy)
+        leaves = exact[-2 * len(self.tree.edges) :]
+        cells = np.repeat(np.arange(leaves.size, dtype=np.int64), leaves)
+        bound = np.full(cells.size, self.tree.height, dtype=np.uint64)
+        levels = uniform_below(bound, stream).astype(np.int64)
+        sums = [
+            self._level(level, cells[levels == level], stream)
+            for level in range(self.tree.height)
+        ]
+        clients = np.bincount(levels, minlength=self.tree.height)
+        return np.concatenate([*sums, clients.astype(np.int64)])
+
+    def _level(self, level: int, cells: IntVector, entropy: Entropy) -> IntVector:
+        """Return the summed bits of the clients of one level (0 is the top)."""
+        width = self.tree.branching ** (level + 1)
+        below = len(self.tree.edges) // width
+        label, leaf = np.divmod(cells, len(self.tree.edges))
+        nodes = label * width + leaf // below
+        encoding = UnaryEncoding(self.budget)
+        total = np.zeros(2 * width, dtype=np.int64)
+        for start in range(0, nodes.size, _LEVEL_CHUNK):
+            own = nodes[start : start + _LEVEL_CHUNK]
+            total += encoding.encode(own, cells=2 * width, entropy=entropy).sum(axis=0)
+        return total
+
+    def loss(self) -> Loss:
+        """The whole budget, once a client."""
+        return self.budget
+
+    def sent(self, cells: int) -> int:
+        """One number a node, and a number of clients a level."""
+        return cells + self.tree.height
+
+    def open(self, total: IntVector, contributors: int) -> Opened:
+        """Return unbiased counts of all clients at every level, and their law."""
+        del contributors  # sites: what is decoded are clients, whom the total counts
+        clients = total[-self.tree.height :]
+        if (clients < 1).any():
+            raise ReleaseError(
+                "a level of the tree has no client; there are too few of them"
+            )
+        everyone, encoding = float(clients.sum()), UnaryEncoding(self.budget)
+        parts, variances, start = [], [], 0
+        for level, heard in enumerate(clients.tolist()):
+            stop = start + 2 * self.tree.branching ** (level + 1)
+            factor = everyone / heard
+            parts.append(encoding.decode(total[start:stop], heard) * factor)
+            empty = encoding.law(heard).covariance(np.zeros(2)).negatives[0]
+            variances.append(float(empty) * factor**2)
+            start = stop
+        return Opened(np.concatenate(parts), LevelLaw(tuple(variances), self.tree))

@@ -6,7 +6,6 @@ computed from the realised edges, is written beside them and checked on reading.
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
 from typing import Any, Final
 
@@ -14,35 +13,15 @@ import tomli_w
 
 from discreet.data.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-    epsilon_of,
-)
-from discreet.plan.plan import (
-    Cohort,
-    ModelRef,
-    Plan,
-    PlannedStatistic,
-    PublicFacts,
-    Round,
-    edges_of,
-)
+from discreet.errors import PlanError
+from discreet.parsing import read_toml
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import MODELS, PrivacyModel
 from discreet.plan.roster import Member, Roster, key_from_text, key_text
-from discreet.privacy.loss import amount_from_text, decimal_text, exact
-from discreet.statistic import (
-    ClassHistogram,
-    EquiDepthFrom,
-    Grouped,
-    Hierarchy,
-    OneVsOne,
-    OneVsRest,
-    Paired,
-)
+from discreet.plan.rounds import Round
+from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.statistic.protocol import STATISTICS, Before
 
 _KEYS: Final = {
     *("version", "digest", "thresholds", "metrics"),
@@ -81,10 +60,7 @@ def dumps(plan: Plan) -> str:
 
 def loads(text: str) -> Plan:
     """Read a plan from TOML; refuse it when the digest beside it does not fit."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise PlanError(f"the plan is not valid TOML: {err}") from None
+    document = read_toml(text, "the plan")
     unknown = sorted(set(document) - _KEYS)
     if unknown:
         raise PlanError(f"the plan has unknown keys: {', '.join(unknown)}")
@@ -92,7 +68,9 @@ def loads(text: str) -> Plan:
         plan = _plan(document)
     except KeyError as err:
         raise PlanError(f"the plan lacks the key {err}") from None
-    except (TypeError, AttributeError, InputError) as err:
+    except PlanError:
+        raise
+    except (TypeError, AttributeError, ValueError) as err:
         raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
     written = document.get("digest")
     if written is not None and written != f"sha256:{plan.digest().hex()}":
@@ -108,7 +86,7 @@ def _plan(document: dict[str, Any]) -> Plan:
     scores = ScoreRange.declare(facts["scores"], facts.get("low"), facts.get("high"))
     thresholds = tuple(float(t) for t in document["thresholds"])
     return Plan(
-        privacy=_privacy(document["privacy"]),
+        privacy=MODELS[document["privacy"]["model"]].from_table(document["privacy"]),
         rounds=_rounds(document["round"], scores, thresholds),
         thresholds=thresholds,
         metrics=frozenset(document["metrics"]),
@@ -140,69 +118,18 @@ def _roster(table: dict[str, Any]) -> Roster:
 
 
 def _privacy_table(privacy: PrivacyModel) -> dict[str, Any]:
-    table: dict[str, Any] = {"model": privacy.name}
-    epsilon = epsilon_of(privacy)
-    if epsilon is not None:
-        table["epsilon"] = decimal_text(epsilon)
-    match privacy:
-        case DistributedDP():
-            table["delta"] = decimal_text(exact(privacy.delta))
-            table["unit"] = privacy.unit
-            if privacy.max_examples is not None:
-                table["max_examples"] = privacy.max_examples
-        case LocalDP():
-            table["mechanism"] = privacy.mechanism
-        case LabelDP():
-            table["delta"] = decimal_text(exact(privacy.delta))
-            table["mechanism"] = privacy.mechanism
-        case SecureAggregation():
-            pass
-    return table
-
-
-def _privacy(table: dict[str, Any]) -> PrivacyModel:
-    match table["model"]:
-        case SecureAggregation.name:
-            return SecureAggregation()
-        case DistributedDP.name:
-            return DistributedDP(
-                amount_from_text(table["epsilon"]),
-                amount_from_text(table["delta"], name="delta"),
-                unit=table["unit"],
-                max_examples=table.get("max_examples"),
-            )
-        case LocalDP.name:
-            return LocalDP(amount_from_text(table["epsilon"]), table["mechanism"])
-        case LabelDP.name:
-            return LabelDP(
-                amount_from_text(table["epsilon"]),
-                amount_from_text(table["delta"], name="delta"),
-                table["mechanism"],
-            )
-        case _:
-            raise PlanError("unknown privacy model in the plan")
+    return {"model": privacy.name, **privacy.table()}
 
 
 def _round_table(r: Round) -> dict[str, Any]:
     statistic = r.statistic
-    table: dict[str, Any] = {"budget": decimal_text(r.budget)}
-    match statistic:
-        case ClassHistogram():
-            table["statistic"] = "histogram"
-        case OneVsRest(classes=classes):
-            table |= {"statistic": "one-vs-rest", "classes": list(classes)}
-        case OneVsOne(classes=classes):
-            table |= {"statistic": "one-vs-one", "classes": list(classes)}
-        case Grouped(groups=groups):
-            table |= {"statistic": "grouped", "groups": list(groups)}
-        case Paired(form=form):
-            table |= {"statistic": "paired", "form": form}
-        case Hierarchy(branching=branching):
-            table |= {"statistic": "hierarchy", "branching": branching}
-        case EquiDepthFrom(bins=bins):
-            table |= {"statistic": "equi-depth", "bins": bins}
-    if not isinstance(statistic, EquiDepthFrom):  # its edges are its tree's
-        table["edges"] = [_rule_table(e) for e in edges_of(statistic)]
+    table = {
+        "budget": decimal_text(r.budget),
+        "statistic": statistic.name,
+        **statistic.table(),
+    }
+    if statistic.follows is None:  # else its edges are worked out from a release
+        table["edges"] = [_rule_table(e) for e in statistic.binnings]
     return table
 
 
@@ -212,43 +139,15 @@ def _rounds(
     rounds: list[Round] = []
     for table in tables:
         budget: Fraction = amount_from_text(table["budget"], name="budget")
-        statistic: PlannedStatistic
-        if table["statistic"] == "equi-depth":
-            tree = rounds[-1].statistic if rounds else None
-            if not isinstance(tree, Hierarchy):
-                raise PlanError("an equi-depth round follows the round of its tree")
-            statistic = EquiDepthFrom(tree, table["bins"], thresholds)
-        else:
-            statistic = _statistic(table, scores, thresholds)
-        rounds.append(Round(statistic, budget))
+        kind = STATISTICS[table["statistic"]]
+        inserted = thresholds if kind.edges_hold_thresholds else ()
+        edges = [
+            Edges.realise(_rule(rule), scores, thresholds=inserted)
+            for rule in table.get("edges", [])
+        ]
+        before = Before(thresholds, rounds[-1].statistic if rounds else None)
+        rounds.append(Round(kind.from_table(table, edges, before), budget))
     return tuple(rounds)
-
-
-def _statistic(
-    table: dict[str, Any], scores: ScoreRange, thresholds: tuple[float, ...]
-) -> PlannedStatistic:
-    kind = table["statistic"]
-    # A tree has a power of its branching as leaves: no threshold is squeezed in.
-    inserted = () if kind == "hierarchy" else thresholds
-    edges = [
-        Edges.realise(_rule(rule), scores, thresholds=inserted)
-        for rule in table["edges"]
-    ]
-    match kind:
-        case "histogram":
-            return ClassHistogram(edges[0])
-        case "one-vs-rest":
-            return OneVsRest(edges[0], tuple(table["classes"]))
-        case "one-vs-one":
-            return OneVsOne(edges[0], tuple(table["classes"]))
-        case "grouped":
-            return Grouped(ClassHistogram(edges[0]), tuple(table["groups"]))
-        case "paired":
-            return Paired(edges[0], edges[1], table["form"])
-        case "hierarchy":
-            return Hierarchy(edges[0], table["branching"])
-        case _:
-            raise PlanError("unknown statistic in the plan")
 
 
 def _rule_table(edges: Edges) -> dict[str, Any]:

@@ -12,36 +12,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias, get_args
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 
-from discreet.data.edges import Edges
-from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
-from discreet.models.privacy_models import DistributedDP, LabelDP, LocalDP, PrivacyModel
+from discreet.metrics.names import METRICS, Metric
+from discreet.parsing import name, whole
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.release import Release
 from discreet.plan.roster import Roster
+from discreet.plan.rounds import ResolvedRound, Round
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import Loss, decimal_text, fraction_of
-from discreet.statistic import (
-    ClassHistogram,
-    EquiDepthFrom,
-    Grouped,
-    Hierarchy,
-    OneVsOne,
-    OneVsRest,
-    Paired,
-    Statistic,
-)
+from discreet.privacy.loss import decimal_text, fraction_of
+from discreet.statistic.protocol import Statistic
 
 VERSION: Final = 1
-
-Metric: TypeAlias = Literal["auc", "average_precision", "aupr", "brier"]
-METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
-PlannedStatistic: TypeAlias = (
-    ClassHistogram | OneVsRest | OneVsOne | Grouped | Paired | Hierarchy | EquiDepthFrom
-)
+MOST_CELLS: Final = 2**24
+"""Counts of one round: more are no plan for people."""
+_MOST_ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,54 +42,9 @@ class ModelRef:
     name: str = ""
     digest: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class PublicFacts:
-    """What is known without looking: rough size, rough prevalence, kind of scores."""
-
-    examples: int | None = None
-    prevalence: float | None = None
-    scores: ScoreRange = field(default_factory=ScoreRange)
-
     def __post_init__(self) -> None:
-        if self.examples is not None and self.examples < 1:
-            raise PlanError("the expected number of examples must be positive")
-        if self.prevalence is not None and not 0 < self.prevalence < 1:
-            raise PlanError("the expected prevalence lies strictly between 0 and 1")
-
-
-@dataclass(frozen=True, slots=True)
-class Cohort:
-    """Who must take part for the sum to be opened."""
-
-    min_survivors: int = 1
-    colluders: int = 0
-    min_examples_per_site: int = 0
-
-    def __post_init__(self) -> None:
-        if self.min_survivors < 1:
-            raise PlanError("at least one site must survive")
-        if not 0 <= self.colluders < self.min_survivors:
-            raise PlanError("colluders must be fewer than the surviving sites")
-        if self.min_examples_per_site < 0:
-            raise PlanError("the floor of examples a site cannot be negative")
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One statistic and its share of the budget."""
-
-    statistic: PlannedStatistic
-    budget: Fraction = Fraction(1)
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedRound:
-    """A round as a site carries it out: the statistic, and what it costs."""
-
-    index: int
-    statistic: Statistic
-    loss: Loss
+        name(self.name, "a model's name")
+        name(self.digest, "a model's digest")
 
 
 @dataclass(frozen=True)
@@ -119,10 +65,12 @@ class Plan:
     roster: Roster | None = None
 
     def __post_init__(self) -> None:
-        if self.version != VERSION:
+        if type(self.version) is not int or self.version != VERSION:
             raise PlanError(f"this discreet reads plans of version {VERSION}")
-        if not self.rounds:
-            raise PlanError("a plan has at least one round")
+        if not 1 <= len(self.rounds) <= _MOST_ROUNDS:
+            raise PlanError(f"a plan has between 1 and {_MOST_ROUNDS} rounds")
+        for r in self.rounds:
+            whole(r.statistic.size, "the size of a statistic", most=MOST_CELLS)
         if sum(r.budget for r in self.rounds) != 1 or any(
             r.budget <= 0 for r in self.rounds
         ):
@@ -146,35 +94,18 @@ class Plan:
             )
 
     def _check_statistics(self) -> None:
-        for i, r in enumerate(self.rounds):
-            if any(e.scores != self.facts.scores for e in edges_of(r.statistic)):
+        before: Statistic | None = None
+        for r in self.rounds:
+            if any(e.scores != self.facts.scores for e in r.statistic.binnings):
                 raise PlanError("the edges are made for another range of scores")
-            if isinstance(r.statistic, EquiDepthFrom):
-                self._check_second_round(i, r.statistic)
-        if isinstance(self.privacy, LocalDP) and self.privacy.mechanism != "laplace":
-            counted = (
-                Hierarchy if self.privacy.mechanism == "levels" else ClassHistogram
-            )
-            if not isinstance(self.statistic, counted):
-                raise PlanError(
-                    "one-example local messages count two classes and no groups, over "
-                    "a tree for the levels mechanism; use laplace for others"
-                )
-
-        if isinstance(self.privacy, LabelDP) and not isinstance(
-            self.statistic, ClassHistogram
-        ):
-            raise PlanError("label privacy counts two classes and no groups")
-
-    def _check_second_round(self, i: int, adaptive: EquiDepthFrom) -> None:
-        if i == 0 or self.rounds[i - 1].statistic != adaptive.tree:
-            raise PlanError("equi-depth edges follow the round of their own tree")
-        if not isinstance(self.privacy, DistributedDP) or self.privacy.delta:
-            # An exact first sum would be as fine as the data itself.
-            raise PlanError("two rounds need pure distributed differential privacy")
+            follows = r.statistic.follows
+            if follows is not None and follows != before:
+                raise PlanError("equi-depth edges follow the round of their own tree")
+            before = r.statistic
+        self.privacy.accepts(self.rounds, self.cohort)
 
     @property
-    def statistic(self) -> PlannedStatistic:
+    def statistic(self) -> Statistic:
         """The statistic of the last round, from which the metrics are estimated."""
         return self.rounds[-1].statistic
 
@@ -183,77 +114,72 @@ class Plan:
         if len(earlier) != i:
             raise PlanError(f"round {i} follows {i} releases, got {len(earlier)}")
         this = self.rounds[i]
-        statistic: Statistic
-        if isinstance(this.statistic, EquiDepthFrom):
-            statistic = this.statistic.resolve(earlier[-1].total.astype(np.float64))
-        else:
-            statistic = this.statistic
+        statistic = this.statistic
+        if statistic.follows is not None:
+            statistic = statistic.resolve(earlier[-1].total.astype(np.float64))
         return ResolvedRound(i, statistic, fraction_of(self.privacy.loss, this.budget))
 
-    def canonical(self) -> bytes:
-        """Return the one byte string of this plan: sorted JSON, floats in hex.
-
-        It covers the realised edges, not only the rule that made them.
-        """
+    @cached_property
+    def _canonical(self) -> bytes:
         document = {"discreet": "plan", **_plain_fields(self)}
         if self.roster is None:
             del document["roster"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
+    def canonical(self) -> bytes:
+        """Return the one byte string of this plan: sorted JSON, floats in hex.
+
+        It covers the realised edges, not only the rule that made them. Computed
+        once: a plan cannot change.
+        """
+        return self._canonical
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return hashlib.sha256(self._canonical).digest()
+
     def digest(self) -> bytes:
         """Return the SHA-256 of the canonical bytes."""
-        return hashlib.sha256(self.canonical()).digest()
+        return self._digest
+
+    def asked(self) -> bytes:
+        """Return a digest of what is counted, whatever the plan calls it.
+
+        Names, facts, metrics, roster, privacy and the rule behind the edges do not
+        count: a plan that differs in these only asks the same question again.
+        """
+        counted = [_without_rules(_plain(r.statistic)) for r in self.rounds]
+        document = {"discreet": "asked", "rounds": counted}
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).digest()
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites take part."""
-        cells = sum(r.statistic.size for r in self.rounds)
-        counts = "counts" if self.privacy.protects is None else "noisy counts"
+        trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
+        if self.roster is not None and trust is Trust.SUM_ONLY:
+            trust = Trust.SIGNED_SUM_ONLY
+            assumes = ("the roster's keys are the sites' own", *assumes)
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
-            trust=self._trust(),
+            trust=trust,
             computational=self.privacy.computational,
             setting=setting,
-            discloses=(
-                f"the sum over {sites} sites of {cells:,} {counts} of examples",
-                "which sites took part",
-            ),
+            discloses=self.privacy.disclosures(self, sites),
             not_protected=self.privacy.caveats(sites),
-            assumes=self._assumptions(),
+            assumes=assumes,
         )
-
-    def _trust(self) -> Trust:
-        trust = self.privacy.trust
-        signed = self.roster is not None and trust is Trust.SUM_ONLY
-        return Trust.SIGNED_SUM_ONLY if signed else trust
-
-    def _assumptions(self) -> tuple[str, ...]:
-        assumptions = []
-        if self._trust() is Trust.SIGNED_SUM_ONLY:
-            assumptions.append("the roster's keys are the sites' own")
-        if isinstance(self.privacy, DistributedDP):
-            least, colluders = self.cohort.min_survivors, self.cohort.colluders
-            told = f"at most {colluders} of them tell" if colluders else ""
-            assumptions.append(
-                f"at least {least} sites are in the sum, and "
-                f"{told or 'none of them tells'} the coordinator a share of the noise"
-            )
-        return tuple(assumptions)
-
-
-def edges_of(statistic: PlannedStatistic) -> tuple[Edges, ...]:
-    """Return the edges that a statistic counts in."""
-    match statistic:
-        case Paired(a, b):
-            return (a, b)
-        case Grouped(inner):
-            return (inner.edges,)
-        case _:
-            return (statistic.edges,)
 
 
 def _plain_fields(record: Any) -> dict[str, Any]:
     return {f.name: _plain(getattr(record, f.name)) for f in fields(record)}
+
+
+def _without_rules(plain: Any) -> Any:
+    """Leave out by which rule edges were made; their values are there."""
+    if isinstance(plain, dict):
+        return {k: _without_rules(v) for k, v in plain.items() if k != "rule"}
+    return plain
 
 
 def _plain(value: Any) -> Any:

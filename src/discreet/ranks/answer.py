@@ -13,9 +13,9 @@ from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
 from discreet.noise.response import RandomizedResponse, ResponseKey
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, MemoryAccount, Use, answer_once
 from discreet.ranks.flipped_labels import LabelSet
 from discreet.statistic.histogram import ClassHistogram, class_cells
@@ -58,7 +58,7 @@ def answer(
     if not isinstance(statistic, ClassHistogram):
         raise PlanError("label privacy counts two classes and no groups")
     exact = statistic.count(examples)
-    mechanism = decoder_for(plan, this)
+    mechanism = plan.privacy.noise(this, plan.cohort)
     reusable: bytes | None = None
     protect: Callable[[], IntVector]
     match mechanism:
@@ -78,7 +78,8 @@ def answer(
 
         case _:
             raise PlanError("only a plan under label privacy is answered so")
-    intent = hashlib.sha256(plan.digest() + exact.astype("<i8").tobytes()).digest()
+    asked = plan.asked()
+    intent = hashlib.sha256(asked + exact.astype("<i8").tobytes()).digest()
     use = Use(
         population,
         session,
@@ -87,6 +88,8 @@ def answer(
         intent,
         plan=plan.digest(),
         reusable=reusable,
+        unit=plan.privacy.protects,
+        asked=asked,
     )
     sent = answer_once(custody.account, use, lambda: protect().astype("<i8").tobytes())
     return np.frombuffer(sent, dtype="<i8").astype(np.int64)

@@ -17,6 +17,7 @@ from discreet.noise.response import RandomizedResponse
 from discreet.privacy.account import Use
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
+from discreet.privacy.unit import LABEL
 from discreet.ranks.answer import LabelCustody
 from discreet.ranks.build import MechanismName
 from discreet.ranks.choice import Kind
@@ -202,6 +203,7 @@ def _use(terms: RankSumTerms, site: _Site, session: bytes, once: bytes | None) -
         intent,
         plan=terms.digest(),
         reusable=once,
+        unit=LABEL,
     )
 
 

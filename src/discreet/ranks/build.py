@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from discreet.errors import PlanError
-from discreet.models.privacy_models import RANK_MECHANISMS, RankMechanism
+from discreet.models.label import RANK_MECHANISMS, RankMechanism
 from discreet.privacy.loss import PureDP
 from discreet.ranks.choice import (
     Kind,

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from discreet.data.edges import EdgeRule
 from discreet.errors import PlanError
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import LabelDP
-from discreet.plan.plan import Cohort, ModelRef, Plan, PublicFacts
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
 from discreet.privacy.loss import exact
 from discreet.ranks.predicted_error import (
     predict_best,

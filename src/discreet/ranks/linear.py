@@ -24,7 +24,7 @@ import numpy as np
 from discreet.arrays import FloatArray, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.stream import stretched
+from discreet.noise.coins import stretched
 from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.ranks.gaussian_row import GaussianNoise, discrete_delta
 from discreet.ranks.laplace_row import LaplaceNoise

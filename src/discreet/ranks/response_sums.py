@@ -22,8 +22,7 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import ReleaseError
-from discreet.noise.bernoulli import bernoulli_logistic
-from discreet.noise.stream import stretched
+from discreet.noise.coins import bernoulli_logistic, stretched
 from discreet.privacy.loss import Loss, PureDP
 from discreet.ranks.ranks import SiteRanks, check_labels
 from discreet.ranks.sums import RankSums, SumsCovariance

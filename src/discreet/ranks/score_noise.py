@@ -21,8 +21,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
+from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.stream import stretched
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.bernoulli import bernoulli_exp_ratio
-from discreet.noise.coins import uniform_below
+from discreet.noise.coins import bernoulli_exp_ratio, uniform_below
 
 _BATCH: Final = 64
 """Proposals drawn at once: one call then nearly always suffices."""

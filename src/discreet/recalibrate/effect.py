@@ -36,8 +36,7 @@ from discreet.estimate.reliability import (
     mean_squared_error,
     raw_predictions,
 )
-from discreet.recalibrate.identity import Identity
-from discreet.recalibrate.protocol import CalibrationMap
+from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.statistic.observed import NoisyHistogram
 
 

@@ -2,74 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from discreet.arrays import FloatVector, IntVector
-from discreet.data.edges import Edges
+from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.deconvolve import decode
-from discreet.estimate.estimate import Unusable
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.smooth import Smooth
-from discreet.models.privacy_models import LabelDP, LocalDP, SecureAggregation
-from discreet.noise.arc import CircularArc
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
+from discreet.noise.mechanism import Opened
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
-from discreet.statistic import BinCounts, Statistic
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
-from discreet.statistic.summed import SummedNegatives
-
-
-def default_estimator(plan: Plan) -> Estimator:
-    """Return the estimator for a plan's noise: a smooth model where counts have it.
-
-    Decoded arcs are smooth already, and exact counts need no smoothing. Under label
-    privacy the examples of a bin are known exactly.
-    """
-    match plan.privacy:
-        case SecureAggregation() | LocalDP(mechanism="arc"):
-            return Flat()
-        case LabelDP():
-            return KnownTotals()
-        case _:
-            return Smooth()
+from discreet.statistic.protocol import Statistic
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """The decoded sum of the last round and what is known about its noise."""
+class OpenedRound:
+    """The decoded sum of the last round, and the histograms in it."""
 
     statistic: Statistic
-    counts: FloatVector
-    law: NoiseLaw
-    refusal: str | None = None
-    notes: tuple[str, ...] = ()
+    opened: Opened
 
-    def histogram(
-        self, edges: Edges, counts: BinCounts, *, cells: int = 1
-    ) -> NoisyHistogram:
-        """Put edges, one histogram of the sum, and its law together.
+    @property
+    def counts(self) -> FloatVector:
+        """The decoded sum."""
+        return self.opened.counts
 
-        ``cells`` says how many released cells each negative count adds up.
-        """
-        law = self.law
-        if cells > 1 and law.scale:
-            law = SummedNegatives(law, cells)
-        return NoisyHistogram(
-            edges, counts.negatives, counts.positives, law, self.refusal, self.notes
-        )
+    @property
+    def law(self) -> NoiseLaw:
+        """What is known about its noise."""
+        return self.opened.law
+
+    def parts(self) -> Mapping[str, NoisyHistogram]:
+        """Return the sum's histograms by name; the only one is named ''."""
+        found = self.statistic.parts(self.counts, self.law)
+        return {name: self._told(part) for name, part in found.items()}
+
+    def pairs(self) -> Mapping[tuple[str, str], NoisyHistogram]:
+        """Return the histograms of one class against another, if there are any."""
+        found = self.statistic.pairs(self.counts, self.law)
+        return {pair: self._told(part) for pair, part in found.items()}
+
+    def _told(self, part: NoisyHistogram) -> NoisyHistogram:
+        return replace(part, refusal=self.opened.refusal, notes=self.opened.notes)
 
 
-def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
-    """Check the releases against the plan and decode the last one."""
+def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
+    """Check that the releases belong to the plan and decode the last one."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
     least = plan.cohort.min_survivors
@@ -78,32 +55,10 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> Opened:
             f"{last.contributors} sites contributed, and the plan asks for at least "
             f"{least}; this sum must not be opened"
         )
-    mechanism = decoder_for(plan, this)
-    size = this.statistic.size
-    if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
-        size = mechanism.size  # these also say how many spoke
+    mechanism = plan.privacy.noise(this, plan.cohort)
+    size = mechanism.sent(this.statistic.size)
     if last.total.size != size:
         raise PlanError(
             f"the plan's statistic has {size} counts, the release {last.total.size}"
         )
-    match mechanism:
-        case CircularArc():
-            return _opened_arcs(this.statistic, last.total, mechanism)
-        case UnaryReports() | LevelReports() | BinnedPositives():
-            counts, law = mechanism.opened(last.total)
-            return Opened(this.statistic, counts, law)
-        case _:
-            counts = mechanism.decode(last.total, last.contributors)
-            return Opened(this.statistic, counts, mechanism.law(last.contributors))
-
-
-def _opened_arcs(statistic: Statistic, total: IntVector, arc: CircularArc) -> Opened:
-    decoded = decode(total, arc)
-    status = decoded.status
-    return Opened(
-        statistic,
-        np.concatenate(decoded.counts),
-        decoded.law,
-        status.reason if isinstance(status, Unusable) else None,
-        () if decoded.warning is None else (decoded.warning,),
-    )
+    return OpenedRound(this.statistic, mechanism.open(last.total, last.contributors))

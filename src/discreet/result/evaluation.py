@@ -39,12 +39,13 @@ from discreet.estimate.reliability import (
 )
 from discreet.estimate.thresholds import AtThreshold
 from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
+from discreet.metrics.names import Metric
 from discreet.plan.file import dumps
-from discreet.plan.plan import Metric, Plan
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
-from discreet.result.decode_release import default_estimator, open_release
+from discreet.result.decode_release import open_release
 from discreet.result.page import Page, Section, save
 from discreet.result.plot import Line, PlotKind, draw
 from discreet.result.reliability_plot import draw_reliability
@@ -55,9 +56,7 @@ from discreet.result.text import (
     rate_line,
     titled,
 )
-from discreet.statistic import ClassHistogram, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import released_tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -412,20 +411,20 @@ def evaluation(
     deployment that release the same sums give the same evaluation. A plan that
     releases a tree is read by ``method``, a published one.
     """
-    opened = open_release(plan, releases)
-    statistic = opened.statistic
-    if isinstance(statistic, Hierarchy):
-        tree = released_tree(statistic, opened.counts, opened.law)
-        on_tree = OnTree(tree, opened.law, method or FedCurve())
-        return Evaluation(plan, claim, tuple(releases), on_tree.observed(), on_tree)
-    if not isinstance(statistic, ClassHistogram):
+    parts = open_release(plan, releases).parts()
+    if set(parts) != {""}:
         raise PlanError(
-            f"a {type(statistic).__name__} plan has several evaluations; see "
+            f"a {plan.statistic.name} plan has several evaluations; see "
             "multi_evaluation"
         )
-    _warn_if_fine(plan, opened.counts, len(statistic.edges))
-    observed = opened.histogram(statistic.edges, statistic.split(opened.counts))
-    chosen = estimator or default_estimator(plan)
+    observed = parts[""]
+    chosen: Estimator
+    if observed.tree is not None:
+        chosen = OnTree(observed.tree, observed.law, method or FedCurve())
+    else:
+        total = observed.total_negatives + observed.total_positives
+        _warn_if_fine(plan, total, len(observed.edges))
+        chosen = estimator or plan.privacy.estimator()
     return Evaluation(plan, claim, tuple(releases), observed, chosen)
 
 
@@ -441,8 +440,8 @@ def report_page(sections: Sequence[Section], plan: Plan, claim: Claim) -> Page:
     )
 
 
-def _warn_if_fine(plan: Plan, total: FloatVector, bins: int) -> None:
-    if plan.privacy.protects is None and 0 < total.sum() < 10 * bins:
+def _warn_if_fine(plan: Plan, total: float, bins: int) -> None:
+    if plan.privacy.protects is None and 0 < total < 10 * bins:
         warnings.warn(
             f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
             "is nearly the data itself: use fewer bins or a private model",

@@ -35,13 +35,11 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.estimator import Flat
-from discreet.models.privacy_models import LabelDP
-from discreet.noise.choose import mechanism_for
-from discreet.noise.none import ExactSum, NoNoise
-from discreet.noise.polya import PolyaShares
-from discreet.noise.skellam import SkellamShares
-from discreet.plan.plan import Metric, Plan, ResolvedRound, Round
+from discreet.metrics.names import Metric
+from discreet.noise.mechanism import AdditiveNoise, NoNoise
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound, Round
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
@@ -196,8 +194,10 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
 
 def _single(plan: Plan) -> Plan:
     """Return the plan of one result: of one group, if there are groups."""
-    if isinstance(plan.privacy, LabelDP):
-        raise PlanError("there is no prediction for plans under label privacy")
+    if not plan.privacy.predictable:
+        raise PlanError(
+            f"there is no prediction for plans under {plan.privacy.name} privacy"
+        )
     plan = replace(plan, roster=None, metrics=frozenset(_AREAS))
     match plan.statistic:
         case ClassHistogram() | EquiDepthFrom() | Hierarchy():
@@ -334,8 +334,8 @@ def _simulate_total(
     sites: int,
     rng: np.random.Generator,
 ) -> IntVector:
-    mechanism = mechanism_for(plan, this)
-    if isinstance(mechanism, ExactSum | PolyaShares | SkellamShares):
+    mechanism = plan.privacy.noise(this, plan.cohort)
+    if isinstance(mechanism, AdditiveNoise):
         noise = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
         total: IntVector = exact + np.rint(noise).astype(np.int64)
         return total

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Estimate
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 from discreet.privacy.claim import Claim
 from discreet.result.page import Page, Section, save
 from discreet.result.text import METRIC_TITLES, metric_table, titled

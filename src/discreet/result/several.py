@@ -20,15 +20,16 @@ from discreet.estimate.estimate import (
     Zero,
 )
 from discreet.estimate.estimator import Estimator
+from discreet.estimate.on_tree import TreeMethod
 from discreet.estimate.with_errors import metrics_with_errors
-from discreet.plan.plan import Metric, Plan
+from discreet.metrics.names import Metric
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
-from discreet.result.decode_release import default_estimator, open_release
-from discreet.result.evaluation import Evaluation, report_page
+from discreet.result.decode_release import open_release
+from discreet.result.evaluation import Evaluation, evaluation, report_page
 from discreet.result.page import Page, Section, save
 from discreet.result.text import metric_table
-from discreet.statistic import BinCounts, Grouped, OneVsOne, OneVsRest
 from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -130,45 +131,38 @@ def multi_evaluation(
     estimator: Estimator | None = None,
 ) -> MultiEvaluation:
     """Build the evaluations of a multi-class or grouped plan from its releases."""
-    chosen = estimator or default_estimator(plan)
+    chosen = estimator or plan.privacy.estimator()
     opened = open_release(plan, releases)
-    total, statistic = opened.counts, opened.statistic
-    pairs: dict[tuple[str, str], BinCounts] = {}
-    rest = 1  # released cells in each count of a rest
-    match statistic:
-        case OneVsRest():
-            parts, edges = statistic.split(total), statistic.edges
-        case OneVsOne():
-            parts, edges = statistic.split(total), statistic.edges
-            pairs = statistic.pairs(total)
-            rest = len(statistic.classes) - 1
-        case Grouped():
-            parts, edges = statistic.split(total), statistic.inner.edges
-        case _:
-            raise PlanError("this plan has one evaluation; see evaluation")
+    parts, pairs = opened.parts(), opened.pairs()
+    if set(parts) == {""} or opened.statistic.compares:
+        raise PlanError("this plan has one evaluation; see evaluation")
     evaluations = {
-        name: Evaluation(
-            plan,
-            claim,
-            tuple(releases),
-            opened.histogram(edges, counts, cells=rest),
-            chosen,
-            name,
-        )
-        for name, counts in parts.items()
+        name: Evaluation(plan, claim, tuple(releases), observed, chosen, name)
+        for name, observed in parts.items()
     }
     areas, weights = {}, {}
     names = list(parts)
     for i, a in enumerate(names if pairs else ()):
         for b in names[i + 1 :]:
-            both = [
-                _auc(opened.histogram(edges, pairs[key]), chosen)
-                for key in ((a, b), (b, a))
-            ]
+            both = [_auc(pairs[key], chosen) for key in ((a, b), (b, a))]
             areas[a, b] = weighted_mean(both, [1.0, 1.0])
             counts = pairs[a, b]
-            weights[a, b] = float(counts.negatives.sum() + counts.positives.sum())
+            weights[a, b] = counts.total_negatives + counts.total_positives
     return MultiEvaluation(evaluations, areas, weights, claim)
+
+
+def result_of(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+    method: TreeMethod | None = None,
+) -> Evaluation | MultiEvaluation:
+    """Build what the plan's statistic has: one evaluation, or several."""
+    if len(open_release(plan, releases).parts()) == 1:
+        return evaluation(plan, releases, claim, estimator=estimator, method=method)
+    return multi_evaluation(plan, releases, claim, estimator=estimator)
 
 
 def _auc(observed: NoisyHistogram, estimator: Estimator) -> Estimate:

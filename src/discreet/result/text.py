@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
-from discreet.plan.plan import Metric
+from discreet.metrics.names import Metric
 
 _WIDTH = 18
 METRIC_TITLES: Final[Mapping[Metric, str]] = {

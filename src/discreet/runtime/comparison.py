@@ -11,12 +11,16 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.estimate.compare import Comparison, compare_aucs
-from discreet.models.defaults import bins_for, noise_signal, recommend
-from discreet.models.privacy_models import PrivacyModel, SecureAggregation
-from discreet.plan.plan import Plan, PublicFacts, Round
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.bins import bins_for
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Round
 from discreet.privacy.claim import Claim
-from discreet.result.decode_release import default_estimator, open_release
-from discreet.runtime.simulation import cohort_of, simulate
+from discreet.result.decode_release import open_release
+from discreet.runtime.simulation import simulate
 from discreet.statistic import Paired
 
 
@@ -73,8 +77,8 @@ def compare(
         )
     model = privacy or SecureAggregation()
     facts = PublicFacts(examples, prevalence, sites[0].scores)
-    cohort = cohort_of(model, len(sites))
-    signal = noise_signal(model, cohort, cells=1 if form == "joint" else 2)
+    cohort = model.cohort(len(sites))
+    signal = model.signal(cohort, cells=1 if form == "joint" else 2)
     bins = _joint_bins(facts, signal) if form == "joint" else bins_for(facts, signal)
     rule = Uniform(bins) if facts.scores.kind == "other" else Warped(bins)
     edges = Edges.realise(rule, facts.scores)
@@ -84,7 +88,7 @@ def compare(
     if not isinstance(opened.statistic, Paired):
         raise PlanError("this plan does not compare two models")
     found = compare_aucs(
-        opened.statistic, opened.counts, opened.law, default_estimator(plan)
+        opened.statistic, opened.counts, opened.law, plan.privacy.estimator()
     )
     return ModelComparison(plan, plan.claim("simulated", sites=len(sites)), found)
 

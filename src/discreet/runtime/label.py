@@ -11,7 +11,7 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.known_totals import KnownTotals
-from discreet.models.privacy_models import LabelDP
+from discreet.models.label import LabelDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Setting

@@ -26,9 +26,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
-from discreet.runtime.flower.keys import replace_secret
 from discreet.runtime.session import Exchange
 from discreet.site.letters import Kind, Letter, LetterError, pack, unpack, unpack_all
+from discreet.site.secret_files import write_secret
 
 VERSION: Final = 1
 _NONCE_SIZE: Final = 12
@@ -52,7 +52,7 @@ class SavedSession:
         """Write the whole file anew, or leave the old one."""
         nonce = SYSTEM(_NONCE_SIZE)
         sealed = self._cipher().encrypt(nonce, content, self.bound_to)
-        replace_secret(self.path, bytes([VERSION]) + nonce + sealed)
+        write_secret(self.path, bytes([VERSION]) + nonce + sealed, over=True)
 
     def load(self) -> bytes | None:
         """Return what was saved, None if nothing was.

@@ -16,25 +16,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
-from discreet.result.evaluation import Evaluation, evaluation
-from discreet.result.several import MultiEvaluation, multi_evaluation
-from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation, result_of
+from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
-from discreet.secagg.terms import NONCE_SIZE
+from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import (
     DIGEST_SIZE,
     Ending,
@@ -45,7 +36,6 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 
 
 class AbortedError(DiscreetError):
@@ -149,7 +139,7 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if isinstance(self.plan.privacy, LocalDP | LabelDP):
+            if self.plan.privacy.route == "relay":
                 total, nodes = self._relay(open_round, nodes)
             else:
                 total, nodes = self._secure_sum(open_round, nodes)
@@ -214,7 +204,7 @@ class Session:
         if roster is not None:
             names = iter(("share", "mask", "confirm", "reveal"))
         try:
-            while not isinstance(advanced := state.advance(), Opened):
+            while not isinstance(advanced := state.advance(), OpenedSum):
                 state, messages = advanced
                 letters = {
                     node_of[site]: current.step(message, site)
@@ -287,10 +277,8 @@ class _OpenRound:
     @property
     def length(self) -> int:
         """How many numbers each site contributes."""
-        mechanism = decoder_for(self.plan, self.this)
-        if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
-            return mechanism.size
-        return self.this.statistic.size
+        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
+        return mechanism.sent(self.this.statistic.size)
 
     def invitation(
         self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
@@ -336,10 +324,10 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
-    match plan.privacy:
-        case LocalDP() | LabelDP(mechanism="binned" | "response"):
-            pass
-        case SecureAggregation() | DistributedDP():
+    match plan.privacy.route:
+        case "relay":
+            plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+        case "secure sum":
             if plan.cohort.min_survivors < 2:
                 raise PlanError(
                     "a secure sum needs min_survivors of at least 2: one site alone "
@@ -348,10 +336,10 @@ def check_carried(plan: Plan) -> None:
             # The terms know which rosters and cohorts go together.
             nothing = np.zeros(0, dtype=np.int64)
             secure_terms(plan, bytes(NONCE_SIZE), 0, nothing, 1)
-        case LabelDP():
+        case route:
             raise PlanError(
-                f"the label mechanism {plan.privacy.mechanism} is not carried between "
-                "separate sites; use 'response' or 'binned'"
+                f"a plan whose answers travel by {route} is not carried between "
+                "separate sites"
             )
 
 
@@ -367,6 +355,4 @@ def opened_evaluation(
     if isinstance(entropy, Seeded):
         setting = "seeded"
     claim = plan.claim(setting, sites=releases[-1].contributors)
-    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
-        return evaluation(plan, releases, claim)
-    return multi_evaluation(plan, releases, claim)
+    return result_of(plan, releases, claim)

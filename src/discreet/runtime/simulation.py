@@ -17,24 +17,25 @@ from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.on_tree import TreeMethod
 from discreet.exact.model import ExactMPC
-from discreet.models.defaults import Multiclass, recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    HistogramPrivacy,
-    LabelDP,
-    PrivacyModel,
-    SecureAggregation,
-)
-from discreet.plan.plan import Cohort, Plan, PublicFacts, Round
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.recommend import recommend
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.release import Release
+from discreet.plan.rounds import Multiclass, Round
 from discreet.privacy.account import MemoryAccount
-from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation
-from discreet.result.several import MultiEvaluation, multi_evaluation
+from discreet.result.several import MultiEvaluation, result_of
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.summing import Aggregation, opened_sum
 from discreet.site.respond import respond
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
+from discreet.statistic import Hierarchy
 
 
 @overload
@@ -64,7 +65,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -82,7 +83,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -99,7 +100,7 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: HistogramPrivacy = ...,
+    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
     examples: int | None = ...,
     prevalence: float | None = ...,
     thresholds: Sequence[float] | None = ...,
@@ -166,6 +167,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     kinds = {site.scores for site in sites}
     if len(kinds) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
+    privacy = privacy or SecureAggregation()
     if isinstance(privacy, ExactMPC):
         if any(asked is not None for asked in (thresholds, edges, classes, groups)):
             raise PlanError(
@@ -187,13 +189,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         )
     plan = recommend(
         PublicFacts(examples, prevalence, sites[0].scores),
-        privacy or SecureAggregation(),
+        privacy,
         thresholds=thresholds,
         edges=edges,
         classes=classes,
         multiclass=multiclass,
         groups=groups,
-        cohort=cohort_of(privacy, len(sites)),
+        cohort=privacy.cohort(len(sites)),
     )
     if method is not None:
         plan = replace(plan, rounds=(Round(_tree(method)),))
@@ -214,13 +216,6 @@ def _tree(method: TreeMethod) -> Hierarchy:
     return chosen.hierarchy()
 
 
-def cohort_of(privacy: PrivacyModel | None, sites: int) -> Cohort:
-    """Ask all sites to survive unless the model asks for fewer."""
-    if isinstance(privacy, DistributedDP):
-        return Cohort(privacy.min_survivors or sites, privacy.colluders)
-    return Cohort(min_survivors=sites)
-
-
 def run(
     plan: Plan,
     sites: Sequence[Examples],
@@ -237,9 +232,7 @@ def run(
     releases = simulate(
         plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
     )
-    if isinstance(plan.statistic, ClassHistogram | EquiDepthFrom | Hierarchy):
-        return evaluation(plan, releases, claim, estimator=estimator, method=method)
-    return multi_evaluation(plan, releases, claim, estimator=estimator)
+    return result_of(plan, releases, claim, estimator=estimator, method=method)
 
 
 def simulate(

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.loss import fraction_of
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy

@@ -13,13 +13,10 @@ from typing import Any
 from discreet.data.edges import describe
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
-from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.choose import decoder_for
-from discreet.noise.level_reports import LevelReports
-from discreet.noise.reports import UnaryReports
-from discreet.plan.plan import Plan, ResolvedRound, edges_of
-from discreet.privacy.account import Spent, compose
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Claim
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
 from discreet.site.admission import admit
 from discreet.site.ledger import Ledger
@@ -163,7 +160,7 @@ def _refusal(
 def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
     return [
         PreviewedRound(
-            ", ".join(describe(e.rule) for e in edges_of(r.statistic)),
+            ", ".join(describe(e.rule) for e in r.statistic.binnings),
             sent_numbers(plan, plan.resolve(0, [])) if i == 0 else r.statistic.size,
             fraction_of(plan.privacy.loss, r.budget),
         )
@@ -173,7 +170,4 @@ def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
 
 def sent_numbers(plan: Plan, this: ResolvedRound) -> int:
     """Return how many numbers a site sends in a round."""
-    mechanism = decoder_for(plan, this)
-    if isinstance(mechanism, UnaryReports | LevelReports | BinnedPositives):
-        return mechanism.size  # these also say how many spoke
-    return this.statistic.size
+    return plan.privacy.noise(this, plan.cohort).sent(this.statistic.size)

@@ -11,8 +11,8 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.noise.choose import mechanism_for
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, Use, answer_once
 from discreet.site.bounding import bounded
 from discreet.site.policy import Policy, PolicyError
@@ -47,6 +47,9 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         sites: who is in the sum; by default the plan's roster.
         policy: the site's rules, checked once more; None in a simulation.
     """
+    stored = stored_answer(account, session, this.index)
+    if stored is not None:
+        return stored  # whatever the data, the policy and the budget now say
     exact = exact_counts(examples, plan, this)
     if policy is not None:
         policy.check(plan)
@@ -56,13 +59,24 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
                 f"the policy is for population {policy.population!r}, not for "
                 f"{population!r}"
             )
-    mechanism = mechanism_for(plan, this)
+    mechanism = plan.privacy.noise(this, plan.cohort)
     use = use_of(plan, this, exact, session=session, population=population, sites=sites)
 
     def protected() -> bytes:
         return mechanism.protect(exact, entropy=entropy).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
+    return np.frombuffer(message, dtype="<i8").astype(np.int64)
+
+
+def stored_answer(account: Account, session: bytes, index: int) -> IntVector | None:
+    """Return what a round was answered with before, to be sent again.
+
+    Looked up before any data is read: a retry must not tell whether they changed.
+    """
+    message = account.replay(session, index)
+    if message is None:
+        return None
     return np.frombuffer(message, dtype="<i8").astype(np.int64)
 
 
@@ -98,10 +112,9 @@ def use_of(
     """Return what the account is asked to pay for; without counts, not yet what for."""
     if sites is None:
         sites = () if plan.roster is None else plan.roster.keys()
-    intent = b""
+    intent, asked = b"", plan.asked()
     if exact is not None:
-        content = plan.digest() + exact.astype("<i8").tobytes()
-        intent = hashlib.sha256(content).digest()
+        intent = hashlib.sha256(asked + exact.astype("<i8").tobytes()).digest()
     unit = plan.privacy.protects
     protects = "exact sum" if unit is None else str(unit)
     return Use(
@@ -113,4 +126,6 @@ def use_of(
         plan=plan.digest(),
         sites=tuple(sorted(sites)),
         note=": ".join(part for part in (plan.model.name, protects) if part),
+        unit=unit,
+        asked=asked,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,15 +22,10 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import DiscreetError, PlanError
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    SecureAggregation,
-)
 from discreet.noise.response import ResponseKey
-from discreet.plan.plan import Plan, ResolvedRound
+from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
+from discreet.plan.rounds import ResolvedRound
 from discreet.ranks.answer import LabelCustody
 from discreet.ranks.answer import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
@@ -44,6 +40,7 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import Admitted, admit
+from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -57,7 +54,14 @@ from discreet.site.letters import (
     to_numbers,
 )
 from discreet.site.policy import Policy, PolicyError
-from discreet.site.progress import Once, Progress, after_refusal
+from discreet.site.progress import (
+    Once,
+    Progress,
+    after_refusal,
+    progress_in,
+    was_refused,
+)
+from discreet.site.respond import stored_answer
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,9 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        before = Progress.of(state) if state else None
-        if before is not None and before.session != letter.session:
-            before = None
+        if was_refused(state, letter) and letter.kind is not Kind.END:
+            return state, letter.reply(Kind.DECLINED, site=0)
+        before = progress_in(state, letter.session)
         if before is not None:
             stored = before.reply_to(letter)
             if stored is not None:
@@ -118,16 +122,14 @@ class Site:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, letter)
-        except DiscreetError as error:
-            report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="answering a letter"))
+        with suppress(DiscreetError):  # the ledger may be why it declines
+            self.ledger.note_refusal()
         return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)
 
     def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
         invitation = self._check_invitation(letter)
-        if before is not None and letter.round <= before.round:
-            raise LetterError("a second invitation to a round that was joined came")
         plan = invitation.plan
         began = Progress(
             letter.session,
@@ -138,6 +140,12 @@ class Site:
             letter.numbers,
             replies={} if before is None else before.replies,
         )
+        stored = stored_answer(self.ledger, letter.session, letter.round)
+        if stored is not None:  # looked up before any data is read
+            return _sent(began, letter, stored)
+        if before is not None and letter.round <= before.round:
+            raise LetterError("a second invitation to a round that was joined came")
+        self.ledger.check_patience()
         charged_before = None
         if letter.round:
             charged_before = self._continued(before, letter)
@@ -149,15 +157,15 @@ class Site:
             self.ledger,
             session=charged_before,
         )
-        match plan.privacy:
-            case LocalDP() | LabelDP(mechanism="binned"):
+        match plan.privacy.route:
+            case "relay" if plan.privacy.reusable:
+                return _sent(began, letter, self._flipped(admitted, this, letter))
+            case "relay":
                 vector = admitted.respond(
                     this, session=letter.session, entropy=self.entropy
                 )
                 return _sent(began, letter, vector)
-            case LabelDP(mechanism="response"):
-                return _sent(began, letter, self._flipped(admitted, this, letter))
-            case SecureAggregation() | DistributedDP():
+            case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
                 )

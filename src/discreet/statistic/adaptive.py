@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges, Listed
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.parsing import whole
+from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, Statistic, only_edges
 
 
 @dataclass(frozen=True)
-class EquiDepthFrom:
+class EquiDepthFrom(Statistic):
     """The class histogram over equi-depth edges of the previous round's tree.
 
     For scores whose distribution nobody knows in public: a small part of the
@@ -28,7 +35,10 @@ class EquiDepthFrom:
     bins: int
     thresholds: tuple[float, ...] = ()
 
+    name: ClassVar[str] = "equi-depth"
+
     def __post_init__(self) -> None:
+        whole(self.bins, "the number of bins")
         if not 2 <= self.bins <= len(self.tree.edges):
             raise PlanError(
                 f"equi-depth bins are between 2 and the tree's {len(self.tree.edges)}"
@@ -38,6 +48,16 @@ class EquiDepthFrom:
     def edges(self) -> Edges:
         """The edges that the second round refines: the tree's leaves."""
         return self.tree.edges
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """The edges that are refined."""
+        return (self.edges,)
+
+    @property
+    def follows(self) -> Statistic:
+        """The tree, whose round stands before."""
+        return self.tree
 
     @property
     def size(self) -> int:
@@ -65,6 +85,37 @@ class EquiDepthFrom:
         return ClassHistogram(
             Edges.realise(Listed(values), scores, thresholds=self.thresholds)
         )
+
+    def count(self, examples: Examples) -> IntVector:
+        """Refuse: what is counted follows from the round before."""
+        del examples
+        raise PlanError(_UNRESOLVED)
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """That of the class histogram that it becomes."""
+        return ClassHistogram(self.edges).sensitivity(unit)
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Refuse: what was counted follows from the round before."""
+        del counts, law
+        raise PlanError(_UNRESOLVED)
+
+    def table(self) -> dict[str, Any]:
+        """Return the number of bins; the edges are its tree's."""
+        return {"bins": self.bins}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        only_edges(edges, 0)
+        if not isinstance(before.statistic, Hierarchy):
+            raise PlanError("an equi-depth round follows the round of its tree")
+        return cls(before.statistic, table["bins"], before.thresholds)
+
+
+_UNRESOLVED = "equi-depth edges are worked out from the release of the round before"
 
 
 def _balanced_cumulative(tree: Hierarchy, released: FloatVector) -> FloatVector:

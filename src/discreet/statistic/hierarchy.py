@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -10,13 +12,16 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.protocol import BinCounts
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, BinCounts, Statistic, only_edges
+from discreet.statistic.tree import released_tree
 
 
 @dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(Statistic):
     r"""Class histograms at levels 1 .. h with :math:`b^l` bins at level l.
 
     The leaves are the bins of ``edges``; each higher level merges b neighbours.
@@ -27,9 +32,12 @@ class Hierarchy:
     edges: Edges
     branching: int = 2
 
+    name: ClassVar[str] = "hierarchy"
+    edges_hold_thresholds: ClassVar[bool] = False
+    """A tree has a power of its branching as leaves: no threshold is squeezed in."""
+
     def __post_init__(self) -> None:
-        if self.branching < 2:
-            raise PlanError("a tree branches at least in two")
+        whole(self.branching, "the branching of a tree", least=2)
         if self.branching**self.height != len(self.edges):
             raise PlanError(
                 f"a tree of branching {self.branching} needs a power of it as its "
@@ -48,6 +56,11 @@ class Hierarchy:
         while leaves < len(self.edges):
             height, leaves = height + 1, leaves * self.branching
         return height
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """The leaves."""
+        return (self.edges,)
 
     @property
     def size(self) -> int:
@@ -77,3 +90,25 @@ class Hierarchy:
             found.append(BinCounts(vector[start:middle], vector[middle:end]))
             start = end
         return found
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """The tree's consistent leaves, and the tree itself beside them."""
+        tree = released_tree(self, counts, law)
+        leaves = tree.consistent
+        return {
+            "": NoisyHistogram(
+                self.edges, leaves.negatives[-1], leaves.positives[-1], law, tree=tree
+            )
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the branching."""
+        return {"branching": self.branching}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        return cls(only_edges(edges)[0], table["branching"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -10,16 +12,20 @@ from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import (
+    Before,
     BinCounts,
+    Statistic,
     check_binary,
     check_columns,
+    only_edges,
     tally,
 )
 
 
 @dataclass(frozen=True)
-class ClassHistogram:
+class ClassHistogram(Statistic):
     """Counts per class and bin: the negatives' bins, then the positives'.
 
     An example is in one class and one bin, so adding or removing it moves the
@@ -27,6 +33,13 @@ class ClassHistogram:
     """
 
     edges: Edges
+
+    name: ClassVar[str] = "histogram"
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column."""
+        return (self.edges,)
 
     @property
     def size(self) -> int:
@@ -37,7 +50,7 @@ class ClassHistogram:
         """Count one site's examples."""
         check_columns(examples, self.edges)
         check_binary(examples)
-        return tally(examples, self.size, self.cells)
+        return tally(examples, self, self.cells)
 
     def cells(self, batch: Batch) -> CodeVector:
         """Return the cell of each example of a batch."""
@@ -51,6 +64,18 @@ class ClassHistogram:
         """Name the two halves of a released vector."""
         bins = len(self.edges)
         return BinCounts(vector[:bins], vector[bins:])
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """The histogram itself."""
+        return {"": NoisyHistogram(self.edges, *self.split(counts), law)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del table, before
+        return cls(only_edges(edges)[0])
 
 
 def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -10,13 +12,23 @@ from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
+from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
-from discreet.statistic.protocol import BinCounts, check_columns, tally
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import (
+    Before,
+    BinCounts,
+    Statistic,
+    check_columns,
+    only_edges,
+    tally,
+)
+from discreet.statistic.summed import SummedNegatives
 
 
 @dataclass(frozen=True)
-class OneVsRest:
+class OneVsRest(Statistic):
     """For each class k, the histogram of score column k, split by label = k.
 
     Every example is counted once in each of the K histograms: L1 is K in all,
@@ -26,8 +38,15 @@ class OneVsRest:
     edges: Edges
     classes: tuple[str, ...]
 
+    name: ClassVar[str] = "one-vs-rest"
+
     def __post_init__(self) -> None:
         _check_classes(self.classes)
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column a class, all over the same bins."""
+        return (self.edges,)
 
     @property
     def size(self) -> int:
@@ -37,7 +56,7 @@ class OneVsRest:
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = 2 * len(self.edges)
@@ -61,9 +80,28 @@ class OneVsRest:
             for name, block in zip(self.classes, blocks, strict=True)
         }
 
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Each class against the rest."""
+        return {
+            name: NoisyHistogram(self.edges, *split, law)
+            for name, split in self.split(counts).items()
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the classes' names."""
+        return {"classes": list(self.classes)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        return cls(only_edges(edges)[0], tuple(table["classes"]))
+
 
 @dataclass(frozen=True)
-class OneVsOne:
+class OneVsOne(Statistic):
     """For each score column k and each true class j, a histogram.
 
     It holds every pair of classes, and one-vs-rest as the sum over the others;
@@ -73,8 +111,15 @@ class OneVsOne:
     edges: Edges
     classes: tuple[str, ...]
 
+    name: ClassVar[str] = "one-vs-one"
+
     def __post_init__(self) -> None:
         _check_classes(self.classes)
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column a class, all over the same bins."""
+        return (self.edges,)
 
     @property
     def size(self) -> int:
@@ -84,7 +129,7 @@ class OneVsOne:
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = len(self.classes) * len(self.edges)
@@ -108,7 +153,7 @@ class OneVsOne:
             for k, name in enumerate(self.classes)
         }
 
-    def pairs(self, vector: FloatVector) -> dict[tuple[str, str], BinCounts]:
+    def split_pairs(self, vector: FloatVector) -> dict[tuple[str, str], BinCounts]:
         """Return the histogram of class a against class b by column a, a != b."""
         blocks = self._blocks(vector)
         return {
@@ -118,6 +163,37 @@ class OneVsOne:
             if i != j
         }
 
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Each class against the rest; a rest's noise is that of all it adds up."""
+        rest = len(self.classes) - 1
+        if rest > 1 and law.scale:
+            law = SummedNegatives(law, rest)
+        return {
+            name: NoisyHistogram(self.edges, *split, law)
+            for name, split in self.split(counts).items()
+        }
+
+    def pairs(
+        self, counts: FloatVector, law: NoiseLaw
+    ) -> Mapping[tuple[str, str], NoisyHistogram]:
+        """Class a against class b by column a, for every ordered pair."""
+        return {
+            pair: NoisyHistogram(self.edges, *split, law)
+            for pair, split in self.split_pairs(counts).items()
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the classes' names."""
+        return {"classes": list(self.classes)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        return cls(only_edges(edges)[0], tuple(table["classes"]))
+
     def _blocks(self, vector: FloatVector) -> FloatVector:
         k = len(self.classes)
         return vector.reshape(k, k, len(self.edges))
@@ -126,6 +202,8 @@ class OneVsOne:
 def _check_classes(classes: tuple[str, ...]) -> None:
     if len(classes) < 2 or len(set(classes)) != len(classes):
         raise PlanError("a multi-class plan names at least two distinct classes")
+    for one in classes:
+        name(one, "a class's name")
 
 
 def _check_examples(examples: Examples, edges: Edges, classes: tuple[str, ...]) -> None:

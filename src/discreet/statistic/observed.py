@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from discreet.statistic.tree import NoisyTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,8 @@ class NoisyHistogram:
     """Why this release must not be used, if so."""
     notes: tuple[str, ...] = ()
     """What a reader should know about it."""
+    tree: NoisyTree | None = None
+    """The released tree, when these counts are its consistent leaves."""
 
     def __post_init__(self) -> None:
         shape = (len(self.edges),)

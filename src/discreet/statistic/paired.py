@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -13,16 +14,21 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import (
+    Before,
     BinCounts,
+    Statistic,
     check_binary,
     check_columns,
+    only_edges,
     tally,
 )
+from discreet.statistic.summed import SummedLaw
 
 
 @dataclass(frozen=True)
-class Paired:
+class Paired(Statistic):
     """Histograms of two score columns.
 
     ``marginals``: one class histogram a model; L1 is 2. ``joint``: counts per
@@ -34,9 +40,21 @@ class Paired:
     b: Edges
     form: Literal["marginals", "joint"] = "marginals"
 
+    name: ClassVar[str] = "paired"
+
     def __post_init__(self) -> None:
         if self.form not in ("marginals", "joint"):
             raise PlanError("a paired statistic has the form marginals or joint")
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column a model."""
+        return (self.a, self.b)
+
+    @property
+    def compares(self) -> bool:
+        """Two models on the same examples."""
+        return True
 
     @property
     def size(self) -> int:
@@ -48,7 +66,7 @@ class Paired:
         """Count one site's examples."""
         check_columns(examples, self.a, self.b)
         check_binary(examples)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         first, second = batch.scores
@@ -76,3 +94,28 @@ class Paired:
             cut = 2 * len(self.a)
             first, second = vector[:cut].reshape(2, -1), vector[cut:].reshape(2, -1)
         return BinCounts(*first), BinCounts(*second)
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """The two models' histograms, a and b."""
+        first, second = self.split(counts)
+        laws = (law, law)
+        if self.form == "joint" and law.scale:
+            table = counts.reshape(2, len(self.a), len(self.b))
+            laws = (SummedLaw(law, table, 2), SummedLaw(law, table, 1))
+        return {
+            "a": NoisyHistogram(self.a, *first, laws[0]),
+            "b": NoisyHistogram(self.b, *second, laws[1]),
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the form."""
+        return {"form": self.form}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        first, second = only_edges(edges, 2)
+        return cls(first, second, table["form"])

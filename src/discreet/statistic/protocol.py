@@ -2,33 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
-from discreet.errors import InputError
+from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
+from discreet.registry import Registry
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 
-class Statistic(Protocol):
-    """A frozen description of an integer vector that sites can add up."""
+class Statistic(ABC):
+    """A frozen description of an integer vector that sites can add up.
+
+    A statistic knows all that is particular to it: what is counted, how far one
+    unit moves it, which histograms a reader finds in it, and its lines in a plan.
+    """
+
+    name: ClassVar[str]
+    """What a plan's file calls it."""
+    edges_hold_thresholds: ClassVar[bool] = True
+    """Whether a plan's thresholds become edges."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Length of the vector."""
-        ...
 
+    @property
+    @abstractmethod
+    def binnings(self) -> tuple[Edges, ...]:
+        """The edges of every score column that is counted."""
+
+    @abstractmethod
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples, batch by batch."""
-        ...
 
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Say for each row, by itself, whether the vector has a place for it."""
+        kept = np.ones(len(batch), dtype=np.bool_)
+        columns = len(batch.scores)
+        binnings = self.binnings if len(self.binnings) == columns else None
+        for k, scores in enumerate(batch.scores):
+            kept &= (binnings[k] if binnings else self.binnings[0]).holds(scores)
+        return kept
+
+    @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """How far the vector moves when one unit changes."""
-        ...
+
+    @abstractmethod
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Return the class histograms of a decoded sum; the only one is named ''."""
+
+    def pairs(
+        self, counts: FloatVector, law: NoiseLaw
+    ) -> Mapping[tuple[str, str], NoisyHistogram]:
+        """Return the histograms of one class against another, where there are any."""
+        del counts, law
+        return {}
+
+    @property
+    def compares(self) -> bool:
+        """Whether its parts are two models on the same examples."""
+        return False
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """Names of the groups of people that the vector tells apart."""
+        return ()
+
+    @property
+    def follows(self) -> Statistic | None:
+        """The statistic of the round before, when this one is worked out from it."""
+        return None
+
+    def resolve(self, released: FloatVector) -> Statistic:
+        """Work out what is counted from the total of the round before."""
+        del released
+        return self
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the name and the edges' rules."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+
+
+class Before(NamedTuple):
+    """What stands before a round in a plan: thresholds, and the round before."""
+
+    thresholds: tuple[float, ...]
+    statistic: Statistic | None
+
+
+STATISTICS: Final[Registry[type[Statistic]]] = Registry(
+    "statistic",
+    {
+        "histogram": "discreet.statistic.histogram:ClassHistogram",
+        "one-vs-rest": "discreet.statistic.multiclass:OneVsRest",
+        "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
+        "grouped": "discreet.statistic.grouped:Grouped",
+        "paired": "discreet.statistic.paired:Paired",
+        "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
+        "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "shared-rows": "discreet.exact.model:SharedRows",
+    },
+)
+"""Every statistic that a plan can hold, a stranger's own too."""
+
+
+def only_edges(edges: Sequence[Edges], wanted: int = 1) -> Sequence[Edges]:
+    """Refuse a round whose file gives more or fewer rules than columns."""
+    if len(edges) != wanted:
+        raise PlanError(f"a round of this statistic has {wanted} rules for its edges")
+    return edges
 
 
 class BinCounts(NamedTuple):
@@ -64,10 +163,18 @@ def check_binary(examples: Examples) -> None:
 
 
 def tally(
-    examples: Examples, size: int, cells: Callable[[Batch], CodeVector]
+    examples: Examples, statistic: Statistic, cells: Callable[[Batch], CodeVector]
 ) -> IntVector:
-    """Add one to the cell of every entry that ``cells`` returns, over all batches."""
-    total = np.zeros(size, dtype=np.int64)
+    """Add one to the cell of every entry that ``cells`` returns, over all batches.
+
+    Examples under the rule for rows that do not fit are first asked which of them
+    the statistic has a place for; the others are left out, and counted as such.
+    """
+    total = np.zeros(statistic.size, dtype=np.int64)
     for batch in examples.batches():
-        total += np.bincount(cells(batch), minlength=size)
+        if examples.lenient:
+            kept = statistic.fits(batch)
+            examples.set_aside += kept.size - int(np.count_nonzero(kept))
+            batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
+        total += np.bincount(cells(batch), minlength=statistic.size)
     return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,3 +41,43 @@ class SummedNegatives:
         for _ in range(self.cells - 1):
             total[:, :half] += self.law.sample(at, size, rng)[:, :half]
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class SummedLaw:
+    """The noise of sums over one side of a table of joint counts.
+
+    ``axis`` 1 leaves the first model's bins, 2 the second's.
+    """
+
+    joint: NoiseLaw
+    table: FloatArray
+    axis: int
+
+    @property
+    def scale(self) -> float:
+        """The scale of one cell's noise times the root of the cells added up."""
+        return self.joint.scale * math.sqrt(self.table.shape[self.axis])
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Add up the cells' variances; cells are independent of each other."""
+        del at
+        each = self.joint.covariance(self.table.ravel())
+        shape = self.table.shape[1:]
+        return BinCovariance(
+            *(
+                part.reshape(shape).sum(axis=self.axis - 1)
+                for part in (each.negatives, each.positives, each.cross)
+            )
+        )
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw the cells' noise and add it up."""
+        del at
+        drawn = self.joint.sample(self.table.ravel(), size, rng)
+        found: FloatArray = drawn.reshape(size, *self.table.shape).sum(
+            axis=self.axis + 1
+        )
+        return found.reshape(size, -1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.statistic.consistency import check_levels, consistent_levels
-from discreet.statistic.hierarchy import Hierarchy
+
+if TYPE_CHECKING:
+    from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import BinCovariance, NoiseLaw
 
 

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import confusion_matrix, precision_score, roc_auc_score
 
 from discreet import area_error, curator
-from discreet.curator.binormal import binormal_tpr
 from discreet.curator.histogram import ROW
+from discreet.curator.roc import binormal_tpr
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.errors import InputError

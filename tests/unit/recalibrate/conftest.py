@@ -4,7 +4,7 @@ import pytest
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 

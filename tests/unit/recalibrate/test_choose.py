@@ -7,11 +7,11 @@ import pytest
 from discreet.data.edges import Edges, Warped
 from discreet.errors import InputError
 from discreet.estimate.cells import cell_scores
-from discreet.estimate.deconvolve import decode
 from discreet.estimate.estimator import Flat
 from discreet.noise.arc import CircularArc, simulate_arc_counts
+from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw
-from discreet.noise.none import NoNoise
+from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, fit
 from discreet.recalibrate.choose import risk
 from discreet.recalibrate.rates import Rates

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -14,7 +15,6 @@ from flwr.clientapp import ClientApp
 
 from discreet.entropy import SYSTEM
 from discreet.noise.response import ResponseKey
-from discreet.runtime.flower.keys import replace_secret, write_secret
 from discreet.runtime.flower.records import (
     ACTION,
     from_content,
@@ -22,8 +22,10 @@ from discreet.runtime.flower.records import (
     save_state,
     to_content,
 )
+from discreet.site.failures import sentence
 from discreet.site.letters import Kind, Letter, LetterError
 from discreet.site.progress import UsedStateError, after_refusal
+from discreet.site.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.site.session import Site
 
 SiteOf: TypeAlias = Callable[[Message, Context], Site]
@@ -92,7 +94,7 @@ class InFile:
         """Replace the file as a whole; an empty state leaves none."""
         del context
         if state:
-            replace_secret(self.path, state)
+            write_secret(self.path, state, over=True)
         else:
             self.path.unlink(missing_ok=True)
 
@@ -109,8 +111,9 @@ def flip_key(ledger: Path) -> ResponseKey:
     """
     path = ledger.with_name(ledger.name + ".flips")
     if not path.exists():
-        write_secret(path, SYSTEM(32))
-    return ResponseKey(path.read_bytes())
+        with suppress(SecretExistsError):  # another process was faster
+            write_secret(path, SYSTEM(32))
+    return ResponseKey(read_secret(path, what="the key of the label flips"))
 
 
 def report_on_stderr(reason: str) -> None:
@@ -153,7 +156,7 @@ def handler(
         try:
             site = site_of(message, context)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
+            report(sentence(error, doing="opening the site"))
             following = after_refusal(state, letter)
             reply = letter.reply(Kind.DECLINED, site=0)
         else:

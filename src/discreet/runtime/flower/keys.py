@@ -8,7 +8,6 @@ sites check it, so the coordinator cannot invent sites.
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,6 +30,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
 from discreet.plan.roster import Member, Roster
+from discreet.site.secret_files import (
+    SecretFileError,
+    check_secret,
+    read_secret,
+    write_secret,
+)
 
 CA: Final = "ca.pem"
 CERTIFICATE: Final = "server.pem"
@@ -50,6 +55,7 @@ class CoordinatorKeys:
 
     def __post_init__(self) -> None:
         _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
+        check_secret(self.folder / SERVER_KEY, what="the server key")
 
     def identity(self) -> Ed25519PrivateKey | None:
         """Return the key that signs invitations, when there is one."""
@@ -83,6 +89,7 @@ class SiteKeys:
 
     def __post_init__(self) -> None:
         _present(self.folder, CA, NODE_KEY)
+        check_secret(self.folder / NODE_KEY, what="the node key")
 
     def identity(self) -> Ed25519PrivateKey | None:
         """Return the key that the roster knows this site by, when there is one."""
@@ -93,7 +100,11 @@ class SiteKeys:
 def read_identity(path: Path) -> Ed25519PrivateKey:
     """Read an Ed25519 key from a PEM file."""
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
+        key = load_pem_private_key(
+            read_secret(path, what="the identity"), password=None
+        )
+    except SecretFileError:
+        raise
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
@@ -144,30 +155,6 @@ def make_consortium(
         (own / NODES / f"{site}.pub").write_bytes(public + b"\n")
         members.append(Member(site, _identity(folder / site)))
     return Roster(tuple(members), coordinator)
-
-
-def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read; never over an older one."""
-    if path.exists():
-        raise InputError(f"{path} exists; keys are never written over")
-    path.touch(mode=0o600)
-    path.write_bytes(content)
-
-
-def replace_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read, whole or not at all."""
-    fresh = path.with_name(path.name + ".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode=0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _present(folder: Path, *names: str) -> None:

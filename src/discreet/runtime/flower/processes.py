@@ -30,6 +30,7 @@ from discreet.runtime.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
 )
+from discreet.site.secret_files import write_secret
 
 Part: TypeAlias = Literal["superlink", "supernode"]
 
@@ -223,8 +224,7 @@ def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
     folder = tempfile.TemporaryDirectory(prefix="discreet-")
     secret = secrets.token_bytes(32)
     path = Path(folder.name) / "executor.secret"
-    path.touch(mode=0o600)
-    path.write_bytes(secret)
+    write_secret(path, secret)
     return folder, secret, path
 
 

@@ -20,14 +20,16 @@ from typing import Final
 from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid
 
-from discreet.site.policy import PRIVACY_NAMES, UNIT_NAMES, Policy
+from discreet.plan.privacy_model import MODELS
+from discreet.site.ledger import Ledger
+from discreet.site.policy import UNIT_NAMES, Policy
 
 _ENGINE: Final = "flwr.simulation.ray_transport.ray_actor"
 _PLENTY: Final = 10**6
 
 REHEARSAL: Final = Policy(
     population="simulated",
-    privacy=PRIVACY_NAMES,
+    privacy=tuple(MODELS),
     units=UNIT_NAMES,
     groups=("*",),
     epsilon_per_plan=Fraction(_PLENTY),
@@ -35,6 +37,7 @@ REHEARSAL: Final = Policy(
     delta_total=Fraction(_PLENTY - 1, _PLENTY),
     exact_sums=_PLENTY,
     sessions_per_plan=_PLENTY,
+    refusals_per_day=_PLENTY,
     sites=1,
     examples=0,
 )
@@ -62,3 +65,10 @@ def throwaway_folder() -> Path:
     made = Path(tempfile.mkdtemp(prefix="discreet-simulated-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
+
+
+def throwaway_ledger(path: Path) -> Path:
+    """Start a record of a node's own, once; return its path."""
+    if not path.exists():
+        Ledger.new(path).close()
+    return path

@@ -15,12 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.runtime.spu.alarm import Alarm
-from discreet.runtime.spu.errors import HungUpError, SessionFailedError
-from discreet.runtime.spu.packages import OVERHEAD, Kind, Package, PackageError
+from discreet.runtime.spu.failure import Alarm, HungUpError, SessionFailedError
+from discreet.runtime.spu.packages import (
+    OVERHEAD,
+    PAIR_BYTES,
+    Kind,
+    Package,
+    PackageError,
+)
 from discreet.runtime.spu.peers import Peers
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import PAIR_BYTES
 from discreet.runtime.spu.transport import Channel, Tag, peer_name
 
 

@@ -1,0 +1,1 @@
+"""Metrics: what an evaluation can report, one row each."""

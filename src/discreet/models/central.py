@@ -1,0 +1,111 @@
+"""A trusted curator who holds the data and publishes a noisy histogram of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from discreet.errors import PlanError
+from discreet.models.distributed import noise_shares
+from discreet.noise.mechanism import Mechanism
+from discreet.plan.cohort import Cohort
+from discreet.plan.privacy_model import PrivacyModel, Route
+from discreet.plan.rounds import ResolvedRound, Round
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import (
+    Amount,
+    ApproxDP,
+    Loss,
+    PureDP,
+    amount_from_text,
+    decimal_text,
+    exact,
+)
+from discreet.privacy.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class CentralDP(PrivacyModel):
+    """Differential privacy of what a trusted curator publishes: one row replaced.
+
+    The number of rows is public. Single numbers with less noise than a histogram
+    gives them are in ``discreet.curator``.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        delta: 0 for discrete Laplace noise (pure DP), above 0 for Gaussian-like.
+    """
+
+    epsilon: Amount
+    delta: Amount = 0
+
+    name: ClassVar[str] = "central"
+    trust: ClassVar[Trust] = Trust.CURATOR
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        object.__setattr__(self, "delta", exact(self.delta, name="delta"))
+        _ = self.loss
+
+    @property
+    def route(self) -> Route:
+        """Nothing travels: the curator publishes."""
+        return "local"
+
+    @property
+    def protects(self) -> Unit:
+        """One row, replaced."""
+        return Unit("row", "replace")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the whole plan."""
+        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
+        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        return ("the number of rows", "the same person in several rows")
+
+    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
+        """Refuse several holders: a curator has all the data."""
+        super(CentralDP, self).accepts(rounds, cohort)
+        if cohort.min_survivors != 1 or cohort.colluders:
+            raise PlanError(
+                "a curator holds all the data: one holder and no colluders; for "
+                "several sites use distributed noise"
+            )
+
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """The whole noise at one place."""
+        del cohort
+        return noise_shares(
+            this.loss, this.statistic.sensitivity(self.protects), honest=1
+        )
+
+    def cohort(self, sites: int | None = None) -> Cohort:
+        """The curator alone."""
+        del sites
+        return Cohort()
+
+    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+        """A replaced row leaves one cell and enters another."""
+        alone = super(CentralDP, self).signal(cohort, cells=cells)
+        return None if alone is None else alone / 2
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the model's name."""
+        return {
+            **super(CentralDP, self).table(),
+            "delta": decimal_text(exact(self.delta)),
+        }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(
+            amount_from_text(table["epsilon"]),
+            amount_from_text(table["delta"], name="delta"),
+        )

@@ -1,0 +1,170 @@
+"""Differential privacy of the opened sum: every site adds a share of the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+
+from discreet.data.edges import Edges, Uniform
+from discreet.errors import PlanError
+from discreet.noise.mechanism import Mechanism
+from discreet.noise.polya import PolyaShares
+from discreet.noise.skellam import SkellamShares
+from discreet.plan.bins import bins_for
+from discreet.plan.cohort import Cohort
+from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
+from discreet.plan.rounds import Question, ResolvedRound, Round
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import (
+    Amount,
+    ApproxDP,
+    Loss,
+    PureDP,
+    amount_from_text,
+    decimal_text,
+    exact,
+)
+from discreet.privacy.unit import Sensitivity, Unit
+from discreet.statistic.adaptive import EquiDepthFrom
+from discreet.statistic.hierarchy import Hierarchy
+
+UnitName: TypeAlias = Literal["example", "subject", "client"]
+
+FIRST_ROUND: Final = Fraction(1, 5)
+"""Share of the budget that finds out where unknown scores are."""
+FIRST_BRANCHING: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedDP(PrivacyModel):
+    """Differential privacy of the opened sum; every site adds a share of the noise.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        delta: 0 for discrete Laplace noise (pure DP), above 0 for Gaussian-like.
+        unit: who is protected: one ``example``, one ``subject`` (all rows of one
+            person at a site) or one ``client`` (all that one site holds).
+        max_examples: the most examples that one subject or client may contribute;
+            further ones are left out.
+        min_survivors: how many sites must be in the sum; all of them by default.
+        colluders: how many of these may tell the coordinator their share.
+
+    The noise is sized by min_survivors - colluders, never by a reported count.
+    """
+
+    epsilon: Amount
+    delta: Amount = 0
+    unit: UnitName = "example"
+    max_examples: int | None = None
+    min_survivors: int | None = None
+    colluders: int = 0
+
+    name: ClassVar[str] = "distributed"
+    trust: ClassVar[Trust] = Trust.SUM_ONLY
+
+    @property
+    def route(self) -> Route:
+        """Masked vectors, of which only the sum can be opened."""
+        return "secure sum"
+
+    @property
+    def computational(self) -> bool:
+        """Secure aggregation rests on cryptography."""
+        return True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        object.__setattr__(self, "delta", exact(self.delta, name="delta"))
+        _ = self.protects, self.loss  # both validate
+
+    @property
+    def protects(self) -> Unit:
+        """The unit, added or removed."""
+        return Unit(self.unit, "add_remove", self.max_examples)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the whole plan."""
+        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
+        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        return (LIARS, TWO_SITES)
+
+    def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
+        """The shares that the noise is made of."""
+        told = f"at most {cohort.colluders} of them tell" if cohort.colluders else ""
+        assumed = (
+            f"at least {cohort.min_survivors} sites are in the sum, and "
+            f"{told or 'none of them tells'} the coordinator a share of the noise"
+        )
+        return (assumed,)
+
+    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
+        """Refuse a first look whose noise is not pure."""
+        if self.delta:
+            super(DistributedDP, self).accepts(rounds, cohort)
+
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """Shares for the survivors that are guaranteed and do not collude."""
+        sensitivity = this.statistic.sensitivity(self.protects)
+        return noise_shares(
+            this.loss, sensitivity, cohort.min_survivors - cohort.colluders
+        )
+
+    def cohort(self, sites: int | None = None) -> Cohort:
+        """Ask all sites to survive unless the model was told fewer."""
+        least = self.min_survivors or sites or self.colluders + 1
+        return Cohort(least, self.colluders)
+
+    def agreed(self) -> Self:
+        """Leave the cohort to the plan; a model that held it could contradict it."""
+        return replace(self, min_survivors=None, colluders=0)
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Look first where scores lie when nothing public says it; then count there."""
+        unknown = asked.edges is None and asked.facts.scores.kind == "other"
+        if self.delta or not unknown or not asked.binary:
+            return super(DistributedDP, self).rounds(asked, cohort)
+        leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
+        tree = Hierarchy(leaves, FIRST_BRANCHING)
+        signal = self.signal(cohort)
+        bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
+        adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
+        return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the model's name."""
+        table = {
+            **super(DistributedDP, self).table(),
+            "delta": decimal_text(exact(self.delta)),
+            "unit": self.unit,
+        }
+        if self.max_examples is not None:
+            table["max_examples"] = self.max_examples
+        return table
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(
+            amount_from_text(table["epsilon"]),
+            amount_from_text(table["delta"], name="delta"),
+            unit=table["unit"],
+            max_examples=table.get("max_examples"),
+        )
+
+
+def noise_shares(loss: Loss, sensitivity: Sensitivity, honest: int) -> Mechanism:
+    """Return shares of integer noise that keep a loss when ``honest`` are added."""
+    match loss:
+        case PureDP():
+            return PolyaShares(loss, sensitivity, honest)
+        case ApproxDP():
+            return SkellamShares(loss, sensitivity, honest)
+        case _:
+            raise PlanError("distributed noise keeps pure or approximate DP")

@@ -1,0 +1,156 @@
+"""Local privacy: every message is private on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+
+from discreet.data.edges import EdgeRule, Edges, Uniform
+from discreet.errors import PlanError
+from discreet.estimate.estimator import Estimator, Flat
+from discreet.noise.arc import CircularArc
+from discreet.noise.mechanism import Mechanism
+from discreet.noise.polya import PolyaShares
+from discreet.noise.unary import LevelReports, UnaryReports
+from discreet.plan.bins import spread_over
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
+from discreet.plan.rounds import Question, ResolvedRound, Round
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import Amount, Loss, PureDP, amount_from_text, exact
+from discreet.privacy.unit import EXAMPLE, Unit
+from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.histogram import ClassHistogram
+
+LocalMechanism: TypeAlias = Literal["arc", "unary", "levels", "laplace"]
+
+ARC_BINS: Final = 32
+UNARY_BINS: Final = 10
+LEVELS: Final = 7
+"""Height of the papers' tree for 32 quantiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDP(PrivacyModel):
+    """Every message is private on its own: nobody has to be trusted.
+
+    Args:
+        epsilon: the loss; a decimal is taken as written.
+        mechanism: ``arc`` (the default: each example is sent as one random symbol
+            near its bin), ``unary`` (each example as a vector of random bits) and
+            ``levels`` (the papers' way: bits of one random level of a tree)
+            protect a replaced example, for clients with one example each;
+            ``laplace`` adds noise to a site's own histogram and protects an added or
+            removed example, for sites with many.
+    """
+
+    epsilon: Amount
+    mechanism: LocalMechanism = "arc"
+
+    name: ClassVar[str] = "local"
+    trust: ClassVar[Trust] = Trust.NOBODY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon))
+        if self.mechanism not in get_args(LocalMechanism):
+            raise PlanError("a local mechanism is arc, unary, levels or laplace")
+        _ = self.loss
+
+    @property
+    def route(self) -> Route:
+        """Each answer on its own."""
+        return "relay"
+
+    @property
+    def protects(self) -> Unit:
+        """One example: replaced, or added or removed at a site that adds noise."""
+        if self.mechanism == "laplace":
+            return EXAMPLE
+        return Unit("example", "replace")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of each message."""
+        return PureDP(exact(self.epsilon))
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect."""
+        del sites
+        if self.mechanism == "laplace":
+            return (LIARS, TWO_SITES)
+        return (LIARS, TWO_SITES, "how many examples a site holds")
+
+    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
+        """Refuse what one-example messages cannot say."""
+        super(LocalDP, self).accepts(rounds, cohort)
+        if self.mechanism == "laplace":
+            return
+        counted = Hierarchy if self.mechanism == "levels" else ClassHistogram
+        if not all(isinstance(r.statistic, counted) for r in rounds):
+            raise PlanError(
+                "one-example local messages count two classes and no groups, over "
+                "a tree for the levels mechanism; use laplace for others"
+            )
+
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """The named mechanism, at every site the same."""
+        del cohort
+        if not isinstance(this.loss, PureDP):
+            raise PlanError("local mechanisms keep pure DP")
+        match self.mechanism, this.statistic:
+            case "laplace", statistic:
+                # One honest site: each site's own share is the whole noise.
+                return PolyaShares(
+                    this.loss, statistic.sensitivity(self.protects), honest=1
+                )
+            case "levels", Hierarchy() as tree:
+                return LevelReports(this.loss, tree)
+            case "unary", ClassHistogram(edges):
+                return UnaryReports(this.loss, edges)
+            case "arc", ClassHistogram(edges):
+                return CircularArc(this.loss.epsilon, edges)
+            case _:
+                raise PlanError(
+                    f"{self.mechanism} messages do not count this statistic"
+                )
+
+    def estimator(self) -> Estimator:
+        """Decoded arcs are smooth already."""
+        if self.mechanism == "arc":
+            return Flat()
+        return super(LocalDP, self).estimator()
+
+    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+        """Every site adds noise of its own."""
+        alone = super(LocalDP, self).signal(cohort, cells=cells)
+        return None if alone is None else alone / math.sqrt(cohort.min_survivors)
+
+    def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
+        """Return few bins where each example is sent on its own."""
+        match self.mechanism:
+            case "arc":
+                return spread_over(ARC_BINS, facts.scores)
+            case "unary":
+                return spread_over(UNARY_BINS, facts.scores)
+            case _:
+                return super(LocalDP, self).edges(facts, signal)
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Count over the papers' tree when asked to."""
+        if self.mechanism != "levels":
+            return super(LocalDP, self).rounds(asked, cohort)
+        if not asked.binary or asked.edges is not None:
+            raise PlanError("the levels mechanism counts two classes over its own tree")
+        leaves = Edges.realise(Uniform(2**LEVELS), asked.facts.scores)
+        return (Round(Hierarchy(leaves)),)
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the model's name."""
+        return {**super(LocalDP, self).table(), "mechanism": self.mechanism}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(amount_from_text(table["epsilon"]), table["mechanism"])

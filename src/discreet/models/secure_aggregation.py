@@ -1,0 +1,77 @@
+"""Exact sums, opened only in total."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from discreet.estimate.estimator import Estimator, Flat
+from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.plan.cohort import Cohort
+from discreet.plan.privacy_model import LIARS, PrivacyModel, Route
+from discreet.plan.rounds import ResolvedRound
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import Loss, Unbounded
+from discreet.privacy.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class SecureAggregation(PrivacyModel):
+    """Exact sums, opened only in total: the coordinator learns nothing else.
+
+    There is no differential privacy: whoever reads the result learns the exact
+    pooled counts, and a bin that a single example fills shows that example.
+    """
+
+    name: ClassVar[str] = "secure-aggregation"
+    trust: ClassVar[Trust] = Trust.SUM_ONLY
+
+    @property
+    def route(self) -> Route:
+        """Masked vectors, of which only the sum can be opened."""
+        return "secure sum"
+
+    @property
+    def computational(self) -> bool:
+        """Secure aggregation rests on cryptography."""
+        return True
+
+    @property
+    def protects(self) -> Unit | None:
+        """No unit is protected by an exact sum."""
+        return None
+
+    @property
+    def loss(self) -> Loss:
+        """An exact sum has no bound; it is recorded as such."""
+        return Unbounded()
+
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect, for this many sites."""
+        alone = (
+            "a single site's sum is that site's own counts",
+            "with two sites, each can subtract its own counts and read the other's",
+        )
+        few = alone[sites - 1 : sites] if sites in (1, 2) else ()
+        return (
+            *few,
+            "an example alone in its bin is visible in the exact sum",
+            "two exact sums that differ by a few examples or sites give these away",
+            LIARS,
+        )
+
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """No noise."""
+        del this, cohort
+        return ExactSum()
+
+    def estimator(self) -> Estimator:
+        """Exact counts need no smoothing."""
+        return Flat()
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        del table
+        return cls()

@@ -1,0 +1,40 @@
+"""What is public about a plan's people: how many, who they are, who must take part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from discreet.data.scores import ScoreRange
+from discreet.errors import PlanError
+from discreet.parsing import whole
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """What is known without looking: rough size, rough prevalence, kind of scores."""
+
+    examples: int | None = None
+    prevalence: float | None = None
+    scores: ScoreRange = field(default_factory=ScoreRange)
+
+    def __post_init__(self) -> None:
+        if self.examples is not None:
+            whole(self.examples, "the expected number of examples", least=1)
+        if self.prevalence is not None and not 0 < self.prevalence < 1:
+            raise PlanError("the expected prevalence lies strictly between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Who must take part for the sum to be opened."""
+
+    min_survivors: int = 1
+    colluders: int = 0
+    min_examples_per_site: int = 0
+
+    def __post_init__(self) -> None:
+        whole(self.min_survivors, "the number of sites that survive", least=1)
+        whole(self.colluders, "the number of colluders")
+        whole(self.min_examples_per_site, "the floor of examples a site")
+        if self.colluders >= self.min_survivors:
+            raise PlanError("colluders must be fewer than the surviving sites")

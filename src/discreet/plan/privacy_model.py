@@ -1,0 +1,186 @@
+"""The port of privacy models: all that differs between them, asked in one place.
+
+A model is one file in ``discreet.models``: what it promises and to whom, which
+rounds it accepts, which mechanism keeps the promise, how the answers travel, what
+it chooses when nobody else does, and its table in a plan's file. Nothing else in
+the house asks which model it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+
+from discreet.data.edges import EdgeRule
+from discreet.errors import PlanError
+from discreet.estimate.estimator import Estimator
+from discreet.noise.mechanism import Mechanism
+from discreet.plan.bins import EXACT_BINS, bins_for, spread_over
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.rounds import Question, ResolvedRound, Round
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import ApproxDP, Loss, PureDP, decimal_text
+from discreet.privacy.unit import Unit
+from discreet.registry import Registry
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+Route: TypeAlias = Literal["secure sum", "relay", "ranks", "shares", "local"]
+"""How answers travel: added under masks, each on its own, by public ranks, as shares
+among compute parties, or not at all."""
+
+LIARS: Final = "lying sites"
+TWO_SITES: Final = "the same person at two sites counts as two"
+
+
+class PrivacyModel(ABC):
+    """Who is protected, from whom, at which loss, and how that is kept."""
+
+    name: ClassVar[str]
+    """What a plan's file and a policy call it."""
+    trust: ClassVar[Trust]
+
+    @property
+    @abstractmethod
+    def route(self) -> Route:
+        """How the answers travel."""
+
+    # -- the promise -------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def protects(self) -> Unit | None:
+        """The unit of privacy; None when nothing but the sum's cover protects."""
+
+    @property
+    @abstractmethod
+    def loss(self) -> Loss:
+        """The loss of the whole plan."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether one charge serves any number of answers on the same data."""
+        return False
+
+    @property
+    def predictable(self) -> bool:
+        """Whether the errors of a plan can be predicted from public facts."""
+        return True
+
+    @property
+    def computational(self) -> bool:
+        """Whether the claim rests on cryptography."""
+        return False
+
+    @property
+    def budget(self) -> Fraction | None:
+        """Epsilon, None when sums are exact."""
+        match self.loss:
+            case PureDP(epsilon) | ApproxDP(epsilon, _):
+                return epsilon
+            case _:
+                return None
+
+    @abstractmethod
+    def caveats(self, sites: int) -> tuple[str, ...]:
+        """What this model does not protect, for this many sites."""
+
+    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """What is seen and by whom; it follows from how the answers travel."""
+        cells = sum(r.statistic.size for r in plan.rounds)
+        counts = "counts" if self.protects is None else "noisy counts"
+        match self.route:
+            case "secure sum" | "shares":
+                seen = f"the sum over {sites} sites of {cells:,} {counts} of examples"
+            case "local":
+                return (f"{cells:,} {counts} of examples",)
+            case _:
+                seen = (
+                    f"each of the {sites} sites' own {cells:,} {counts} of examples, "
+                    "to the coordinator"
+                )
+        return (seen, "which sites took part")
+
+    def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
+        """What the promise rests on beside the trust."""
+        del cohort
+        return ()
+
+    # -- what keeps it -----------------------------------------------------
+
+    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
+        """Raise ``PlanError`` for rounds that this model cannot keep private."""
+        del cohort
+        if len(rounds) > 1:
+            # An exact first sum would be as fine as the data itself.
+            raise PlanError("two rounds need pure distributed differential privacy")
+
+    @abstractmethod
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """Return the mechanism of one round, the same at every site and reader."""
+
+    def estimator(self) -> Estimator:
+        """Return what reads this model's releases: a smooth model of both classes."""
+        from discreet.estimate.smooth import Smooth  # noqa: PLC0415 - loads scipy
+
+        return Smooth()
+
+    # -- what it chooses by default ----------------------------------------
+
+    def cohort(self, sites: int | None = None) -> Cohort:
+        """Ask all sites to survive; one when their number is not known."""
+        return Cohort(min_survivors=sites or 1)
+
+    def agreed(self) -> Self:
+        """Return the model as a plan holds it: the cohort is the plan's own."""
+        return self
+
+    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+        """Return the inverse of the noise's scale in a count, None without noise.
+
+        ``cells`` is how many counts one example enters: K for K classes.
+        """
+        del cohort
+        if self.budget is None:
+            return None
+        reach = cells * (1 if self.protects is None else self.protects.examples)
+        return float(self.budget) / reach
+
+    def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
+        """Return the bins for this kind of scores and noise."""
+        bins = EXACT_BINS if signal is None else bins_for(facts, signal)
+        return spread_over(bins, facts.scores)
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Return the rounds that answer a question; one, by default."""
+        signal = self.signal(cohort, cells=asked.cells)
+        rule = asked.edges or self.edges(asked.facts, signal)
+        return (Round(asked.statistic(rule)),)
+
+    # -- its lines in a plan's file ----------------------------------------
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the model's name."""
+        return {} if self.budget is None else {"epsilon": decimal_text(self.budget)}
+
+    @classmethod
+    @abstractmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+
+
+MODELS: Final[Registry[type[PrivacyModel]]] = Registry(
+    "privacy model",
+    {
+        "secure-aggregation": "discreet.models.secure_aggregation:SecureAggregation",
+        "distributed": "discreet.models.distributed:DistributedDP",
+        "local": "discreet.models.local:LocalDP",
+        "label": "discreet.models.label:LabelDP",
+        "central": "discreet.models.central:CentralDP",
+        "exact": "discreet.exact.model:ExactMPC",
+    },
+)
+"""Every model that a plan can hold, a stranger's own too."""

@@ -1,0 +1,80 @@
+"""Rounds: one statistic each, its share of the budget, and the question behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from discreet.data.edges import EdgeRule, Edges
+from discreet.errors import PlanError
+from discreet.plan.cohort import PublicFacts
+from discreet.privacy.loss import Loss
+from discreet.statistic.grouped import Grouped
+from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.multiclass import OneVsOne, OneVsRest
+from discreet.statistic.protocol import Statistic
+
+Multiclass: TypeAlias = Literal["ovr", "ovo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One statistic and its share of the budget."""
+
+    statistic: Statistic
+    budget: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRound:
+    """A round as a site carries it out: the statistic, and what it costs."""
+
+    index: int
+    statistic: Statistic
+    loss: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What somebody wants to know, before a privacy model says how.
+
+    Args:
+        facts: what is known in public.
+        thresholds: decision thresholds; they become edges.
+        edges: how scores are binned; None leaves it to the model.
+        classes: names of the classes of a multi-class problem.
+        multiclass: each class against the rest, or also pairs of classes.
+        groups: names of disjoint groups.
+    """
+
+    facts: PublicFacts
+    thresholds: tuple[float, ...] = ()
+    edges: EdgeRule | None = None
+    classes: tuple[str, ...] | None = None
+    multiclass: Multiclass = "ovr"
+    groups: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and self.groups is not None:
+            raise PlanError("classes and groups cannot be combined in one plan")
+
+    @property
+    def binary(self) -> bool:
+        """Whether two classes are counted and no groups are told apart."""
+        return self.classes is None and self.groups is None
+
+    @property
+    def cells(self) -> int:
+        """How many counts one example enters."""
+        return 1 if self.classes is None else len(self.classes)
+
+    def statistic(self, rule: EdgeRule) -> Statistic:
+        """Return what is counted over these bins."""
+        edges = Edges.realise(rule, self.facts.scores, thresholds=self.thresholds)
+        if self.classes is not None:
+            kind = OneVsRest if self.multiclass == "ovr" else OneVsOne
+            return kind(edges, self.classes)
+        if self.groups is not None:
+            return Grouped(ClassHistogram(edges), self.groups)
+        return ClassHistogram(edges)
