@@ -223,6 +223,7 @@ def prepare(folder: Path, rng: np.random.Generator) -> Plan:
         table = pa.table({"y_true": labels.astype(int), "y_score": scores})
         pq.write_table(table, folder / f"{site}.parquet")
         (folder / site / "policy.toml").write_text(policyfile.dumps(POLICY))
+        Ledger.new(folder / site / "ledger.sqlite").close()
     return plan
 
 

@@ -23,7 +23,8 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.result.evaluation import evaluation
 from discreet.result.several import multi_evaluation
-from discreet.runtime.simulation import run, simulate
+from discreet.runtime.in_process import simulate
+from discreet.runtime.simulation import run
 
 SA = SecureAggregation()
 

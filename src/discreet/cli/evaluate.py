@@ -52,9 +52,9 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
+from discreet.runtime.in_process import Aggregation
 from discreet.runtime.label import evaluate_labels
 from discreet.runtime.simulation import run as run_plan
-from discreet.runtime.summing import Aggregation
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice

@@ -20,7 +20,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
 from discreet.privacy.claim import Claim
 from discreet.result.decode_release import open_release
-from discreet.runtime.simulation import simulate
+from discreet.runtime.in_process import simulate
 from discreet.statistic import Paired
 
 
