@@ -42,7 +42,6 @@ from discreet.cli.files import (
     SubjectColumn,
     write_result,
 )
-from discreet.data.edges import Warped
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.exact.evaluate import evaluate as evaluate_exact
@@ -50,6 +49,7 @@ from discreet.exact.model import ExactMPC
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.recommend import recommend
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
 from discreet.runtime.in_process import Aggregation
@@ -142,7 +142,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         )
         for path in files
     ]
-    binning = None if bins is None else Warped(bins)
+    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    binning = None if bins is None else spread_over(bins, facts)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
         aggregation: Aggregation = "secagg" if secagg else "plain"
@@ -166,7 +167,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             )
         else:
             plan = recommend(
-                PublicFacts(examples, prevalence, sites[0].scores),
+                facts,
                 model,
                 thresholds=threshold,
                 edges=binning,

@@ -34,13 +34,13 @@ from discreet.cli.choices import (
     UnitChoice,
     chosen_model,
 )
-from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.exact.model import ExactMPC
 from discreet.models.label import LabelDP
 from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
@@ -121,11 +121,12 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
     fewest = 1 if asked.route == "local" else colluders + 2
+    facts = PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high))
     chosen = recommend(
-        PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
+        facts,
         asked,
         thresholds=threshold,
-        edges=None if bins is None else Warped(bins),
+        edges=None if bins is None else spread_over(bins, facts),
         classes=classes,
         groups=groups,
         cohort=Cohort(
@@ -194,7 +195,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        rules = [describe(e.rule) for e in r.statistic.binnings]
+        rules = [str(e.rule) for e in r.statistic.binnings]
         where = ", ".join(rules) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
