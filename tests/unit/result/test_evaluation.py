@@ -18,9 +18,9 @@ from discreet import (
 from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.result.build import evaluation, result_of
 from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run

@@ -11,8 +11,8 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.result.prediction import (
     PredictedError,
