@@ -94,6 +94,11 @@ class Evaluation:
         return self.reading.notes
 
     @property
+    def facts(self) -> Mapping[str, int | float | str]:
+        """How single numbers were obtained: rows, bytes, rounds; else nothing."""
+        return {} if isinstance(self.reading, Reading) else self.reading.facts
+
+    @property
     def observed(self) -> NoisyHistogram:
         """The released histogram."""
         return self._counted("a histogram").observed
