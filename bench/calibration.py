@@ -47,7 +47,7 @@ from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.recalibrate import fit
-from discreet.recalibrate.binning import fit_binning
+from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 

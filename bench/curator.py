@@ -24,18 +24,17 @@ from datasets import lacking, load
 from discreet.arrays import FloatVector
 from discreet.attack.reidentify import reidentify_auc
 from discreet.curator import auc
-from discreet.curator.auc import AUC
-from discreet.curator.average_precision import ap_target
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
+from discreet.curator.areas import AUC, ap_target
+from discreet.curator.grid import simulate_smooth
 from discreet.curator.mechanism import SmoothMechanism, Target
-from discreet.curator.power_law import PowerLaw, tuned
 from discreet.curator.ranking import rank_arrays
-from discreet.curator.simulate import simulate_smooth, simulate_weighted_count
-from discreet.curator.smooth import ap_smooth_sensitivity, auc_smooth_sensitivity
+from discreet.curator.sensitivity import ap_smooth_sensitivity, auc_smooth_sensitivity
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
 from discreet.curator.weighted_count import (
     WeightTable,
     auc_weights,
     pair_count_weights,
+    simulate_weighted_count,
 )
 
 DATA: Final = "adult-lr"

@@ -33,10 +33,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn import metrics
 
-from discreet.runtime.spu import sessionfile
 from discreet.runtime.spu.fleet import Fleet, free_ports, local_session
+from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, Session
-from discreet.runtime.spu.shares import PARTIES
 
 ONE_WAY_SECONDS: Final = 0.005
 PATIENCE: Final = 900.0
@@ -165,9 +164,7 @@ def relays(session: Session, folder: Path) -> Iterator[list[Path]]:
                 ways.append((port, party.link))
                 seen.append(replace(party, link=Address("127.0.0.1", port)))
         path = folder / f"session-{own}.toml"
-        path.write_text(
-            sessionfile.dumps(replace(session, parties=tuple(seen))), "utf-8"
-        )
+        path.write_text(replace(session, parties=tuple(seen)).to_toml(), "utf-8")
         views.append(path)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -39,6 +39,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Roster
+from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import client_app, once_beside
 from discreet.runtime.flower.deploy import quiet
 from discreet.runtime.flower.keys import (
@@ -53,7 +54,7 @@ from discreet.runtime.flower.processes import (
     free_port,
     superlink,
 )
-from discreet.runtime.flower.server import GridExchange, connected
+from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.tasks import coordinator_grid, register, serve
 from discreet.runtime.session import Session, Step
 from discreet.site.ledger import Ledger
@@ -77,7 +78,7 @@ POLICY = Policy(
 class Measured:
     """An exchange that notes the time and the bytes of each step."""
 
-    carried: GridExchange
+    carried: Delivery
     seconds: list[float] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
@@ -137,7 +138,7 @@ def measure(folder: Path, sites: int, bins: int) -> None:
             empty = statistics.median(_empty_query(grid, nodes) for _ in range(3))
             for name, plan in _plans(roster, sites, bins).items():
                 signer = keys.identity() if plan.roster is not None else None
-                exchange = Measured(GridExchange(grid, step_seconds=600))
+                exchange = Measured(Delivery(GridCarrier(grid), 600))
                 steps: list[Step] = []
                 session = Session(
                     plan, nodes, exchange, identity=signer, watch=steps.append
@@ -164,11 +165,14 @@ def _plans(roster: Roster, sites: int, bins: int) -> dict[str, Plan]:
 def _show(
     sites: int, name: str, steps: list[Step], exchange: Measured, empty: float
 ) -> None:
-    lines = zip(steps, exchange.seconds, exchange.sent, exchange.received, strict=True)
+    steps_and_end = [*(step.name for step in steps), "end"]
+    lines = zip(
+        steps_and_end, exchange.seconds, exchange.sent, exchange.received, strict=True
+    )
     for step, seconds, sent, received in lines:
         share = min(1.0, empty / seconds)
         print(
-            f"{sites:>5}  {name + ', ' + step.name:<22} {seconds:>8.2f} {empty:>7.2f}"
+            f"{sites:>5}  {name + ', ' + step:<22} {seconds:>8.2f} {empty:>7.2f}"
             f" {share:>7.0%} {sent:>10,} {received:>11,}",
             flush=True,
         )
@@ -193,6 +197,8 @@ def _answer(address: str, folder: Path, place: int) -> None:
     labels = rng.random(EXAMPLES) < 0.3
     data = Examples(np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1), labels)
     ledger = folder / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context

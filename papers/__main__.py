@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,8 @@ from rich.progress import (
 )
 from rich.table import Table as Sheet
 
-from discreet.errors import DiscreetError, InputError
+from discreet.cli.entry import run
+from discreet.errors import InputError
 from papers.data import SHARED, Data
 from papers.registry import NAMES, Item, Paper, Report, paper
 from papers.runner import Runner
@@ -143,14 +143,10 @@ def _summary(asked: Paper, reports: list[Report], out: Path) -> str:
 
 
 def main() -> None:
-    """Run the command: exit 2 with one clear line on bad input."""
-    app = typer.Typer(add_completion=False)
+    """Run the command; it ends as those of ``discreet`` do."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(reproduce)
-    try:
-        app(prog_name="python -m papers")
-    except DiscreetError as err:
-        typer.echo(f"papers: {err}", err=True)
-        sys.exit(2)
+    run(app, name="python -m papers", speaker="papers")
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ import numpy as np
 from discreet import Examples
 from discreet.entropy import Seeded
 from discreet.runtime.spu import party as party_module
+from discreet.runtime.spu.analyst import collect
 from discreet.runtime.spu.certificates import (
     Identity,
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.fleet import local_session
-from discreet.runtime.spu.opening import collect
 from discreet.runtime.spu.owner import make_packages, send_packages
 from discreet.runtime.spu.packages import Package
 from discreet.runtime.spu.party import Party

@@ -23,12 +23,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
-from discreet.secagg import prg, shamir
+from discreet.secagg import keys, shamir
 from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator import OpenedSum, invite
+from discreet.secagg.coordinator_state import save_coordinator
+from discreet.secagg.keys import Purpose
+from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
     Advert,
     Delivery,
@@ -37,12 +40,14 @@ from discreet.secagg.messages import (
     Revealed,
     Roster,
     Shares,
+    Survivors,
 )
-from discreet.secagg.prg import Purpose
 from discreet.secagg.terms import Terms
 
 HERE = Path(__file__).resolve().parent / "secagg"
 SITES = range(1, 6)
+MANY = range(1, 102)
+"""More sites than hold for everybody: receipts travel."""
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
 PLAN = bytes(range(32))
 Document = dict[str, Any]
@@ -67,17 +72,17 @@ def terms_of(document: Document) -> Terms:
     )
 
 
-def described(*, signed: bool) -> Document:
+def described(*, signed: bool, sites: range = SITES) -> Document:
     """Return the terms of the sessions as the files hold them."""
     identities = None
     if signed:
         identities = {
-            str(s): identity(s).public_key().public_bytes_raw().hex() for s in SITES
+            str(s): identity(s).public_key().public_bytes_raw().hex() for s in sites
         }
     return {
         "plan_digest": PLAN.hex(),
         "length": 3,
-        "min_survivors": 4,
+        "min_survivors": len(sites) - 1,
         "colluders": 1,
         "identities": identities,
     }
@@ -85,7 +90,7 @@ def described(*, signed: bool) -> Document:
 
 def vector_of(site: int) -> list[int]:
     """Return the vector of a site: small, negative and large entries."""
-    return [site, -(10**site), site * 2**50]
+    return [site, -(10 ** (site % 10)), site % 10 * 2**50]
 
 
 def end_of(site: int, terms: Terms, step: str) -> SiteConversation:
@@ -127,7 +132,7 @@ def session(*, signed: bool) -> Document:
             held = coordinator.receive(held, site, answer)
         rounds.append(record)
         result = coordinator.advance(held)
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return {
                 "terms": document,
                 "vectors": {str(s): vector_of(s) for s in SITES},
@@ -139,15 +144,51 @@ def session(*, signed: bool) -> Document:
         held, messages = result
 
 
+def many() -> Document:
+    """Play a signed session on a sparse graph; site 1 is recorded.
+
+    The coordinator's state is recorded before site 1 sends its masked vector.
+    """
+    document = described(signed=True, sites=MANY)
+    terms = terms_of(document)
+    entropy = Seeded(b"vector/many")
+    collecting, messages = invite(MANY, terms=terms, entropy=entropy)
+    states: dict[int, bytes] = {}
+    rounds = []
+    for step in STEPS[:4]:
+        record: Document = {"step": step, "sites": {}}
+        record["coordinator_state"] = save_coordinator(collecting).hex()
+        for site, message in messages.items():
+            end = end_of(site, terms, step)
+            before = states.get(site, b"")
+            if step == "advertise":
+                states[site], answer = end.join(message)
+            else:
+                states[site], answer = end.receive(before, message)
+            collecting.receive(site, answer)
+            if site == 1:
+                record["sites"]["1"] = {
+                    "state": before.hex(),
+                    "received": message.hex(),
+                    "sent": answer.hex(),
+                }
+        rounds.append(record)
+        result = collecting.advance()
+        if isinstance(result, OpenedSum):
+            raise TypeError("a signed session does not open before its last step")
+        collecting, messages = result
+    return {"terms": document, "rounds": rounds}
+
+
 def primitives() -> dict[str, Document]:
     """Return vectors of the sharing, of key derivation and of masks."""
     secret, run = bytes(range(100, 132)), bytes(range(200, 232))
     points = [1, 2, 7, 100]
     shares = shamir.deal(secret, to=points, threshold=3, entropy=Seeded(b"shamir"))
-    keys = {
-        "pair_mask_3_8": prg.pair_mask_key(secret, run, 8, 3),
-        "self_mask_3": prg.derive_key(secret, Purpose.SELF_MASK, run, 3),
-        "share_box_3_to_8": prg.derive_key(secret, Purpose.SHARE_BOX, run, 3, 8),
+    derived = {
+        "pair_mask_3_8": keys.pair_mask_key(secret, run, 8, 3),
+        "self_mask_3": keys.derive_key(secret, Purpose.SELF_MASK, run, 3),
+        "share_box_3_to_8": keys.derive_key(secret, Purpose.SHARE_BOX, run, 3, 8),
     }
     return {
         "shamir": {
@@ -160,16 +201,19 @@ def primitives() -> dict[str, Document]:
         "masks": {
             "secret": secret.hex(),
             "session": run.hex(),
-            "keys": {name: key.hex() for name, key in keys.items()},
+            "keys": {name: key.hex() for name, key in derived.items()},
             "masks": {
-                name: [int(w) for w in prg.expand(key, 5)] for name, key in keys.items()
+                name: [int(w) for w in expand(key, 5)] for name, key in derived.items()
             },
-            "seed_commitment_3": prg.seed_commitment(secret, run, 3).hex(),
+            "receipt_3_from_8": keys.receipt(secret, run, 3, 8).hex(),
+            "seed_commitment_3": keys.seed_commitment(secret, run, 3).hex(),
         },
     }
 
 
-def bad_cases(curious: Document, malicious: Document) -> dict[str, Document]:
+def bad_cases(
+    curious: Document, malicious: Document, sparse: Document
+) -> dict[str, Document]:
     """Damage recorded messages; each must raise the error that is named."""
     cases: dict[str, Document] = {}
 
@@ -201,7 +245,7 @@ def bad_cases(curious: Document, malicious: Document) -> dict[str, Document]:
         }
 
     by = "FaultyCoordinatorError"
-    at_site("version", curious, "share", by, lambda raw: b"\2" + raw[1:])
+    at_site("version", curious, "share", by, lambda raw: b"\1" + raw[1:])
     at_site("truncated", curious, "mask", by, lambda raw: raw[:-1])
     at_site("oversized", curious, "reveal", by, lambda raw: raw + b"\0")
     at_site("small_roster", curious, "share", by, _small_roster)
@@ -213,6 +257,10 @@ def bad_cases(curious: Document, malicious: Document) -> dict[str, Document]:
     at_site(
         "tampered_share", curious, "mask", "FaultySiteOrCoordinatorError", _flip_last
     )
+    at_site("strange_receipt", sparse, "confirm", by, _strange_receipt)
+    few = "TooFewHoldersError"
+    at_site("few_receipts", sparse, "confirm", few, _few_receipts)
+    at_site("false_receipts", sparse, "confirm", few, _false_receipts)
     at_site("few_survivors", curious, "reveal", by, _few_survivors)
     at_site("few_signatures", malicious, "reveal", by, _few_signatures)
     at_site("false_signature", malicious, "reveal", by, _flip_last)
@@ -222,6 +270,7 @@ def bad_cases(curious: Document, malicious: Document) -> dict[str, Document]:
     at_coordinator("few_holders", curious, "share", by, _few_holders)
     at_coordinator("short_vector", curious, "mask", by, _short_vector)
     at_coordinator("other_session", curious, "mask", by, _other_session)
+    at_coordinator("few_receipts", sparse, "mask", by, _missing_receipt)
     at_coordinator("false_confirmation", malicious, "confirm", by, _flip_last)
     at_coordinator("both_shares", curious, "reveal", by, _both_shares)
     at_coordinator("no_share", curious, "reveal", by, _no_share)
@@ -274,6 +323,28 @@ def _flip_last(raw: bytes) -> bytes:
     return raw[:-1] + bytes([raw[-1] ^ 1])
 
 
+def _few_receipts(raw: bytes) -> bytes:
+    return replace(Survivors.decode(raw), receipts={}).encode()
+
+
+def _false_receipts(raw: bytes) -> bytes:
+    survivors = Survivors.decode(raw)
+    false = dict.fromkeys(survivors.receipts, bytes(keys.RECEIPT_SIZE))
+    return replace(survivors, receipts=false).encode()
+
+
+def _strange_receipt(raw: bytes) -> bytes:
+    survivors = Survivors.decode(raw)
+    stranger = min(set(survivors.survivors) - survivors.receipts.keys())
+    receipts = {**survivors.receipts, stranger: bytes(keys.RECEIPT_SIZE)}
+    return replace(survivors, receipts=receipts).encode()
+
+
+def _missing_receipt(raw: bytes) -> bytes:
+    masked = Masked.decode(raw)
+    return replace(masked, receipts=dict(list(masked.receipts.items())[1:])).encode()
+
+
 def _few_survivors(raw: bytes) -> bytes:
     return replace(Request.decode(raw), survivors=(1, 2, 4)).encode()
 
@@ -317,7 +388,7 @@ def build() -> dict[str, Document]:
         **primitives(),
         "session_curious": curious,
         "session_malicious": malicious,
-        **bad_cases(curious, malicious),
+        **bad_cases(curious, malicious, many()),
     }
 
 

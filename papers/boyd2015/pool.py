@@ -10,13 +10,12 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.auc import AUC
-from discreet.curator.average_precision import ap_target
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
+from discreet.curator.areas import AUC, ap_target
+from discreet.curator.grid import simulate_smooth
 from discreet.curator.mechanism import SmoothMechanism, Target
-from discreet.curator.power_law import PowerLaw, tuned
 from discreet.curator.ranking import rank_arrays
-from discreet.curator.simulate import simulate_smooth, simulate_weighted_count
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
+from discreet.curator.weighted_count import simulate_weighted_count
 from papers.data import Scored
 
 Metric: TypeAlias = Literal["AUC", "AP"]

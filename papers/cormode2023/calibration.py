@@ -9,8 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from discreet.arrays import FloatVector
 from discreet.recalibrate import fit
-from discreet.recalibrate.bbq import fit_bbq
-from discreet.recalibrate.binning import fit_binning
+from discreet.recalibrate.stepwise import fit_bbq, fit_binning
 from papers.cormode2023.models import (
     TRUSTS,
     leaves_of,

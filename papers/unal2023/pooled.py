@@ -12,8 +12,8 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.exact.encode import encode
 from discreet.exact.engine import Opened
-from discreet.exact.model import Ties
-from discreet.exact.program import AREAS, Program
+from discreet.exact.model import AREAS, Ties
+from discreet.exact.program import Program
 from discreet.exact.spu_engine import SpuSimulator
 from papers.data import Scored
 

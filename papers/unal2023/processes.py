@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.fleet import Fleet, local_session
 from papers.data import Data, Scored
 from papers.registry import Item, Measured, Report, Runs

@@ -1,9 +1,15 @@
-"""discreet measures a classifier on data you may not see."""
+"""discreet measures a classifier on data you may not see.
 
-from discreet import curator
-from discreet.data.edges import Listed, Support, Uniform, Warped, reference_quantiles
-from discreet.data.examples import Examples
-from discreet.data.sources import read
+The public names, nothing else. Each is loaded when it is first asked for (PEP 562):
+``import discreet`` alone takes no time, and a program that never plots or reads a
+file never loads what that needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from discreet.errors import (
     BudgetError,
     DisclosureWarning,
@@ -15,25 +21,66 @@ from discreet.errors import (
     ReleaseError,
     UndefinedMetricWarning,
 )
-from discreet.estimate.areas import area_error
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.range_queries import RangeQueries
-from discreet.exact.model import ExactMPC
-from discreet.models.central import CentralDP
-from discreet.models.distributed import DistributedDP
-from discreet.models.label import LabelDP
-from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
-from discreet.models.secure_aggregation import SecureAggregation
-from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.result.comparison import ModelComparison
-from discreet.result.evaluation import Evaluation
-from discreet.result.several import MultiEvaluation
-from discreet.runtime.comparison import compare
-from discreet.runtime.simulation import evaluate
+
+if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
+    from discreet import curator
+    from discreet.data.edges import (
+        Listed,
+        Support,
+        Uniform,
+        Warped,
+        reference_quantiles,
+    )
+    from discreet.data.examples import Examples
+    from discreet.data.sources import read
+    from discreet.estimate.areas import area_error
+    from discreet.estimate.fedcurve import FedCurve
+    from discreet.estimate.range_queries import RangeQueries
+    from discreet.exact.model import ExactMPC
+    from discreet.models.central import CentralDP
+    from discreet.models.distributed import DistributedDP
+    from discreet.models.label import LabelDP
+    from discreet.models.local import LocalDP
+    from discreet.models.recommend import recommend
+    from discreet.models.secure_aggregation import SecureAggregation
+    from discreet.plan.cohort import PublicFacts
+    from discreet.plan.plan import Plan
+    from discreet.result.comparison import ModelComparison
+    from discreet.result.evaluation import Evaluation
+    from discreet.result.several import MultiEvaluation
+    from discreet.runtime.comparison import compare
+    from discreet.runtime.simulation import evaluate
 
 __version__ = "0.1.0"
+
+_HOMES: Final = {
+    "CentralDP": "models.central",
+    "DistributedDP": "models.distributed",
+    "Evaluation": "result.evaluation",
+    "ExactMPC": "exact.model",
+    "Examples": "data.examples",
+    "FedCurve": "estimate.fedcurve",
+    "LabelDP": "models.label",
+    "Listed": "data.edges",
+    "LocalDP": "models.local",
+    "ModelComparison": "result.comparison",
+    "MultiEvaluation": "result.several",
+    "Plan": "plan.plan",
+    "PublicFacts": "plan.cohort",
+    "RangeQueries": "estimate.range_queries",
+    "SecureAggregation": "models.secure_aggregation",
+    "Support": "data.edges",
+    "Uniform": "data.edges",
+    "Warped": "data.edges",
+    "area_error": "estimate.areas",
+    "compare": "runtime.comparison",
+    "evaluate": "runtime.simulation",
+    "read": "data.sources",
+    "recommend": "models.recommend",
+    "reference_quantiles": "data.edges",
+}
+_ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
+"""Packages that are used as ``discreet.curator.auc``."""
 
 __all__ = [
     "BudgetError",
@@ -71,3 +118,18 @@ __all__ = [
     "recommend",
     "reference_quantiles",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name, once: afterwards it is an ordinary attribute."""
+    if name in _ROOMS:
+        return import_module(f"discreet.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    found: object = getattr(import_module(f"discreet.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -148,7 +148,7 @@ class Consortium:
         path = self.folder / site / "ledger.sqlite"
         if not path.exists():
             return Fraction(0)
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify()
             return ledger.spent("people").epsilon
 
@@ -180,15 +180,16 @@ def consortium(
 
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
 
-    from discreet.runtime.flower.client import (
-        client_app,
-        once_beside,
-    )
+    from discreet.runtime.flower.client import InFile, handler, once_beside
+    from discreet.runtime.flower.records import ACTION
     from discreet.site.session import Site
 
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context
@@ -203,7 +204,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
         )
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    app = client_app(site_of)
+    app = ClientApp()
+    app.query(ACTION)(handler(site_of, kept=InFile(folder / site / "session")))
     serve(keys, address, app, until=lambda: False, wait_seconds=600)
 
 
@@ -226,16 +228,18 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
-    from discreet.runtime.flower.deploy import coordinate
+    from discreet.runtime.flower.deploy import coordinate, saved_session
 
+    agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
     result = coordinate(
-        loads(plan.read_text()),
-        CoordinatorKeys(folder / "coordinator"),
+        agreed,
+        keys,
         host=LOOPBACK,
         port=port,
         wait_seconds=120,
         step_seconds=60,
         watch=lambda step: print(f"step {step.name}", flush=True),  # noqa: T201
+        saved=saved_session(agreed, keys),
     )
     print(json.dumps(result.releases[-1].total.tolist()), flush=True)  # noqa: T201
 

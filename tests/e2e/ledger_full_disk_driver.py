@@ -14,7 +14,7 @@ LOSS = PureDP(Fraction(1, 2))
 
 
 def main(path: str) -> None:
-    with Ledger(path) as ledger:
+    with Ledger.new(path) as ledger:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         for i in count():
             session = b"%d" % i

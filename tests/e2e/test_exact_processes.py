@@ -18,11 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.exact.model import ExactMPC
-from discreet.runtime.spu import sessionfile
 from discreet.runtime.spu.certificates import default_names, make_certificates
-from discreet.runtime.spu.demo import simulate_owner_files
-from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION
-from discreet.runtime.spu.fleet import COMMAND, Fleet, local_session
+from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.runtime.spu.fleet import (
+    COMMAND,
+    Fleet,
+    local_session,
+    simulate_owner_files,
+)
 
 pytest.importorskip("spu", reason="needs the mpc extra")
 
@@ -249,7 +252,7 @@ class TestSlowFailures:
     ):
         other = local_session(SIZES)
         with Fleet(local_session(SIZES), tmp_path) as fleet:
-            text = sessionfile.dumps(fleet.session).replace(fleet.session.id, other.id)
+            text = fleet.session.to_toml().replace(fleet.session.id, other.id)
             path = tmp_path / "other.toml"
             path.write_text(text, "utf-8")
             witness, _, owners = self.start(fleet, files[:2], executables())
@@ -259,11 +262,15 @@ class TestSlowFailures:
             )
             assert wrong.process.returncode == EXIT_SESSION
 
-    def test_repeated_shares_end_the_session(self, tmp_path, files, executables):
+    def test_an_owner_does_not_answer_a_session_twice(self, tmp_path, files):
         with Fleet(local_session(SIZES), tmp_path) as fleet:
-            witness, _, owners = self.start(fleet, files[:2], executables())
-            fleet.start("owner", "owner-1", str(files[0]))
-            witness.assert_all_end("sent a second time", but=owners)
+            fleet.start_parties()
+            first = fleet.start("owner", "owner-1", str(files[0]))
+            assert first.wait(PATIENCE) == 0, first.output()
+            again = fleet.start("owner", "owner-1", str(files[0]))
+            assert again.wait(PATIENCE) == EXIT_INPUT
+            assert "have left for this session already" in again.last_line()
+            assert "connected" not in again.output()
 
     def test_bad_data_are_refused_before_anything_is_sent(self, tmp_path):
         bad = tmp_path / "bad.csv"
@@ -320,10 +327,10 @@ def test_a_terminated_demo_leaves_no_process_behind():
 
 ENGINE_LINK = """
 import sys, pathlib
-from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.session import Session
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.link import open_link
-session = sessionfile.read(pathlib.Path(sys.argv[1]))
+from discreet.runtime.spu.computing import open_link
+session = Session.read(pathlib.Path(sys.argv[1]))
 identity = Identity.within(pathlib.Path(sys.argv[3]), "party-" + sys.argv[2])
 link = open_link(session, int(sys.argv[2]), identity, timeout=10)
 link.barrier()
@@ -338,7 +345,7 @@ def test_the_engines_link_refuses_a_certificate_of_another_authority(tmp_path, r
     make_certificates(tmp_path / "good", names)
     make_certificates(tmp_path / "rogue", names)
     path = tmp_path / "session.toml"
-    path.write_text(sessionfile.dumps(local_session((3,))), "utf-8")
+    path.write_text(local_session((3,)).to_toml(), "utf-8")
     folders = ["good", "good", "rogue" if rogue else "good"]
     engines = [
         subprocess.Popen(  # noqa: S603 - our own code

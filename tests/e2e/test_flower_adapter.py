@@ -27,6 +27,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.result.evaluation import Evaluation
+from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import (
@@ -43,7 +44,7 @@ from discreet.runtime.flower.records import (
     save_state,
     to_content,
 )
-from discreet.runtime.flower.server import GridExchange
+from discreet.runtime.flower.server import GridCarrier
 from discreet.runtime.session import AbortedError
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
@@ -79,6 +80,8 @@ class LoopGrid:
     nodes: dict[int, Node]
     silent: frozenset[int] = frozenset()
     failing: frozenset[int] = frozenset()
+    unavailable: dict[int, int] = field(default_factory=dict)
+    """Flower forgets this many more of a node's answers, as of one that has left."""
     replies: dict[str, Message] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -99,6 +102,9 @@ class LoopGrid:
             else:
                 node = self.nodes[place]
                 reply = node.app(message, node.context)
+            if self.unavailable.get(place):
+                self.unavailable[place] -= 1
+                reply = Message(Error(5, "Node Unavailable"), reply_to=message)
             self.replies[identifier] = reply
         return identifiers
 
@@ -126,6 +132,7 @@ def grid(tmp_path: Path) -> LoopGrid:
         policy = tmp_path / str(place) / "policy.toml"
         policy.parent.mkdir()
         policy.write_text(policyfile.dumps(POLICY))
+        Ledger.new(policy.with_name("ledger.sqlite")).close()
         config = {"discreet-policy": str(policy)}
         nodes[place] = Node(app, Context(1, place, config, RecordDict(), {}))
     return LoopGrid(nodes)
@@ -174,10 +181,36 @@ def test_silent_and_failing_nodes_are_left_out(grid: LoopGrid) -> None:
         run(grid, plan_for(DistributedDP("1")))
 
 
-def test_too_few_connected_nodes_are_asked_nothing(grid: LoopGrid) -> None:
+@pytest.mark.parametrize("forgotten", [1, 3])
+def test_an_answer_that_flower_forgot_is_asked_for_again(
+    grid: LoopGrid, tmp_path: Path, forgotten: int
+) -> None:
+    """Flower drops the answers of a node that was away when they were fetched."""
+    grid.unavailable = {12: forgotten}
+    plan = plan_for(DistributedDP("1"), survivors=3)
+    result = run(grid, plan, step_seconds=20.0)
+    assert result.releases[0].contributors == 3
+    assert not grid.unavailable[12]
+    with Ledger(tmp_path / "12" / "ledger.sqlite") as ledger:
+        assert ledger.spent("people").epsilon == 1
+
+
+def test_a_node_that_stays_away_is_left_out_when_the_step_is_over(
+    grid: LoopGrid,
+) -> None:
+    grid.unavailable = {12: 1000}
+    result = run(grid, plan_for(DistributedDP("1")), step_seconds=3.0)
+    assert result.releases[0].contributors == 2
+    assert grid.unavailable[12] < 997, "it was asked more than once"
+
+
+def test_too_few_connected_nodes_are_asked_nothing(
+    grid: LoopGrid, tmp_path: Path
+) -> None:
     with pytest.raises(AbortedError, match="nothing was asked"):
         run(grid, plan_for(DistributedDP("1"), survivors=4), wait_seconds=0.1)
     assert not grid.replies
+    assert not list(tmp_path.rglob("*.steps"))
 
 
 def test_a_node_without_a_policy_declines(
@@ -188,11 +221,20 @@ def test_a_node_without_a_policy_declines(
     assert "this node has no policy" in capsys.readouterr().err
 
 
+def test_a_node_without_a_ledger_declines_and_says_how_to_make_one(
+    grid: LoopGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path / "11").glob("ledger.sqlite*"):
+        file.unlink()
+    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert "discreet ledger new" in capsys.readouterr().err
+
+
 def test_a_model_that_the_plan_does_not_name_is_not_scored(
     grid: LoopGrid, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = replace(plan_for(DistributedDP("1")), model=plan_for(PRIVACY[0]).model)
-    exchange = GridExchange(grid, 0.5, WEIGHTS)  # type: ignore[arg-type]
+    exchange = Delivery(GridCarrier(grid, WEIGHTS), 0.5)  # type: ignore[arg-type]
     from discreet.runtime.session import Session
 
     with pytest.raises(AbortedError, match="3 declined"):
@@ -233,7 +275,7 @@ def test_every_evaluation_is_charged_at_the_node(
 ) -> None:
     for _ in range(2):
         run(grid, plan_for(DistributedDP("1")))
-    with Ledger.read(tmp_path / "11" / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "11" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 2
 
 

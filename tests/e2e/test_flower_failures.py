@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,7 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
 def joining(keys: Path, folder: Path) -> JoiningSite:
     plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
     ledger = folder / "ledger.sqlite"
+    Ledger.new(ledger).close()
     return JoiningSite(plan, examples("north"), POLICY, ledger, SiteKeys(keys))
 
 
@@ -105,7 +108,7 @@ def test_a_wrong_certificate_or_key_does_not_connect(
     site = joining(keys, tmp_path)
     with pytest.raises(ProcessError):
         site.join(running.link.runtime, wait_seconds=30)
-    with Ledger.read(tmp_path / "ledger.sqlite") as ledger:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert not ledger.spent("people").epsilon
 
 
@@ -125,51 +128,47 @@ def wait_for(what: Callable[[], bool], *, seconds: float) -> None:
         time.sleep(0.2)
 
 
-def test_a_coordinator_that_is_killed_can_start_again(tmp_path: Path) -> None:
-    """The sites' first charge stays, the second session is paid anew."""
+@pytest.mark.parametrize("kill_after", ["advertise", "mask", "confirm"])
+def test_a_coordinator_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, kill_after: str
+) -> None:
+    """The sites keep waiting, answer what they stored, and pay once."""
     roster = make_consortium(tmp_path, SITES, hosts=[LOOPBACK])
-    plan = plan_for(DistributedDP("0.5"), survivors=3, roster=roster)
+    plan = plan_for(DistributedDP("0.5"), survivors=4, roster=roster)
     file = tmp_path / "plan.toml"
     file.write_text(dumps(plan))
     said = tmp_path / "coordinator.log"
+    port = free_port()
 
-    def run(*, kill_after: str | None) -> str:
-        said.write_bytes(b"")
-        port = free_port()
+    def coordinator() -> subprocess.Popen[bytes]:
         with said.open("ab") as log:
-            coordinator = process(
+            return process(
                 "coordinate", str(tmp_path), str(file), str(port), output=log
             )
-        sites = []
-        try:
-            for site in SITES:
-                with (tmp_path / f"{site}.log").open("ab") as log:
-                    address = f"{LOOPBACK}:{port}"
-                    sites.append(
-                        process("site", str(tmp_path), site, address, output=log)
-                    )
-            if kill_after is None:
-                assert coordinator.wait(240) == 0, said.read_text()
-            else:
-                wait_for(lambda: f"step {kill_after}" in said.read_text(), seconds=240)
-                coordinator.kill()
-                coordinator.wait()
-        finally:
-            coordinator.kill()
-            coordinator.wait()
-            for process_of_site in sites:
-                process_of_site.terminate()
-            for process_of_site in sites:
-                process_of_site.wait(60)
-        return said.read_text().splitlines()[-1]
 
-    run(kill_after="mask")
-    total = json.loads(run(kill_after=None))
-    assert total == expected(plan)
+    running = [coordinator()]
+    try:
+        for site in SITES:
+            with (tmp_path / f"{site}.log").open("ab") as log:
+                address = f"{LOOPBACK}:{port}"
+                running.append(
+                    process("site", str(tmp_path), site, address, output=log)
+                )
+        wait_for(lambda: f"step {kill_after}" in said.read_text(), seconds=240)
+        running[0].kill()
+        running[0].wait()
+        running[0] = coordinator()
+        assert running[0].wait(300) == 0, said.read_text()
+    finally:
+        for one in running:
+            one.terminate()
+        for one in running:
+            one.wait(60)
+    assert json.loads(said.read_text().splitlines()[-1]) == expected(plan)
     for site in SITES:
-        with Ledger.read(tmp_path / site / "ledger.sqlite") as ledger:
+        with Ledger(tmp_path / site / "ledger.sqlite") as ledger:
             ledger.verify()
-            assert ledger.spent("people").epsilon == 1
+            assert ledger.spent("people").epsilon == Fraction(1, 2)
 
 
 def test_a_superlink_that_dies_is_an_error_in_one_sentence(tmp_path: Path) -> None:

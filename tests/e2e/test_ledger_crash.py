@@ -9,6 +9,7 @@ import pytest
 
 from discreet.site.ledger import Ledger
 
+FLAWS = ("undercounts", "changed", "forgotten", "alarms")
 DRIVER = Path(__file__).with_name("ledger_crash_driver.py")
 
 
@@ -27,15 +28,24 @@ def crash(folder, *arguments):
 def test_300_kills_never_leave_a_charge_below_what_was_sent(tmp_path):
     found = crash(tmp_path, "--kills", 300, "--seed", 1)
     assert found["kills"] == 300
-    assert found["messages"] > 200  # the children did get somewhere
+    assert found["messages"] > 100  # the children did get somewhere
     assert found["unsent"] > 0  # and some were killed between charge and sending
-    assert found["undercounts"] == 0
-    assert found["changed"] == 0
+    assert not any(found[flaw] for flaw in FLAWS)
 
 
-def test_the_comparison_sees_a_site_that_sends_before_it_charges(tmp_path):
-    found = crash(tmp_path, "--kills", 40, "--seed", 2, "--broken")
-    assert found["undercounts"] > 0
+@pytest.mark.parametrize(
+    ("twin", "flaw"),
+    [
+        ("sends-first", "undercounts"),
+        ("seals-first", "alarms"),
+        ("headless", "forgotten"),
+    ],
+)
+def test_the_comparison_sees_a_wrong_order_and_a_ledger_without_a_head(
+    tmp_path, twin, flaw
+):
+    found = crash(tmp_path, "--kills", 40, "--seed", 2, "--twin", twin)
+    assert found[flaw] > 0
 
 
 @pytest.mark.slow
@@ -43,7 +53,7 @@ def test_the_comparison_sees_a_site_that_sends_before_it_charges(tmp_path):
 def test_1000_kills_never_leave_a_charge_below_what_was_sent(tmp_path, start):
     found = crash(tmp_path, "--kills", 1000, "--seed", start)
     assert found["kills"] == 1000
-    assert found["undercounts"] == found["changed"] == 0
+    assert not any(found[flaw] for flaw in FLAWS)
 
 
 def test_a_disk_that_fills_up_stops_the_site_with_a_clear_sentence(tmp_path):

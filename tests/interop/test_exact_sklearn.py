@@ -14,7 +14,7 @@ from sklearn.metrics import (
 
 from discreet.data.examples import Examples
 from discreet.exact import ExactMPC, evaluate
-from discreet.exact.reference import Reference
+from discreet.exact.engine import Reference
 from discreet.exact.spu_engine import SpuSimulator
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

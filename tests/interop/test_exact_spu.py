@@ -1,6 +1,8 @@
 """The SPU engine: the same values as the reference, and traffic that tells nothing."""
 
 import re
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.examples import Examples
-from discreet.exact import compiling
+from discreet.exact import circuit
 from discreet.exact.encode import PAD, Encoded, encode
-from discreet.exact.engine import Opened
+from discreet.exact.engine import Opened, Reference
 from discreet.exact.program import PARTIES, SETTINGS, Program
-from discreet.exact.reference import Reference
 from discreet.exact.spu_engine import SpuSimulator, runtime_config
 
 ROWS = 60
@@ -166,7 +167,7 @@ def test_only_the_named_settings_are_used():
 def test_compiling_twice_gives_the_same_bytes():
     program = Program((5, 6))
     first = program.compile()
-    compiling.compiled.cache_clear()
+    circuit.compiled.cache_clear()
     assert program.compile() == first
 
 
@@ -201,7 +202,7 @@ class PlainJax:
         import jax
 
         self.program = program
-        self.function = jax.jit(compiling.function_of(program))
+        self.function = jax.jit(circuit.function_of(program))
 
     def run(self, *values):
         from jax.experimental import enable_x64
@@ -223,7 +224,77 @@ def padded_plain():
 def test_the_function_equals_the_reference_on_any_small_data(rows, padded_plain):
     keys = np.array([k for k, _ in rows] + [PAD] * (9 - len(rows)), dtype=np.int64)
     labels = np.array([y for _, y in rows] + [0] * (9 - len(rows)), dtype=np.int64)
-    shared = Encoded(keys, labels, len(rows))
-    found = padded_plain.run(keys, labels, np.int64(len(rows)))
+    shared = Encoded(keys, labels)
+    found = padded_plain.run(keys, labels)
     expected = Reference().run(padded_plain.program, [shared]).values
     assert np.abs(found - expected).max() < 16
+
+
+WORDS = (2**24, -1, 2**63 - 1, -(2**63), 2**40 + 1, 3)
+"""What a lying owner may share instead of a label, or of a key."""
+HONEST = [(0, 0), (5, 1), (-2, 1), (5, 0)]
+NOISY = Program((4, len(WORDS)), metrics=("auc",), epsilon=Fraction(1))
+
+
+def forged(keys, labels):
+    """Rows that no honest owner could have encoded."""
+    found = [np.array(column, dtype=np.int64) for column in (keys, labels)]
+    return SimpleNamespace(
+        keys=found[0], labels=found[1], rows=found[0].size, count=found[0].size
+    )
+
+
+def honest(rows):
+    return forged(*zip(*rows, strict=True))
+
+
+def test_the_engine_takes_forged_labels_for_their_last_bit():
+    liar = forged(WORDS, WORDS)
+    bits = forged(WORDS, [word & 1 for word in WORDS])
+    nothing = [np.zeros(2, dtype=np.int64)] * PARTIES
+    opened = [
+        SpuSimulator().run(NOISY, [honest(HONEST), owner], noise=nothing).values
+        for owner in (liar, bits)
+    ]
+    opened.append(Reference().run(NOISY, [honest(HONEST), bits], noise=nothing).values)
+    assert np.array_equal(opened[0], opened[1])
+    assert np.array_equal(opened[1], opened[2])
+
+
+def test_forged_rows_give_the_same_exact_areas_as_their_last_bits(data):
+    scores, labels = data
+    rows = owner(scores, labels, padded_to=64)
+    program = Program((64, len(WORDS)), padded=True)
+    found = [
+        SpuSimulator().run(program, [rows, forged([PAD, 0, 1, PAD, 2, 3], said)]).values
+        for said in (WORDS, [0, 1, 1, 0, 1, 1])
+    ]
+    assert np.array_equal(*found)
+
+
+@pytest.fixture(scope="module")
+def noisy_plain():
+    return PlainJax(NOISY)
+
+
+row = st.tuples(st.integers(-3, 3), st.integers(0, 1))
+any_word = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(WORDS)
+
+
+@settings(max_examples=200)
+@given(
+    rows=st.lists(row, min_size=4, max_size=4),
+    other=row,
+    keys=st.lists(any_word, min_size=len(WORDS), max_size=len(WORDS)),
+    labels=st.lists(any_word, min_size=len(WORDS), max_size=len(WORDS)),
+)
+def test_no_owner_can_raise_what_anothers_row_changes(
+    rows, other, keys, labels, noisy_plain
+):
+    liar = forged(keys, labels)
+    blank = [np.zeros(2, dtype=np.int64)] * PARTIES
+    pairs = [
+        noisy_plain.run(mine.keys, mine.labels, liar.keys, liar.labels, *blank)
+        for mine in (honest(rows), honest([other, *rows[1:]]))
+    ]
+    assert np.abs(pairs[0] - pairs[1]).sum() <= 2 * NOISY.rows - 1

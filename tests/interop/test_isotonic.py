@@ -14,9 +14,8 @@ from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.logistic import calibration_line
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
-from discreet.recalibrate.beta import fit_beta
-from discreet.recalibrate.isotonic import fit_isotonic
-from discreet.recalibrate.platt import fit_platt
+from discreet.recalibrate.logistic_map import fit_beta, fit_platt
+from discreet.recalibrate.stepwise import fit_isotonic
 from discreet.statistic.observed import NoisyHistogram
 
 pytestmark = pytest.mark.interop

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 import curator_oracles as oracle
-from discreet.curator.grid import grid_probabilities
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
-from discreet.curator.power_law import PowerLaw, tuned
-from discreet.curator.smooth import auc_smooth_sensitivity
-from discreet.curator.tails import PowerTail
+from discreet.curator.grid import PowerTail, grid_probabilities
+from discreet.curator.sensitivity import auc_smooth_sensitivity
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
 from discreet.curator.weighted_count import (
     ap_weights,
     auc_weights,

@@ -15,7 +15,7 @@ from discreet.metrics.calibration import (
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
-from discreet.recalibrate.binning import fit_binning, quantile_starts
+from discreet.recalibrate.stepwise import fit_binning, quantile_starts
 from discreet.statistic.observed import NoisyHistogram
 
 GRID = np.concatenate([np.linspace(0, 1, 301), [1e-9, 1 - 1e-9]])

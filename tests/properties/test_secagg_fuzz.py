@@ -14,7 +14,7 @@ from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator import OpenedSum
 from discreet.secagg.coordinator_state import restore_coordinator
 from discreet.secagg.errors import ProtocolError, SavedStateError
 from discreet.secagg.site_state import restore_site
@@ -66,7 +66,7 @@ def recorded(signed):
                 at_coordinator.append((held, answer))
             held = coordinator.receive(held, site, answer)
         result = coordinator.advance(held)
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return at_site, at_coordinator
         held, messages = result
 

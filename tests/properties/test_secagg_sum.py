@@ -10,7 +10,7 @@ from discreet.entropy import Seeded
 from discreet.runtime.plain import add
 from discreet.secagg.errors import TooFewSitesError
 from discreet.secagg.in_process import Step, secure_sum
-from discreet.secagg.ring import room
+from discreet.secagg.masks import room
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(1, 13)]
 

@@ -9,16 +9,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.curator.grid import ScaledNoise, draw_on_grid, grid_probabilities
+from discreet.curator.grid import (
+    HeavyTail,
+    LaplaceTail,
+    PowerTail,
+    ScaledNoise,
+    draw_on_grid,
+    grid_probabilities,
+    simulate_smooth,
+)
 from discreet.curator.ranking import Ranking
-from discreet.curator.simulate import simulate_smooth, simulate_weighted_count
-from discreet.curator.tails import HeavyTail, LaplaceTail, PowerTail
 from discreet.curator.weighted_count import (
     UNIT,
     ap_weights,
     auc_weights,
     pair_count_weights,
     protect,
+    simulate_weighted_count,
 )
 from discreet.entropy import Seeded
 from statistical_checks import ALPHA, chi_squared_p_value

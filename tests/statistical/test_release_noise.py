@@ -12,7 +12,7 @@ from discreet.models.recommend import recommend
 from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.privacy.loss import PureDP
-from discreet.runtime.simulation import simulate
+from discreet.runtime.in_process import simulate
 from discreet.site.bounding import bounded
 from statistical_checks import ALPHA, fit_p_value
 

@@ -182,3 +182,28 @@ def test_the_old_command_of_the_papers_says_what_replaced_it():
     assert (run.returncode, run.stdout) == (2, "")
     assert "run python -m papers xu2025 --item figure-4 from a clone" in run.stderr
     assert "reproduce" not in discreet("--help").stdout
+
+
+def test_exact_areas_from_the_command_line(files):
+    pytest.importorskip("spu")
+    for name, rows in (("a", slice(0, 40)), ("b", slice(40, 100))):
+        table = pq.read_table(files / "north.parquet").to_pandas()[rows]
+        table.to_csv(files / f"{name}.csv", index=False)
+    run = discreet("evaluate", "a.csv", "b.csv", "--privacy", "exact", cwd=files)
+    assert run.returncode == 0, run.stderr
+    assert "AUC" in run.stdout
+    assert "compute part" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--threshold", "0.5"), "no thresholds, bins or curves"),
+        (("--class", "a", "--class", "b"), "two classes, no groups"),
+        (("--mechanism", "arc"), "has one mechanism: leave out --mechanism"),
+    ],
+)
+def test_exact_areas_refuse_what_they_have_not(files, options, message):
+    run = discreet("evaluate", "south.csv", "--privacy", "exact", *options, cwd=files)
+    assert run.returncode == 2
+    assert message in run.stderr

@@ -1,7 +1,5 @@
 """The ledger: charged first, chained, shared by processes, true to its caps."""
 
-import sqlite3
-import stat
 from dataclasses import replace
 from fractions import Fraction
 from multiprocessing import get_context
@@ -14,14 +12,16 @@ from discreet.privacy.account import (
     Limits,
     MemoryAccount,
     Permit,
-    Spent,
     Use,
     answer_once,
 )
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
-from discreet.site.fingerprint import LedgerError, SiteSecret, secret_path
+from discreet.privacy.unit import EXAMPLE, LABEL
+from discreet.site import ledger as ledger_module
+from discreet.site.fingerprint import LedgerError, SiteSecret
 from discreet.site.ledger import Ledger
-from discreet.site.ledger_entries import TamperedLedgerError, public_dict
+from discreet.site.ledger_entries import public_dict
 from ledger_spender import spend
 
 HALF = PureDP(Fraction(1, 2))
@@ -43,12 +43,12 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
-    with Ledger(path) as opened:
+    with Ledger.new(path) as opened:
         yield opened
 
 
 def test_a_charge_is_seen_by_whoever_opens_the_file_next(path):
-    with Ledger(path) as ledger:
+    with Ledger.new(path) as ledger:
         ledger.reserve(use())
         ledger.reserve(use(b"t", loss=ApproxDP(Fraction(1), Fraction(1, 10**6))))
     with Ledger(path) as again:
@@ -58,7 +58,7 @@ def test_a_charge_is_seen_by_whoever_opens_the_file_next(path):
 
 
 def test_a_retry_is_charged_once_and_resends_the_same_bytes(path):
-    with Ledger(path) as ledger:
+    with Ledger.new(path) as ledger:
         ledger.record(ledger.reserve(use()), b"answer")
     with Ledger(path) as again:
         assert again.replay(b"s", 0) == b"answer"
@@ -70,12 +70,41 @@ def test_a_retry_is_charged_once_and_resends_the_same_bytes(path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"intent": b"other"}, {"plan": b"other"}, {"sites": ("a", "b")}]
+    "change", [{"plan": b"other"}, {"sites": ("a", "b")}, {"unit": LABEL}]
 )
-def test_a_retry_with_other_data_plan_or_roster_is_refused(ledger, change):
+def test_a_retry_under_another_plan_or_roster_is_refused(ledger, change):
     ledger.record(ledger.reserve(use()), b"answer")
     with pytest.raises(BudgetError, match="another plan or other data"):
         ledger.reserve(use(**change))
+
+
+@pytest.mark.parametrize("kind", ["ledger", "memory"])
+@pytest.mark.parametrize("loss", [HALF, Unbounded()])
+def test_a_retry_on_changed_data_gets_the_stored_bytes(kind, loss, path):
+    """Refused, it would tell whether anything changed since."""
+    cap = Cap(epsilon=Fraction(1, 2), exact_sums=1)  # used up by the first answer
+    account = MemoryAccount(cap)
+    if kind == "ledger":
+        account = Ledger.new(path, limits=Limits(cap))
+    first = answer_once(account, use(loss=loss), lambda: b"first")
+    changed = use(loss=loss, intent=b"one label changed")
+    again = answer_once(account, changed, lambda: b"other noise")
+    assert first == again == b"first"
+    assert account.spent("icu") == compose([loss])
+
+
+def test_a_charge_whose_answer_was_lost_pays_for_one_on_changed_data(ledger):
+    ledger.reserve(use())  # and a crash before the message was stored
+    assert answer_once(ledger, use(), lambda: b"of changed data") == b"of changed data"
+    assert answer_once(ledger, use(), lambda: b"second") == b"of changed data"
+    assert ledger.spent("icu").epsilon == Fraction(1, 2)
+
+
+def test_a_charge_for_kept_flips_is_for_its_own_labels(ledger):
+    """Later ones are compared with what was charged, so it must be what was sent."""
+    ledger.reserve(use(b"b", reusable=b"labels"))
+    with pytest.raises(BudgetError, match="other data"):
+        ledger.reserve(use(b"b", reusable=b"other labels"))
 
 
 def test_an_answer_is_made_once_and_only_after_the_charge(ledger):
@@ -98,7 +127,7 @@ def test_a_permit_that_was_not_charged_stores_nothing(ledger):
 
 def test_the_cap_belongs_to_the_population_and_not_to_a_plan_or_file(path):
     limits = Limits(Cap(epsilon=Fraction(1)))
-    with Ledger(path, limits=limits) as ledger:
+    with Ledger.new(path, limits=limits) as ledger:
         ledger.reserve(use(b"a", plan=b"one"))
         ledger.reserve(use(b"b", plan=b"two", intent=b"other scores"))
         with pytest.raises(BudgetError, match="exceed the cap"):
@@ -107,14 +136,14 @@ def test_the_cap_belongs_to_the_population_and_not_to_a_plan_or_file(path):
         assert ledger.spent("icu").epsilon == 1
 
 
-def test_sessions_of_one_plan_are_counted_and_retries_are_not(path):
-    with Ledger(path, limits=Limits(sessions_per_plan=2)) as ledger:
+def test_sessions_of_one_question_are_counted_and_retries_are_not(path):
+    with Ledger.new(path, limits=Limits(sessions_per_plan=2)) as ledger:
         for session in (b"a", b"b", b"a", b"b"):
-            ledger.reserve(use(session, plan=b"p"))
-            ledger.reserve(use(session, 1, plan=b"p"))
+            ledger.reserve(use(session, plan=b"p", asked=b"bins"))
+            ledger.reserve(use(session, 1, plan=b"p", asked=b"bins"))
         with pytest.raises(BudgetError, match="2 sessions"):
-            ledger.reserve(use(b"c", plan=b"p"))
-        ledger.reserve(use(b"c", plan=b"q"))
+            ledger.reserve(use(b"c", plan=b"another name", asked=b"bins"))
+        ledger.reserve(use(b"c", plan=b"p", asked=b"other bins"))
 
 
 @pytest.mark.parametrize("account", ["ledger", "memory"])
@@ -133,7 +162,7 @@ def test_the_same_flipped_labels_are_charged_once_a_population(account, ledger):
 
 
 def test_flipped_labels_stay_usable_when_the_budget_is_spent(path):
-    with Ledger(path, limits=Limits(Cap(epsilon=Fraction(1, 2)))) as ledger:
+    with Ledger.new(path, limits=Limits(Cap(epsilon=Fraction(1, 2)))) as ledger:
         ledger.reserve(use(b"a", reusable=b"labels"))
         ledger.reserve(use(b"b", reusable=b"labels"))
         with pytest.raises(BudgetError):
@@ -157,7 +186,7 @@ FIVE = Limits(fewest_sites=5)
     ],
 )
 def test_an_exact_sum_that_differs_by_few_sites_is_refused(path, sites, allowed):
-    with Ledger(path, limits=FIVE) as ledger:
+    with Ledger.new(path, limits=FIVE) as ledger:
         ledger.reserve(exact(b"a"))
         if allowed:
             ledger.reserve(exact(b"b", sites))
@@ -169,16 +198,34 @@ def test_an_exact_sum_that_differs_by_few_sites_is_refused(path, sites, allowed)
         ledger.reserve(use(b"d", sites=SITES[:-1]))  # noise covers a difference
 
 
-def test_an_exact_sum_on_changed_data_under_the_same_plan_is_refused(path):
-    with Ledger(path, limits=FIVE) as ledger:
-        ledger.reserve(exact(b"a"))
-        ledger.reserve(exact(b"b"))
+def test_an_exact_sum_on_changed_data_is_refused_under_any_name(path):
+    with Ledger.new(path, limits=FIVE) as ledger:
+        for session in (b"a", b"b"):
+            asked = exact(session, asked=b"bins")
+            assert answer_once(ledger, asked, lambda: b"counts") == b"counts"
+        renamed = replace(exact(b"c", asked=b"bins"), plan=b"another name")
         with pytest.raises(BudgetError, match="the data changed"):
-            ledger.reserve(exact(b"c", intent=b"one row more"))
+            answer_once(ledger, renamed, lambda: b"one row more")
+        # The refusal told something, and it was charged.
+        assert ledger.spent("icu").exact_sums == 3
+        assert answer_once(ledger, renamed, lambda: b"counts") == b"counts"
+
+
+def test_three_exact_sums_that_combine_to_one_site_are_refused(path):
+    a, b, c, d = (tuple(f"{x}{i}" for i in range(5)) for x in "abcd")
+    sets = [(*a, *b, "victim"), (*b, *c), (*c, *d), (*d, *a)]
+    with Ledger.new(path, limits=FIVE) as ledger:
+        for i, sites in enumerate(sets[1:]):
+            ledger.reserve(exact(b"%d" % i, sites))
+        # victim + a + b = (b + c) - (c + d) + (d + a) + victim; each pair differs by
+        # five or more on either side.
+        with pytest.raises(BudgetError, match="fewer than 5 sites"):
+            ledger.reserve(exact(b"last", sets[0]))
+        ledger.reserve(exact(b"last", (*a, *b)))
 
 
 def test_survivors_that_differ_by_few_sites_are_refused_before_the_opening(path):
-    with Ledger(path, limits=FIVE) as ledger:
+    with Ledger.new(path, limits=FIVE) as ledger:
         for session in (b"a", b"b"):
             ledger.reserve(exact(session))
         ledger.settle(b"a", 0, SITES)
@@ -191,7 +238,7 @@ def test_survivors_that_differ_by_few_sites_are_refused_before_the_opening(path)
 
 
 def test_later_sums_are_compared_with_who_survived_and_not_who_was_asked(path):
-    with Ledger(path, limits=FIVE) as ledger:
+    with Ledger.new(path, limits=FIVE) as ledger:
         ledger.reserve(exact(b"a"))
         ledger.settle(b"a", 0, SITES[:-1])
         with pytest.raises(BudgetError, match="by 1 site,"):
@@ -208,130 +255,19 @@ def test_settling_a_noisy_round_notes_nothing_and_an_unknown_one_is_refused(ledg
 
 
 def test_a_dry_run_refuses_as_a_charge_would_and_charges_nothing(path):
-    with Ledger(path, limits=Limits(Cap(epsilon=Fraction(1)))) as ledger:
+    with Ledger.new(path, limits=Limits(Cap(epsilon=Fraction(1)))) as ledger:
         ledger.check([use(number=0), use(number=1)])
         with pytest.raises(BudgetError, match="exceed"):
             ledger.check([use(number=i) for i in range(3)])
         assert ledger.entries() == ()
         ledger.reserve(use(number=0))
         ledger.check([use(number=0), use(number=1)])
-        with pytest.raises(BudgetError, match="other data"):
-            ledger.check([use(number=0, intent=b"x")])
-
-
-def tamper(path, statement, *values):
-    with sqlite3.connect(path) as file:
-        changed = file.execute(statement, values).rowcount
-    file.close()
-    assert changed
-
-
-@pytest.fixture
-def filled(path):
-    with Ledger(path) as ledger:
-        for session in (b"a", b"b", b"c"):
-            ledger.record(ledger.reserve(use(session)), b"answer " + session)
-        ledger.verify()
-    return path
-
-
-@pytest.mark.parametrize(
-    ("statement", "entry"),
-    [
-        (
-            "UPDATE entry SET body = cast(replace(body, '5', '1') AS BLOB) WHERE number = 3",
-            3,
-        ),
-        ("UPDATE entry SET tag = zeroblob(32) WHERE number = 2", 2),
-        ("DELETE FROM entry WHERE number = 2", 2),
-        ("DELETE FROM entry WHERE number = 6", 6),
-        ("DELETE FROM entry WHERE number > 4", 5),
-        ("DELETE FROM entry", 1),
-        ("UPDATE head SET entries = 5", 6),
-        ("UPDATE message SET bytes = x'00' WHERE session = x'62'", 4),
-        ("DELETE FROM message WHERE session = x'62'", 4),
-    ],
-)
-def test_tampering_is_seen_and_the_entry_is_named(filled, statement, entry):
-    tamper(filled, statement)
-    with pytest.raises(TamperedLedgerError) as caught, Ledger(filled) as ledger:
-        ledger.verify()
-    assert caught.value.entry == entry
-    assert f"entry {entry} of the ledger" in str(caught.value)
-
-
-def test_cutting_off_the_last_entries_is_seen_even_with_a_lower_count(filled):
-    tamper(filled, "DELETE FROM entry WHERE number = 6")
-    tamper(filled, "UPDATE head SET entries = 5")
-    with pytest.raises(TamperedLedgerError):
-        Ledger(filled)
-
-
-def test_a_tampered_ledger_pays_for_nothing(filled):
-    with Ledger(filled) as ledger:
-        tamper(filled, "UPDATE head SET entries = 9")
-        with pytest.raises(TamperedLedgerError):
-            ledger.reserve(use(b"d"))
-
-
-def test_an_older_copy_is_seen_by_whoever_noted_the_head(filled):
-    copy = filled.read_bytes()
-    with Ledger(filled) as ledger:
-        ledger.verify(noted=ledger.head()[1])
-        ledger.reserve(use(b"d"))
-        noted = ledger.head()[1]
-    filled.write_bytes(copy)
-    with Ledger(filled) as ledger, pytest.raises(LedgerError, match="older copy"):
-        ledger.verify(noted=noted)
-
-
-def test_the_files_are_their_owners_alone(filled):
-    for file in (filled, secret_path(filled)):
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    secret_path(filled).chmod(0o640)
-    with pytest.raises(LedgerError, match="chmod 600"):
-        Ledger(filled)
-
-
-def test_a_lost_secret_or_a_lost_ledger_is_an_error_and_not_a_new_start(filled):
-    secret = secret_path(filled)
-    kept = secret.read_bytes()
-    secret.unlink()
-    with pytest.raises(LedgerError, match=r"secret ledger\.db\.secret is gone"):
-        Ledger(filled)
-    secret.write_bytes(b"x" * 31)
-    secret.chmod(0o600)
-    with pytest.raises(LedgerError, match="31 bytes"):
-        Ledger(filled)
-    secret.write_bytes(bytes(32))
-    with pytest.raises(TamperedLedgerError, match="another secret"):
-        Ledger(filled)
-    secret.write_bytes(kept)
-    filled.unlink()
-    with pytest.raises(LedgerError, match="restore the ledger"):
-        Ledger(filled)
-
-
-def test_a_file_that_is_no_ledger_or_a_newer_one_is_refused(path):
-    path.write_bytes(b"this is not SQLite" * 100)
-    with pytest.raises(LedgerError, match="cannot be used"):
-        Ledger(path)
-    path.unlink()
-    with sqlite3.connect(path) as file:
-        file.execute("PRAGMA user_version = 2")
-    file.close()
-    with pytest.raises(LedgerError, match="newer"):
-        Ledger(path)
-
-
-def test_looking_at_a_ledger_that_is_not_there_makes_none(path):
-    with pytest.raises(LedgerError, match="there is no ledger"):
-        Ledger.read(path)
-    assert not path.exists()
+        with pytest.raises(BudgetError, match="another plan"):
+            ledger.check([use(number=0, plan=b"other")])
 
 
 def test_digests_of_data_are_stored_as_marks_and_not_exported(path):
-    with Ledger(path) as ledger:
+    with Ledger.new(path) as ledger:
         ledger.record(
             ledger.reserve(use(intent=b"I" * 32, reusable=b"R" * 32)), b"M" * 9
         )
@@ -357,7 +293,7 @@ def test_marks_depend_on_the_secret_the_purpose_and_the_framing():
 
 
 def test_a_full_disk_is_a_clear_error_and_nothing_is_charged_or_kept(path):
-    with Ledger(path) as ledger:
+    with Ledger.new(path) as ledger:
         permit = ledger.reserve(use())
         pages = ledger._file._sql.execute("PRAGMA page_count").fetchone()[0]
         ledger._file._sql.execute(f"PRAGMA max_page_count = {pages}")
@@ -370,7 +306,8 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_charged_or_kept(path):
         ledger.verify()
 
 
-def test_two_processes_at_once_start_one_ledger_and_spend_no_more_than_the_cap(path):
+def test_two_processes_at_once_spend_no_more_than_the_cap(path):
+    Ledger.new(path).close()
     context = get_context("spawn")
     results = context.Queue()
     workers = [
@@ -384,13 +321,13 @@ def test_two_processes_at_once_start_one_ledger_and_spend_no_more_than_the_cap(p
         worker.join(timeout=60)
         assert worker.exitcode == 0
     assert sum(paid) == 20
-    with Ledger.read(path) as ledger:
+    with Ledger(path) as ledger:
         ledger.verify()
         assert ledger.spent("icu").epsilon == 10
 
 
 def test_a_key_lasts_as_long_as_the_ledger_and_has_one_purpose(path, tmp_path):
-    with Ledger(path) as ledger, Ledger(tmp_path / "other.db") as other:
+    with Ledger.new(path) as ledger, Ledger.new(tmp_path / "other.db") as other:
         key = ledger.key_for("flips")
         assert key != other.key_for("flips")
         assert key != ledger.key_for("masks")
@@ -399,7 +336,7 @@ def test_a_key_lasts_as_long_as_the_ledger_and_has_one_purpose(path, tmp_path):
 
 
 def test_a_session_of_free_flips_is_still_a_session_of_its_plan(path):
-    with Ledger(path, limits=Limits(sessions_per_plan=1)) as ledger:
+    with Ledger.new(path, limits=Limits(sessions_per_plan=1)) as ledger:
         ledger.reserve(use(b"a", plan=b"p", reusable=b"labels"))
         with pytest.raises(BudgetError, match="1 sessions"):
             ledger.reserve(use(b"b", plan=b"p", reusable=b"labels"))
@@ -408,7 +345,46 @@ def test_a_session_of_free_flips_is_still_a_session_of_its_plan(path):
 
 def test_a_second_ledger_in_the_same_process_sees_what_the_first_spent(path):
     limits = Limits(Cap(epsilon=Fraction(1, 2)))
-    with Ledger(path, limits=limits) as one, Ledger(path, limits=limits) as two:
+    with Ledger.new(path, limits=limits) as one, Ledger(path, limits=limits) as two:
         one.reserve(use(b"a"))
         with pytest.raises(BudgetError, match="exceed"):
             two.reserve(use(b"b"))
+
+
+def test_refusals_are_counted_and_too_many_a_day_end_the_listening(path):
+    limits = Limits(refusals_per_day=3)
+    with Ledger.new(path, limits=limits) as ledger:
+        for _ in range(3):
+            ledger.check_patience()
+            ledger.note_refusal()
+        for _ in range(50):
+            ledger.note_refusal()
+        assert len(ledger.entries()) == 3  # a flood does not grow the file
+        with pytest.raises(BudgetError, match=r"3 times today.*tomorrow"):
+            ledger.check_patience()
+        ledger.verify()
+    with Ledger(path, limits=Limits(refusals_per_day=4)) as ledger:
+        ledger.check_patience()
+
+
+def test_refusals_of_another_day_are_forgiven(path, monkeypatch):
+    with Ledger.new(path, limits=Limits(refusals_per_day=1)) as ledger:
+        ledger.note_refusal()
+        monkeypatch.setattr(ledger_module, "_now", lambda: "2999-01-01T00:00:00+00:00")
+        ledger.check_patience()
+        ledger.note_refusal()
+        with pytest.raises(BudgetError, match="1 times today"):
+            ledger.check_patience()
+
+
+def test_losses_about_different_units_are_converted_before_they_are_capped(path):
+    """One label may be flipped by removing an example and adding another: twice."""
+    limits = Limits(Cap(epsilon=Fraction(3, 2)))
+    with Ledger.new(path, limits=limits) as ledger:
+        ledger.reserve(use(b"a", unit=EXAMPLE))
+        ledger.reserve(use(b"b", unit=LABEL))
+        assert ledger.spent("icu").epsilon == Fraction(3, 2)
+        with pytest.raises(BudgetError, match="exceed"):
+            ledger.reserve(use(b"c", loss=PureDP(Fraction(1, 100)), unit=LABEL))
+    with Ledger(path) as again:
+        assert [u.unit for u in again.uses("icu")] == [EXAMPLE, LABEL]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from discreet.cli.ledger import app
 from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP, Unbounded
+from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 from discreet.site.fingerprint import secret_path
 from discreet.site.ledger import Ledger
 
@@ -19,7 +20,7 @@ TENTH = PureDP(Fraction(1, 10))
 @pytest.fixture
 def path(tmp_path):
     found = tmp_path / "ledger.db"
-    with Ledger(found) as ledger:
+    with Ledger.new(found) as ledger:
         for i in range(40):
             use = Use("icu", b"s%d" % i, 0, TENTH, b"I" * 32, note="sepsis")
             ledger.record(ledger.reserve(use), b"MESSAGE")
@@ -74,16 +75,53 @@ def test_an_export_has_every_entry_and_total_but_no_secret(path, tmp_path):
     assert json.loads(run("export", path).output) == json.loads(text)
     document = json.loads(text)
     assert document["head"]["entries"] == len(document["entries"]) == 84
-    assert document["populations"]["icu"]["basic"]["epsilon"] == "4"
-    assert document["populations"]["icu"]["composed"]["epsilon"] < 4
-    assert document["populations"]["er"]["composed"]["epsilon"] is None
+    icu, er = (document["populations"][name] for name in ("icu", "er"))
+    assert icu["capped"]["epsilon"] == icu["units"][0]["basic"]["epsilon"] == "4"
+    assert icu["units"][0]["composed"]["epsilon"] < 4
+    assert (er["capped"]["exact_sums"], er["units"]) == (1, [])
     secrets = [secret_path(path).read_bytes(), b"MESSAGE", b"I" * 32, b"R" * 32]
-    with Ledger.read(path) as ledger:
+    with Ledger(path) as ledger:
         charge, stored = ledger.entries()[:2]
     secrets += [charge.use.intent, stored.mark]
     for secret in secrets:
         assert secret.hex() not in text
     assert "MESSAGE" not in text
+
+
+def test_totals_are_shown_unit_by_unit(tmp_path):
+    path = tmp_path / "ledger.db"
+    assert run("new", path).exit_code == 0
+    assert "already" in str(run("new", path).exception)
+    subject = Unit("subject", "add_remove", 2)
+    with Ledger(path) as ledger:
+        for i, unit in enumerate((EXAMPLE, EXAMPLE, LABEL, subject)):
+            ledger.reserve(Use("icu", b"%d" % i, 0, TENTH, b"i", unit=unit))
+    shown = run("show", path).output
+    assert "icu: epsilon 0.7 spent in 4 rounds." in shown
+    for line in (
+        "  one example added or removed: epsilon 0.4, together",
+        "  one label flipped: epsilon 0.7, together",
+        "  one subject (at most 2 examples a site) added or removed: epsilon 0.1; 3",
+    ):
+        assert line in shown
+    assert shown.count("say nothing about it") == 1
+    units = json.loads(run("export", path).output)["populations"]["icu"]["units"]
+    assert [u["basic"]["epsilon"] for u in units] == ["0.4", "0.7", "0.1"]
+    assert [u["silent"] for u in units] == [1, 0, 3]
+
+
+def test_names_that_others_chose_do_not_steer_the_terminal(tmp_path):
+    path = tmp_path / "ledger.db"
+    with Ledger.new(path) as ledger:
+        name = "m[/] \x1b[31m\x9b"
+        ledger.reserve(Use("icu[bold]\x1b]0;x", b"a", 0, TENTH, b"i", note=name))
+        ledger.note_refusal()
+    shown = run("show", path)
+    assert shown.exit_code == 0, shown.exception
+    assert "m[/] ?[31m?" in shown.output.replace("\n", "")
+    assert "icu[bold]" in shown.output
+    assert not {"\x1b", "\x9b"} & set(shown.output)
+    assert "Declined once" in shown.output
 
 
 def test_looking_makes_no_ledger(tmp_path):

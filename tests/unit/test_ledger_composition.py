@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from discreet.privacy.account import compose, tighter_epsilon
+from discreet.privacy.composition import compose, tighter_epsilon
 from discreet.privacy.loss import ZCDP, ApproxDP, PureDP, Unbounded
 
 

@@ -8,9 +8,11 @@ from discreet.cli.plan import plan as command
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
 from discreet.plan.roster import key_text
+from discreet.statistic import RankSums
 
 USUAL = ("--examples", "20000", "--prevalence", "0.2", "--repetitions", "2")
 NOISY = ("--privacy", "distributed", "--epsilon", "1")
+LABEL = ("--privacy", "label", "--epsilon", "1")
 SITES = [f"{name}={key_text(name.encode() * 32)}" for name in "abc"]
 
 
@@ -65,6 +67,15 @@ def test_a_plan_that_is_no_use_is_not_written_unless_it_must_be(run, tmp_path):
         (("--coordinator", key_text(b"k" * 32)), InputError, "belongs to a roster"),
         ((*NOISY, "--sites", "1"), InputError, "min_survivors must be at least 2"),
         (("--auc", "0.4"), PlanError, "assumed AUC"),
+        ((*LABEL, "--mechanism", "response"), InputError, "give --bins"),
+        (
+            (*LABEL, "--mechanism", "curves"),
+            InputError,
+            "--mechanism response or binned",
+        ),
+        ((*LABEL, "--bins", "32"), PlanError, "gives the AUC alone: it has no edges"),
+        (("--privacy", "exact"), InputError, "discreet exact session"),
+        ((*NOISY, "--mechanism", "arc"), InputError, "leave out --mechanism"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, options, error, message):
@@ -81,3 +92,29 @@ def test_several_classes_are_planned_without_a_prediction(run, tmp_path):
     assert planfile.loads((tmp_path / "plan.toml").read_text()).statistic.classes == (
         *"xyz",
     )
+
+
+def test_label_privacy_is_planned_with_the_bins_that_are_given(run, tmp_path):
+    made = run(*USUAL, *LABEL, "--bins", "32", "--mechanism", "binned", "-o", "p.toml")
+    assert made.exit_code == 0, made.output
+    assert "no prediction under label privacy" in made.output
+    assert "1-DP for one label flipped" in made.output
+    written = planfile.loads((tmp_path / "p.toml").read_text())
+    assert written.privacy.mechanism == "binned"
+    assert len(written.statistic.edges) == 32
+
+
+def test_the_default_label_mechanism_is_planned_as_rank_sums(run, tmp_path):
+    made = run(*USUAL, *LABEL, "-o", "p.toml")
+    assert made.exit_code == 0, made.output
+    assert "rank-sums" in made.output
+    written = planfile.loads((tmp_path / "p.toml").read_text())
+    assert written.statistic == RankSums("choice")
+    assert written.privacy.route == "ranks"
+
+
+def test_a_curator_plans_alone(run, tmp_path):
+    made = run(*USUAL, "--privacy", "central", "--epsilon", "1", "-o", "p.toml")
+    assert made.exit_code == 0, made.output
+    assert "1-DP for one row replaced" in made.output
+    assert planfile.loads((tmp_path / "p.toml").read_text()).cohort.min_survivors == 1

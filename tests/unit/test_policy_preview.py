@@ -94,7 +94,7 @@ def test_a_preview_draws_no_noise_and_charges_nothing(
         exact_sums=1,
         delta_total=Fraction(1, 1000),
     )
-    with Ledger(tmp_path / "ledger.db", limits=policy.limits()) as ledger:
+    with Ledger.new(tmp_path / "ledger.db", limits=policy.limits()) as ledger:
         no_randomness(monkeypatch)
         found = preview(plan, site, policy=policy, ledger=ledger)
         assert found.refusal is None
@@ -106,7 +106,7 @@ def test_a_preview_says_what_policy_and_ledger_would_say(site, tmp_path):
     assert "epsilon 0.5 a plan" in (preview(PLAN, site, policy=strict).refusal or "")
     few = replace(POLICY, examples=5000)
     assert "5000 examples" in (preview(PLAN, site, policy=few).refusal or "")
-    with Ledger(tmp_path / "l.db", limits=POLICY.limits()) as ledger:
+    with Ledger.new(tmp_path / "l.db", limits=POLICY.limits()) as ledger:
         this = PLAN.resolve(0, [])
         names = {"session": b"s", "population": "icu"}
         respond(site, ledger, PLAN, this, entropy=SYSTEM, **names)
@@ -185,6 +185,6 @@ def test_the_command_makes_no_ledger_and_needs_a_policy_for_one(command, tmp_pat
     run = command("--policy", "policy.toml", "--ledger", "ledger.db")
     assert "there is no ledger" in str(run.exception)
     assert not (tmp_path / "ledger.db").exists()
-    Ledger(tmp_path / "ledger.db").close()
+    Ledger.new(tmp_path / "ledger.db").close()
     run = command("--policy", "policy.toml", "--ledger", "ledger.db")
     assert "Spent so far: nothing." in run.output

@@ -5,7 +5,8 @@ import pytest
 from discreet import BudgetError, PlanError, SecureAggregation
 from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
-from discreet.privacy.account import Cap, MemoryAccount, Permit, Spent, Use, compose
+from discreet.privacy.account import Cap, MemoryAccount, Permit, Use
+from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import (
     ZCDP,
     ApproxDP,
@@ -120,12 +121,12 @@ def test_a_retry_is_charged_once_and_gets_the_same_bytes():
     assert account.replay(b"s", 1) is None
 
 
-def test_a_retry_with_other_data_or_another_answer_is_refused():
+def test_a_retry_under_another_plan_or_with_another_answer_is_refused():
     account = MemoryAccount()
     permit = account.reserve(use())
     account.record(permit, b"answer")
-    with pytest.raises(BudgetError, match="other data"):
-        account.reserve(use(intent=b"changed"))
+    with pytest.raises(BudgetError, match="another plan"):
+        account.reserve(use(loss=PureDP(Fraction(1, 4))))
     with pytest.raises(BudgetError, match="another message"):
         account.record(permit, b"fresh noise")
 

@@ -8,7 +8,7 @@ from discreet import InputError
 from discreet.entropy import Seeded
 from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.runtime.simulation import simulate
+from discreet.runtime.in_process import simulate
 
 PRIVACY = {
     "exact": discreet.SecureAggregation(),

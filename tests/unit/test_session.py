@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.metrics import roc_auc_score
 
-from discreet.data.edges import Warped
+from discreet.data.edges import EdgeRule, Listed, Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
@@ -21,20 +22,20 @@ from discreet.models.local import LocalDP
 from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.response import ResponseKey
+from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit
-from discreet.runtime.in_process import InProcess
+from discreet.runtime.in_process import InProcess, simulate
 from discreet.runtime.session import (
     AbortedError,
     Session,
     Step,
     opened_evaluation,
 )
-from discreet.runtime.simulation import simulate
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
@@ -83,7 +84,7 @@ def examples(place: int) -> Examples:
     rng = np.random.default_rng(place)
     labels = rng.random(300) < 0.3
     scores = np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1)
-    return Examples(scores, labels)
+    return Examples(scores, labels, subjects=range(len(labels)))
 
 
 def plan_for(
@@ -117,7 +118,8 @@ class Federation:
 
     def ledger(self, place: int) -> Ledger:
         path = self.folder / f"{place}.sqlite"
-        return Ledger(path, limits=self.policy.limits())
+        opened = Ledger if path.exists() else Ledger.new
+        return opened(path, limits=self.policy.limits())
 
     def site(self, place: int) -> Site:
         return Site(
@@ -214,12 +216,88 @@ def test_flipped_labels_are_the_same_for_every_model_and_paid_once(
     assert federation.ledger(1).spent("people").epsilon == 1
 
 
-def test_rank_sums_of_labels_are_not_carried(tmp_path: Path) -> None:
-    plan = plan_for(LabelDP("1", mechanism="response"), survivors=3)
-    ranks = object.__new__(Plan)
-    ranks.__dict__.update(vars(plan), privacy=LabelDP("1"))
-    with pytest.raises(PlanError, match="not carried"):
-        Federation(tmp_path).session(ranks)
+def rank_plan(*, survivors: int = 3, signed_by: int = 0, epsilon: str = "2") -> Plan:
+    plan = recommend(
+        PublicFacts(900), LabelDP(epsilon), cohort=Cohort(min_survivors=survivors)
+    )
+    return replace(plan, roster=roster(signed_by) if signed_by else None)
+
+
+@pytest.mark.parametrize("signed_by", [0, 3])
+def test_the_default_label_mechanism_is_carried_charged_and_read_again(
+    tmp_path: Path, signed_by: int
+) -> None:
+    plan = planfile.loads(planfile.dumps(rank_plan(signed_by=signed_by)))
+    federation = Federation(tmp_path)
+    releases = federation.session(plan).run()
+    assert federation.reasons == []
+    result = opened_evaluation(plan, releases)
+    assert not result.reading.has_curves
+    every = [examples(k).to_arrays() for k in (1, 2, 3)]
+    scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
+    assert result.facts == {"examples": 900}
+    away = abs(result.auc.value - roc_auc_score(labels, scores))
+    assert away < 6 * result.auc.noise.sd
+    assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
+    assert "every score, in no telling order" in str(result.claim)
+    assert "two noisy sums of each site" in str(result.claim)
+    assert [federation.ledger(k).spent("people").epsilon for k in (1, 2, 3)] == [2] * 3
+
+
+def test_nobody_is_charged_for_ranks_when_too_few_sites_join(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 1, 3: 1})
+    with pytest.raises(AbortedError, match=r"1 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+    assert federation.ledger(1).spent("people").epsilon == 0
+
+
+def test_a_ranked_site_that_does_not_answer_ends_the_session(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 2})
+    with pytest.raises(AbortedError, match=r"2 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+
+
+def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -> None:
+    """Fresh noise on the same labels would average out."""
+    plan, federation = rank_plan(), Federation(tmp_path)
+    passed: list[tuple[bytes, Letter, bytes]] = []
+
+    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        answers = {}
+        for node, letter in letters.items():
+            state = states.get(node, b"")
+            states[node], answers[node] = federation.site(node).receive(state, letter)
+            if node == 1 and letter.kind is Kind.STEP:
+                passed.append((state, letter, answers[node].body))
+        return answers
+
+    states: dict[int, bytes] = {}
+    Session(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
+    ((state, letter, body),) = passed
+    _, again = federation.site(1).receive(states[1], letter)
+    assert again.kind is Kind.DECLINED or again.body == body
+    federation.onces.clear()  # a restarted process that offers the old state
+    changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
+    _, retried = changed.site(1).receive(state, letter)
+    assert retried.body == body
+    assert federation.ledger(1).spent("people").epsilon == 2
+
+
+def flipped_examples(place: int) -> tuple[np.ndarray, np.ndarray]:
+    scores, labels = examples(place).to_arrays()
+    return scores, 1 - labels
+
+
+def test_a_site_that_does_not_allow_label_privacy_sends_no_score(
+    tmp_path: Path,
+) -> None:
+    policy = replace(POLICY, privacy=("distributed",))
+    federation = Federation(tmp_path, policy=policy)
+    with pytest.raises(AbortedError, match="0 sites are left"):
+        federation.session(rank_plan()).run()
+    assert len(federation.reasons) == 3
 
 
 def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(
@@ -576,3 +654,122 @@ def test_packed_fields_leave_nothing_over() -> None:
 def test_totals_of_no_earlier_round_are_an_empty_vector() -> None:
     assert joined_totals([]).dtype == np.int64
     assert joined_totals([]).size == 0
+
+
+ONE = replace(POLICY, epsilon_total=Fraction(1), sessions_per_plan=1)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        LocalDP("1", "laplace"),
+        LabelDP("1", mechanism="binned"),
+        LabelDP("1", mechanism="response"),
+    ],
+    ids=["local", "binned", "response"],
+)
+def test_a_repeated_invitation_does_not_tell_whether_a_label_changed(
+    tmp_path: Path, privacy: PrivacyModel
+) -> None:
+    """Its answer was stored: the data are not read, and the budget is used up."""
+    scores, labels = examples(1).to_arrays()
+    changed = labels.copy()
+    changed[0] ^= True
+    now = [Examples(scores, labels)]
+    federation = Federation(tmp_path, policy=ONE, data=lambda _: now[0])
+    exchange = federation.exchange()
+    letter = _invitation(plan_for(privacy, survivors=1))
+    first = exchange.answer(1, letter)
+    now[0] = Examples(scores, changed)
+    again = exchange.answer(1, letter)
+    federation.data = _unreadable
+    third = exchange.answer(1, letter)
+    assert first.kind is Kind.STEP
+    assert first.encode() == again.encode() == third.encode()
+    assert federation.reasons == []
+    assert federation.ledger(1).spent("people").epsilon == 1
+
+
+def _unreadable(place: int) -> Examples:
+    raise AssertionError(f"the data of site {place} were read")
+
+
+SEVEN = replace(POLICY, sites=3)
+
+
+def test_two_exact_sums_whose_survivors_differ_by_one_site_are_not_both_opened(
+    tmp_path: Path,
+) -> None:
+    """Their difference is that site's counts. The coordinator chose who was silent."""
+    drawn = iter(range(200))
+    federation = Federation(
+        tmp_path,
+        sites=7,
+        policy=SEVEN,
+        entropy=lambda _: Seeded(bytes([next(drawn)])),
+    )
+    plan = plan_for(SecureAggregation(), survivors=5, signed_by=7)
+    (first,) = federation.session(plan).run()
+    assert first.contributors == 7
+    silenced = Losing(**vars(federation.exchange()), silent={7: 3})
+    with pytest.raises(AbortedError, match="nothing was opened"):
+        federation.session(plan, silenced).run()
+    told = {reason for _, reason in federation.reasons}
+    assert len(federation.reasons) == 6
+    assert all("differs from an earlier one by 1 site," in reason for reason in told)
+
+
+def test_a_renamed_plan_asks_the_same_exact_sum_again(tmp_path: Path) -> None:
+    """On changed data the difference would show what changed."""
+    plan = plan_for(SecureAggregation(), survivors=3, signed_by=3)
+    renamed = replace(
+        plan,
+        model=ModelRef("another name", "sha256:11"),
+        facts=PublicFacts(999, 0.31),
+        metrics=frozenset({"auc"}),
+    )
+    assert renamed.digest() != plan.digest()
+    assert renamed.asked() == plan.asked()
+    later = {k: examples(k) for k in (1, 2, 3)}
+    federation = Federation(tmp_path, data=lambda k: later[k])
+    federation.session(plan).run()
+    scores, labels = later[2].to_arrays()
+    labels = labels.copy()
+    labels[0] ^= True
+    later[2] = Examples(scores, labels)
+    with pytest.raises(AbortedError):
+        federation.session(renamed).run()
+    ((place, reason),) = federation.reasons
+    assert place == 2
+    assert "the data changed since an earlier exact sum" in reason
+
+
+def test_what_is_asked_depends_on_the_realised_edges_alone() -> None:
+    plan = plan_for(SecureAggregation())
+    values = plan.rounds[0].statistic.edges.values  # type: ignore[union-attr]
+
+    def asking(rule: EdgeRule) -> bytes:
+        made = recommend(
+            PublicFacts(), DistributedDP("2"), edges=rule, cohort=Cohort(4)
+        )
+        return made.asked()
+
+    assert asking(Warped(16)) == asking(Listed(values)) == plan.asked()
+    assert asking(Warped(17)) != plan.asked()
+
+
+def test_refusals_are_counted_and_end_the_listening_for_the_day(tmp_path: Path) -> None:
+    policy = replace(POLICY, refusals_per_day=5, epsilon_per_plan=Fraction(1))
+    federation = Federation(tmp_path, policy=policy)
+    exchange = federation.exchange()
+    allowed = _invitation(plan_for(LocalDP("1", "laplace"), survivors=1))
+    first = exchange.answer(1, allowed)
+    before = len(federation.ledger(1).entries())
+    costly = _invitation(plan_for(LocalDP("2", "laplace"), survivors=1))
+    for _ in range(12):
+        assert exchange.answer(1, costly).kind is Kind.DECLINED
+    assert len(federation.ledger(1).entries()) == before + 5
+    another = _invitation(plan_for(LocalDP("0.5", "laplace"), survivors=1))
+    assert exchange.answer(1, another).kind is Kind.DECLINED
+    assert "declined 5 times today" in federation.reasons[-1][1]
+    assert exchange.answer(1, allowed).encode() == first.encode()

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector
 from discreet.curator.ranking import rank, rank_arrays
-from discreet.curator.simulate import simulate_weighted_count
-from discreet.curator.weighted_count import auc_weights
+from discreet.curator.weighted_count import auc_weights, simulate_weighted_count
 from discreet.data.examples import Examples
 from discreet.errors import InputError
 

@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast, get_args
 
 import typer
+
+from discreet.errors import InputError
+from discreet.exact.model import ExactMPC
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import (
+    CURVE_MECHANISMS,
+    LabelDP,
+    LabelMechanism,
+)
+from discreet.models.local import LocalDP, LocalMechanism
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.statistic.rank_sums import RANK_MECHANISMS
+
+
+class Privacy(StrEnum):
+    """Privacy models of the command line."""
+
+    secure_aggregation = "secure-aggregation"
+    distributed = "distributed"
+    local = "local"
+    label = "label"
+    central = "central"
+    exact = "exact"
 
 
 class Unit(StrEnum):
@@ -24,6 +49,30 @@ class Kind(StrEnum):
     other = "other"
 
 
+PrivacyChoice: TypeAlias = Annotated[
+    Privacy,
+    typer.Option(
+        help="Who may learn what: exact sums only; sums with distributed noise; "
+        "private messages; public scores with private labels; what a trusted "
+        "curator publishes; exact areas by three compute parties."
+    ),
+]
+Epsilon: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Privacy loss, for distributed, local, label and central; with "
+        "exact, opens only a noisy AUC."
+    ),
+]
+MechanismName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="How messages are randomised. Local: "
+        f"{', '.join(get_args(LocalMechanism))}. Label: "
+        f"{', '.join((*RANK_MECHANISMS, *CURVE_MECHANISMS))}; the last three "
+        "give curves, the others the AUC alone."
+    ),
+]
 Delta: TypeAlias = Annotated[
     str, typer.Option(help="0 for pure differential privacy, or a small number.")
 ]
@@ -70,3 +119,40 @@ High: TypeAlias = Annotated[
 Wide: TypeAlias = Annotated[
     bool, typer.Option("--wide", help="Print the interval of every rate.")
 ]
+
+
+def chosen_model(
+    privacy: Privacy,
+    *,
+    epsilon: str | None,
+    delta: str = "0",
+    unit: Unit = Unit.example,
+    max_examples: int | None = None,
+    mechanism: str | None = None,
+) -> PrivacyModel | ExactMPC:
+    """Return the privacy model that the options describe."""
+    if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
+        raise InputError(
+            f"--privacy {privacy.value} has one mechanism: leave out --mechanism"
+        )
+    if privacy is Privacy.exact:
+        return ExactMPC(epsilon=epsilon)
+    if privacy is Privacy.secure_aggregation:
+        if epsilon is not None:
+            raise InputError(
+                "exact sums have no epsilon; choose --privacy distributed, local or "
+                "label"
+            )
+        return SecureAggregation()
+    if epsilon is None:
+        raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
+    match privacy:
+        case Privacy.distributed:
+            return DistributedDP(epsilon, delta, unit.value, max_examples)
+        case Privacy.central:
+            return CentralDP(epsilon, delta)
+        case Privacy.local:
+            return LocalDP(epsilon, cast("LocalMechanism", mechanism or "arc"))
+        case Privacy.label:
+            chosen = cast("LabelMechanism", mechanism or "choice")
+            return LabelDP(epsilon, delta, chosen)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -27,8 +28,12 @@ _GRID = np.linspace(0.0, 1.0, 201)
 _PRIVACY = DistributedDP(epsilon=1)
 
 
-def run_demo(out: Path) -> None:
-    """Simulate, evaluate, compare with local averages, write plots."""
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="Folder for the plots and the JSON file.")
+    ] = Path("discreet-demo"),
+) -> None:
+    """Measure a real model at twelve simulated hospitals that cannot pool data."""
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Training a model, scoring 12 hospitals", total=None)
         hospitals = simulate_hospitals()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,22 +10,23 @@ from typing import Annotated, Final
 
 import typer
 
+from discreet.cli.entry import run
+from discreet.data.examples import Examples
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
-from discreet.errors import DiscreetError, InputError, PlanError
+from discreet.errors import InputError, PlanError
 from discreet.exact.evaluate import evaluation_of
 from discreet.exact.model import ExactMPC
-from discreet.runtime.spu import sessionfile
+from discreet.runtime.spu.analyst import collect, costs, opened
 from discreet.runtime.spu.certificates import (
     VALID_DAYS,
     Identity,
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.demo import run_demo
-from discreet.runtime.spu.errors import EXIT_INPUT, EXIT_SESSION, SessionFailedError
-from discreet.runtime.spu.opening import collect, costs, opened
-from discreet.runtime.spu.owner import make_packages, send_packages
+from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.fleet import run_demo
+from discreet.runtime.spu.owner import Owner, send_packages
 from discreet.runtime.spu.party import run_party
 from discreet.runtime.spu.session import (
     Address,
@@ -35,11 +35,14 @@ from discreet.runtime.spu.session import (
     Scores,
     Session,
 )
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
 
 DEFAULT_TIMEOUT: Final = 60.0
 
 app = typer.Typer(
     no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show data
     help="Exact AUC, average precision and AUPR by three compute parties.",
 )
 
@@ -124,6 +127,9 @@ def session(
     epsilon: Annotated[
         str | None, typer.Option(help="Open only an AUC with noise of this loss.")
     ] = None,
+    model: Annotated[
+        str, typer.Option(help="Which classifier is measured, for owners' policies.")
+    ] = "",
 ) -> None:
     """Write a fresh session; everybody gets the same file, for one run."""
     if file.exists():
@@ -137,8 +143,9 @@ def session(
         ExactMPC(ties, hide_sizes, epsilon),  # type: ignore[arg-type]
         entropy=SYSTEM,
         scores=kind,
+        measured=model,
     )
-    file.write_text(sessionfile.dumps(fresh), encoding="utf-8")
+    file.write_text(fresh.to_toml(), encoding="utf-8")
     typer.echo(f"{file}: session {fresh.id}, {fresh.rows:,} rows")
 
 
@@ -148,7 +155,7 @@ def compile_session(
     out: Annotated[Path, typer.Argument(help="The file to write.")],
 ) -> None:
     """Compile a session's program ahead of time; sessions of equal sizes share it."""
-    program = sessionfile.read(file).program()
+    program = Session.read(file).program()
     executable = program.compile()
     out.write_bytes(executable)
     typer.echo(f"{out}: sha256 {program.digest(executable).hex()}")
@@ -167,7 +174,7 @@ def party(
     quiet: Quiet = False,
 ) -> None:
     """Be one of the three compute parties, for one session."""
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     identity = Identity.within(certificates, name)
     with _failing_clearly():
         run_party(
@@ -185,6 +192,11 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
     data: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
     name: Annotated[str, typer.Option(help="This owner's name in the session.")],
     certificates: Certificates,
+    policy: Annotated[Path, typer.Option(help="What this owner allows.")],
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger; by default beside the policy."),
+    ] = None,
     score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
     label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
     positive: Annotated[
@@ -195,23 +207,32 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
 ) -> None:
     """Share a file's rows among the three parties, and leave.
 
-    The file is checked before anything is sent: labels 0/1, scores in range, as
-    many rows as the session says.
+    The session is compared with the policy and charged to the ledger first. The file
+    is checked before anything is sent: labels 0/1, scores in range, as many rows as
+    the session says. Shares leave once a session.
     """
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     identity = Identity.within(certificates, name)
-    examples = read(
-        data, score=score, label=label, positive=positive, kind=terms.scores
-    )
-    packages = make_packages(terms, name, examples, entropy=SYSTEM)
-    with _failing_clearly():
-        send_packages(
-            terms,
-            identity,
-            [package.encode() for package in packages],
-            timeout=timeout,
-            report=_reporter(quiet=quiet),
+    rules = policyfile.load(policy)
+
+    def rows() -> Examples:
+        return read(
+            data, score=score, label=label, positive=positive, kind=terms.scores
         )
+
+    path = ledger or policy.with_name("ledger.sqlite")
+    with Ledger(path, limits=rules.limits()) as account:
+        member = Owner(terms, name, rules, account, rows)
+        packages, permit = member.answer(entropy=SYSTEM)
+        with _failing_clearly():
+            send_packages(
+                terms,
+                identity,
+                [package.encode() for package in packages],
+                timeout=timeout,
+                report=_reporter(quiet=quiet),
+                leaving=lambda: member.leaving(permit, packages),
+            )
 
 
 @app.command(name="open")
@@ -230,7 +251,7 @@ def open_result(
     quiet: Quiet = False,
 ) -> None:
     """Be the analyst: wait for the parties, and open the result."""
-    terms = sessionfile.read(file)
+    terms = Session.read(file)
     if name != terms.analyst:
         raise InputError(f"the session's analyst is {terms.analyst!r}")
     identity = Identity.within(certificates, name)
@@ -239,11 +260,10 @@ def open_result(
             terms, identity, timeout=timeout, report=_reporter(quiet=quiet)
         )
     evaluation = evaluation_of(
-        terms.program(),
+        terms.plan(prevalence=prevalence),
         opened(results),
-        owners=len(terms.owners),
+        session=terms.digest,
         setting="deployed",
-        prevalence=prevalence,
     )
     typer.echo(evaluation.to_text())
     if json is not None:
@@ -293,14 +313,7 @@ def _owner(text: str) -> OwnerEntry:
 
 def main() -> None:
     """Run these commands alone, with the exit codes of ``discreet``."""
-    try:
-        app()
-    except DiscreetError as err:
-        typer.echo(f"discreet: {err}", err=True)
-        sys.exit(EXIT_INPUT)
-    except OSError as err:
-        typer.echo(f"discreet: {err.strerror}: {err.filename}", err=True)
-        sys.exit(EXIT_INPUT)
+    run(app)
 
 
 if __name__ == "__main__":

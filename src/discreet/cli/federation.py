@@ -32,7 +32,7 @@ from discreet.plan.roster import Roster, key_text
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
 from discreet.runtime.session import Step
 from discreet.site import policyfile
-from discreet.site.letters import Kind, Letter
+from discreet.site.letters import Ending, Kind, Letter
 
 _PORT = 9443
 _POLICY = """\
@@ -133,7 +133,12 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = 300.0,
 ) -> None:
-    """Take part in a plan with this site's data, once."""
+    """Take part in a plan with this site's data, once.
+
+    Exits with 0 when the result was opened, with 1 when the session was aborted or
+    this site declined, and with 2 when it could not take part or never heard how it
+    ended. Started again after a crash, it goes on where it was.
+    """
     deploy = _deploy()
     deploy.quiet()
     # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
@@ -159,10 +164,18 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     typer.echo(
         f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}", err=True
     )
-    if not joining.join(coordinator, wait_seconds=wait):
-        typer.echo("This site declined; see above.", err=True)
+    ended = joining.join(coordinator, wait_seconds=wait)
+    if ended.declined:
+        typer.echo(f"This site declined, see above; {ended.ending.sentence}.", err=True)
+    elif ended.ending is Ending.OPENED:
+        typer.echo(f"Done: {ended.ending.sentence}.", err=True)
+    else:
+        typer.echo(
+            f"Aborted: {ended.ending.sentence}; what was charged stays charged.",
+            err=True,
+        )
+    if ended.declined or ended.ending is not Ending.OPENED:
         raise typer.Exit(1)
-    typer.echo("Done: the coordinator has this site's part.", err=True)
 
 
 def _show_answer(answer: Letter) -> None:
@@ -183,14 +196,36 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
     step: Annotated[
         float, typer.Option(help="Seconds that each step waits for a site.")
     ] = 60.0,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the session is saved, sealed; by default beside the keys."
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Drop an interrupted session of this plan."),
+    ] = False,
     wide: Wide = False,
     json: JsonFile = None,
     plots: PlotFolder = None,
     report: ReportFile = None,
 ) -> None:
-    """Run a plan over the sites that connect, and print the evaluation."""
+    """Run a plan over the sites that connect, and print the evaluation.
+
+    The session is saved after each step. When this command was interrupted, the
+    same command goes on with it, while the sites wait: nobody pays twice.
+    """
     deploy = _deploy()
     deploy.quiet()
+    agreed, folder = read_plan(plan), CoordinatorKeys(keys)
+    saved = deploy.saved_session(agreed, folder, state)
+    if fresh:
+        saved.discard()
+    elif saved.path.exists():
+        typer.echo(
+            f"Going on with the session in {saved.path}; --fresh drops it.", err=True
+        )
     # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -207,12 +242,14 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
             progress.console.print(text)
 
         result = deploy.coordinate(
-            read_plan(plan),
-            CoordinatorKeys(keys),
+            agreed,
+            folder,
             host=host,
             port=port,
             wait_seconds=wait,
             step_seconds=step,
             watch=watch,
+            saved=saved,
         )
     write_result(result, wide=wide, json=json, report=report, plots=plots)
+    saved.discard()  # not before somebody has the result

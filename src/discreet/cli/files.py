@@ -9,7 +9,8 @@ import typer
 
 from discreet.data.examples import Examples
 from discreet.data.sources import read
-from discreet.errors import InputError
+from discreet.errors import InputError, PlanError
+from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
@@ -55,7 +56,10 @@ ReportFile: TypeAlias = Annotated[
 
 def read_plan(path: Path) -> Plan:
     """Read a plan from a file."""
-    return planfile.loads(path.read_text(encoding="utf-8"))
+    try:
+        return planfile.loads(read_text(path, "a plan"))
+    except PlanError as err:
+        raise PlanError(f"{path.name}: {err}") from None
 
 
 def read_for(

@@ -1,24 +1,42 @@
-"""``discreet ledger``: what a site has given away, and whether the record is whole."""
+"""``discreet ledger``: a site's record of what it gave away, and whether it is whole."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from discreet.cli.preview import spent_text
-from discreet.privacy.account import charged, paid_losses, tighter_epsilon
+from discreet.privacy.account import Use, charged, paid, spent_by
+from discreet.privacy.composition import (
+    About,
+    charged_total,
+    compose,
+    losses_about,
+    tighter_epsilon,
+    units_of,
+)
+from discreet.privacy.unit import Unit
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger
-from discreet.site.ledger_entries import Charge, Settled, Stored, public_dict
+from discreet.site.ledger_entries import (
+    Charge,
+    Entry,
+    Refused,
+    Settled,
+    Stored,
+    public_dict,
+)
 from discreet.site.preview import spent_dict
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look at a site's record of all that it gave away."
+    no_args_is_help=True, help="Make and read a site's record of all that it gave away."
 )
 
 _Path = Annotated[Path, typer.Argument(help="The ledger's file.")]
@@ -29,7 +47,14 @@ _Delta = Annotated[
 
 @app.callback()
 def _root() -> None:
-    """Look at a site's record of all that it gave away."""
+    """Make and read a site's record of all that it gave away."""
+
+
+@app.command()
+def new(path: _Path) -> None:
+    """Make an empty ledger, once in a site's life."""
+    Ledger.new(path).close()
+    typer.echo(f"Made {path}; keep it with its .head and its .secret.")
 
 
 @app.command()
@@ -41,31 +66,46 @@ def show(
     delta: _Delta = 1e-6,
 ) -> None:
     """Show every charge, and what each population has spent."""
-    with Ledger.read(path) as ledger:
+    with Ledger(path) as ledger:
         entries = ledger.entries()
         count, tag = ledger.head()
-        names = [population] if population is not None else _populations(ledger)
-        totals = [(name, ledger.spent(name), ledger.uses(name)) for name in names]
+    charges = [e for e in entries if isinstance(e, Charge)]
+    names = [population] if population is not None else _populations(entries)
+    Console().print(_table(path.name, entries, names))
+    for name in names:
+        uses = [c.use for c in charges if c.use.population == name]
+        rounds = "1 round" if len(uses) == 1 else f"{len(uses)} rounds"
+        spent = spent_text(spent_by(uses, name))
+        typer.echo(f"{_safe(name)}: {spent} spent in {rounds}.")
+        for line in _by_unit(paid(uses, name), delta):
+            typer.echo(f"  {line}")
+    refusals = sum(isinstance(e, Refused) for e in entries)
+    if refusals:
+        often = "once" if refusals == 1 else f"{refusals} times"
+        typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
+    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+
+
+def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     charges = [e for e in entries if isinstance(e, Charge)]
     stored = {(e.session, e.round) for e in entries if isinstance(e, Stored)}
     survivors = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
-    table = Table(title=f"{len(charges)} charges in {path.name}")
+    table = Table(title=Text(_safe(f"{len(charges)} charges in {title}")))
     for heading in ("UTC", "population", "plan", "session", "round", "loss", "what"):
         table.add_column(heading, overflow="fold")
     for i, entry in enumerate(charges):
         use = entry.use
         if use.population not in names:
             continue
-        free = not charged(use, [c.use for c in charges[:i]])
         key = (use.session, use.round)
         what = [use.note] if use.note else []
-        if free:
+        if not charged(use, [c.use for c in charges[:i]]):
             what.append("the same flipped labels, free")
         if key not in stored:
             what.append("no message stored")
         if key in survivors:
             what.append(f"{len(survivors[key].sites)} sites in the sum")
-        table.add_row(
+        cells = (
             entry.at.removesuffix("+00:00").replace("T", " "),
             use.population,
             use.plan.hex()[:8],
@@ -74,15 +114,30 @@ def show(
             str(use.loss),
             "; ".join(what),
         )
-    Console().print(table)
-    for name, spent, uses in totals:
-        rounds = "1 round" if len(uses) == 1 else f"{len(uses)} rounds"
-        typer.echo(f"{name}: {spent_text(spent)} spent in {rounds}.")
-        losses = paid_losses(uses, name)
-        if spent.epsilon and not spent.exact_sums and len(losses) > 1:
+        table.add_row(*(Text(_safe(cell)) for cell in cells))
+    return table
+
+
+def _safe(text: str) -> str:
+    """Keep what others wrote from steering the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:
+    """Say what was spent about each unit that was ever promised something."""
+    charges = [use.about for use in uses]
+    for unit in units_of(charges):
+        losses, silent = losses_about(unit, charges)
+        line = (
+            f"{unit or 'a unit that was not recorded'}: {spent_text(compose(losses))}"
+        )
+        if len(losses) > 1:
             tighter = tighter_epsilon(losses, delta=delta)
-            typer.echo(f"  together ({tighter:.4g}, {delta:g})-DP by dp-accounting")
-    typer.echo(f"{count} entries; note the last tag elsewhere: {tag or 'none yet'}")
+            line += f", together ({tighter:.4g}, {delta:g})-DP by dp-accounting"
+        if silent:
+            many = "1 release says" if silent == 1 else f"{silent} releases say"
+            line += f"; {many} nothing about it"
+        yield line
 
 
 @app.command()
@@ -95,7 +150,7 @@ def verify(
 ) -> None:
     """Check every entry and message; exit with 1 if anything was changed."""
     try:
-        with Ledger.read(path) as ledger:
+        with Ledger(path) as ledger:
             ledger.verify(noted=noted)
             count, tag = ledger.head()
     except LedgerError as err:
@@ -113,18 +168,19 @@ def export(
     delta: _Delta = 1e-6,
 ) -> None:
     """Write the record as JSON, without secrets, fingerprints and messages."""
-    with Ledger.read(path) as ledger:
+    with Ledger(path) as ledger:
         entries = ledger.entries()
         count, tag = ledger.head()
-        document: dict[str, Any] = {
-            "discreet": "ledger",
-            "version": 1,
-            "entries": [public_dict(entry) for entry in entries],
-            "head": {"entries": count, "tag": tag},
-            "populations": {
-                name: _totals(ledger, name, delta) for name in _populations(ledger)
-            },
-        }
+    uses = [e.use for e in entries if isinstance(e, Charge)]
+    document: dict[str, Any] = {
+        "discreet": "ledger",
+        "version": 2,
+        "entries": [public_dict(entry) for entry in entries],
+        "head": {"entries": count, "tag": tag},
+        "populations": {
+            name: _totals(uses, name, delta) for name in _populations(entries)
+        },
+    }
     text = json.dumps(document, indent=1)
     if out is None:
         typer.echo(text)
@@ -132,13 +188,27 @@ def export(
         out.write_text(text + "\n", encoding="utf-8")
 
 
-def _totals(ledger: Ledger, name: str, delta: float) -> dict[str, Any]:
-    tighter = tighter_epsilon(paid_losses(ledger.uses(name), name), delta=delta)
+def _totals(uses: Sequence[Use], name: str, delta: float) -> dict[str, Any]:
+    charges = [use.about for use in paid(uses, name)]
+    return {
+        "capped": spent_dict(charged_total(charges)),
+        "units": [_unit_totals(unit, charges, delta) for unit in units_of(charges)],
+    }
+
+
+def _unit_totals(
+    unit: Unit | None, charges: Sequence[About], delta: float
+) -> dict[str, Any]:
+    losses, silent = losses_about(unit, charges)
+    tighter = tighter_epsilon(losses, delta=delta)
     bounded = tighter < float("inf")
-    composed = {"epsilon": tighter if bounded else None, "delta": delta}
-    return {"basic": spent_dict(ledger.spent(name)), "composed": composed}
+    return {
+        "unit": None if unit is None else str(unit),
+        "basic": spent_dict(compose(losses)),
+        "composed": {"epsilon": tighter if bounded else None, "delta": delta},
+        "silent": silent,
+    }
 
 
-def _populations(ledger: Ledger) -> list[str]:
-    charges = [e for e in ledger.entries() if isinstance(e, Charge)]
-    return sorted({entry.use.population for entry in charges})
+def _populations(entries: Sequence[Entry]) -> list[str]:
+    return sorted({e.use.population for e in entries if isinstance(e, Charge)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,25 +17,29 @@ from discreet.cli.choices import (
     Classes,
     Colluders,
     Delta,
+    Epsilon,
     Groups,
     High,
     Kind,
     KindOfScores,
     Low,
     MaxExamples,
+    MechanismName,
     MinSurvivors,
     Prevalence,
+    Privacy,
+    PrivacyChoice,
     Thresholds,
     Unit,
     UnitChoice,
+    chosen_model,
 )
 from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.models.distributed import DistributedDP
-from discreet.models.local import LocalDP
+from discreet.exact.model import ExactMPC
+from discreet.models.label import LabelDP
 from discreet.models.recommend import recommend
-from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
@@ -51,41 +54,17 @@ from discreet.result.prediction import (
 )
 
 
-class Privacy(StrEnum):
-    """Privacy models that a plan can be made for."""
-
-    secure_aggregation = "secure-aggregation"
-    distributed = "distributed"
-    local = "local"
-
-
-class Mechanism(StrEnum):
-    """How a local message is randomised."""
-
-    arc = "arc"
-    unary = "unary"
-    levels = "levels"
-    laplace = "laplace"
-
-
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: Annotated[
         int, typer.Option(help="Public: roughly how many examples there are in all.")
     ],
-    privacy: Annotated[
-        Privacy,
-        typer.Option(help="Exact sums, sums with distributed noise, private messages."),
-    ] = Privacy.secure_aggregation,
+    privacy: PrivacyChoice = Privacy.secure_aggregation,
     prevalence: Prevalence = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Privacy loss, for distributed and local.")
-    ] = None,
+    epsilon: Epsilon = None,
     delta: Delta = "0",
     unit: UnitChoice = Unit.example,
     max_examples: MaxExamples = None,
-    mechanism: Annotated[
-        Mechanism, typer.Option(help="How local messages are randomised.")
-    ] = Mechanism.arc,
+    mechanism: MechanismName = None,
     site: Annotated[
         list[str] | None,
         typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
@@ -128,17 +107,29 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Exits with 1 and writes nothing when the result would be mostly noise.
     """
+    asked = _plannable(
+        chosen_model(
+            privacy,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            max_examples=max_examples,
+            mechanism=mechanism,
+        ),
+        bins,
+    )
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
+    fewest = 1 if asked.route == "local" else colluders + 2
     chosen = recommend(
         PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
-        _model(privacy, epsilon, delta, unit, max_examples, mechanism),
+        asked,
         thresholds=threshold,
         edges=None if bins is None else Warped(bins),
         classes=classes,
         groups=groups,
         cohort=Cohort(
-            min_survivors or known or colluders + 2, colluders, min_examples_per_site
+            min_survivors or known or fewest, colluders, min_examples_per_site
         ),
         model=ModelRef(model, model_digest),
     )
@@ -146,7 +137,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     check_protocol(chosen, sites=known)
     _describe(chosen)
     refusal = None
-    if classes is None:
+    if isinstance(chosen.privacy, LabelDP):
+        typer.echo("There is no prediction under label privacy.")
+    elif classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             progress.add_task("Predicting errors", total=None)
             found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
@@ -163,23 +156,25 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.echo(f"Wrote {out}")
 
 
-def _model(
-    privacy: Privacy,
-    epsilon: str | None,
-    delta: str,
-    unit: Unit,
-    max_examples: int | None,
-    mechanism: Mechanism,
-) -> PrivacyModel:
-    if privacy is Privacy.secure_aggregation:
-        if epsilon is not None:
-            raise InputError("exact sums have no epsilon; choose another --privacy")
-        return SecureAggregation()
-    if epsilon is None:
-        raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
-    if privacy is Privacy.local:
-        return LocalDP(epsilon, mechanism.value)
-    return DistributedDP(epsilon, delta, unit.value, max_examples)
+def _plannable(asked: PrivacyModel | ExactMPC, bins: int | None) -> PrivacyModel:
+    """Refuse what a plan cannot hold, and say what to use instead."""
+    if isinstance(asked, ExactMPC):
+        raise InputError(
+            "exact areas are agreed on in a session, not in a plan: use `discreet "
+            "exact session`"
+        )
+    if isinstance(asked, LabelDP) and asked.route == "relay":
+        if asked.mechanism not in {"response", "binned"}:
+            raise InputError(
+                "a plan under label privacy says how labels are counted: choose "
+                "--mechanism response or binned, or choice for the AUC alone"
+            )
+        if bins is None:
+            raise InputError(
+                "under label privacy the scores are public, and so is how many bins "
+                "suit them: give --bins, for instance 32"
+            )
+    return asked
 
 
 def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
@@ -199,7 +194,8 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        where = ", ".join(describe(e.rule) for e in r.statistic.binnings)
+        rules = [describe(e.rule) for e in r.statistic.binnings]
+        where = ", ".join(rules) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)

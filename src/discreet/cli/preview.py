@@ -21,7 +21,7 @@ from discreet.cli.files import (
     read_plan,
 )
 from discreet.errors import InputError
-from discreet.privacy.account import Spent
+from discreet.privacy.composition import Spent
 from discreet.privacy.loss import decimal_text
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
@@ -62,7 +62,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     opened = (
         nullcontext()
         if ledger is None or rules is None
-        else Ledger(ledger, limits=rules.limits(), create=False)
+        else Ledger(ledger, limits=rules.limits())
     )
     with opened as account:
         found = make_preview(asked, examples, policy=rules, ledger=account)

@@ -12,22 +12,20 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.curator.budget import Budget, charge
 from discreet.curator.grid import draw_on_grid, grid_steps
-from discreet.curator.heavy_tailed import HeavyTailed, SmoothLaplace
-from discreet.curator.interval import (
+from discreet.curator.private_estimate import (
     NoSampling,
+    PrivateEstimate,
     ReleasedScalar,
     SamplingLaw,
+    curator_claim,
+    laplace_errors,
+    private_estimate,
     symmetric_errors,
+    too_little,
     weighted_count_errors,
 )
-from discreet.curator.power_law import PowerLaw, tuned
 from discreet.curator.ranking import Ranking
-from discreet.curator.result import (
-    PrivateEstimate,
-    curator_claim,
-    private_estimate,
-    too_little,
-)
+from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
 from discreet.curator.weighted_count import WeightTable, protect
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
@@ -176,7 +174,9 @@ def _weighted(
     table.scale(request.epsilon)  # refuses what cannot be drawn, before the charge
     record = charge(budget, request.loss, target.name)
     found = protect(ranking, target.value(ranking), table, request.epsilon, entropy)
-    value, errors = weighted_count_errors(found, table)
+    value, errors = weighted_count_errors(
+        found, table, laplace_errors(float(found.scale))
+    )
     positives = float(table.counts_of(np.array([float(found.code)]))[0])
     negatives = ranking.rows - positives
     claim = curator_claim(

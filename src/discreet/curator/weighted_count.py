@@ -49,7 +49,7 @@ from discreet.curator.sensitivity import ap_positive_moved, ap_relabelled
 from discreet.data.examples import BATCH_ROWS
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.laplace import discrete_laplace
+from discreet.noise.laplace import discrete_laplace, simulate_discrete_laplace
 
 UNIT: Final = 2**20
 """Grid steps in a joint L1 sensitivity of 1."""
@@ -231,3 +231,21 @@ def ap_weights(rows: int) -> WeightTable:
     change = np.abs(w1 - w0) / 2 + np.minimum(w0, w1) * now[:-1]
     steps = UNIT - (np.floor(change).astype(np.int64) + _AP_SLACK)
     return WeightTable(weights, np.append(0, np.cumsum(steps)), UNIT)
+
+
+def simulate_weighted_count(
+    value: float,
+    positives: int,
+    table: WeightTable,
+    epsilon: float,
+    size: int,
+    rng: np.random.Generator,
+) -> FloatVector:
+    """Draw released values, cut to 0 .. 1: for benchmarks and audits, never secret."""
+    weighted = round((value - 0.5) * int(table.weights[positives]))
+    noise = simulate_discrete_laplace(table.l1 / epsilon, (2, size), rng)
+    weights = table.weights_of(table.counts_of(table.codes[positives] + noise[1]))
+    quotient = np.divide(
+        weighted + noise[0], weights, out=np.zeros(size), where=weights > 0
+    )
+    return np.clip(0.5 + quotient, 0.0, 1.0)

@@ -18,6 +18,7 @@ import numpy as np
 from discreet.arrays import CodeVector, FloatVector
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
+from discreet.parsing import whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 GRID: Final = 2**20
 """Computed edges are multiples of 1/GRID of the range, so that they are the same
 numbers on every machine and a product with GRID finds a score's cell exactly."""
+MOST_BINS: Final = GRID
+"""More bins than cells of the grid would be empty."""
 _MANY_BINS: Final = 2**16 - 1
 _MIXED: Final = np.uint16(_MANY_BINS)
 
@@ -113,6 +116,7 @@ class Edges:
                 u = np.arange(1, bins) / bins
                 inner = scores.low + (scores.high - scores.low) * u
             case Listed(values):
+                _check_bins(max(len(values) - 1, 1))
                 if values[:1] != (scores.low,) or values[-1:] != (scores.high,):
                     raise InputError(
                         f"listed edges must start and end at the limits {scores} "
@@ -123,6 +127,7 @@ class Edges:
             case Support(values):
                 if not values:
                     raise InputError("the support needs at least one value")
+                _check_bins(len(values))
                 if scores.outside(np.asarray(values)):
                     raise InputError(f"the support leaves the range {scores}")
                 return cls((*values, values[-1]), rule, scores)
@@ -143,6 +148,12 @@ class Edges:
     def array(self) -> FloatVector:
         """The edges as an array."""
         return np.asarray(self.values, dtype=np.float64)
+
+    def holds(self, scores: FloatVector) -> NDArray[np.bool_]:
+        """Say which scores have a bin: all in the range, or those of the support."""
+        if not self.atoms:
+            return np.ones(scores.shape, dtype=np.bool_)
+        return np.isin(scores, self.array[:-1])
 
     def bins_of(self, scores: FloatVector) -> CodeVector:
         """Return each score's bin; the scores must lie in the declared range.
@@ -234,8 +245,7 @@ def unit_edges(edges: Edges) -> FloatVector:
 
 
 def _check_bins(bins: int) -> None:
-    if bins < 1:
-        raise InputError(f"need at least 1 bin, got {bins}")
+    whole(bins, "the number of bins", least=1, most=MOST_BINS, error=InputError)
 
 
 def _check_increasing(values: FloatVector) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
-from discreet.data.labels import Coder, LabelCode
+from discreet.data.labels import Coder, LabelCode, codes_row_by_row
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.errors import InputError
 
@@ -48,6 +48,15 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def where(self, kept: NDArray[np.bool_]) -> Batch:
+        """Return the rows that are kept."""
+        return Batch(
+            tuple(column[kept] for column in self.scores),
+            self.labels[kept],
+            None if self.groups is None else self.groups[kept],
+            None if self.subjects is None else self.subjects[kept],
+        )
 
 
 Source: TypeAlias = Callable[[], Iterator[Columns]]
@@ -159,9 +168,34 @@ class Examples:
         self.scores = scores
         self.columns = columns
         self.name = name
+        self.lenient = False
+        self.set_aside = 0
+
+    def fitted(self) -> Examples:
+        """Return the same rows under the rule for rows that do not fit.
+
+        Inside a session a refusal would tell the coordinator something about the
+        data, so none is made: a score outside the range is moved to its nearer end,
+        and a row without a number for a score, or with a label that is missing or
+        none of the classes, is left out. Each row is judged by itself, so that one
+        person's row decides about no other. ``set_aside`` counts the rows that the
+        last pass left out, for the site's own log.
+        """
+        found = Examples.from_source(
+            self._source,
+            labels=self.label_code,
+            scores=self.scores,
+            columns=self.columns,
+            name=self.name,
+        )
+        found.lenient = True
+        return found
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
+        if self.lenient:
+            yield from self._fitting()
+            return
         coder = Coder(self.label_code)
         for raw in self._source():
             scores = tuple(_floats(column) for column in raw.scores)
@@ -174,6 +208,22 @@ class Examples:
                 raise self._diagnosis()
             found = tuple(c for c in scores if c is not None)
             yield Batch(found, labels, raw.groups, raw.subjects)
+
+    def _fitting(self) -> Iterator[Batch]:
+        self.set_aside = 0
+        for raw in self._source():
+            columns = [_nearest_floats(column) for column in raw.scores]
+            labels, kept = codes_row_by_row(raw.labels, self.label_code)
+            for column in columns:
+                kept &= ~np.isnan(column)
+            self.set_aside += kept.size - int(np.count_nonzero(kept))
+            low, high = self.scores.low, self.scores.high
+            yield Batch(
+                tuple(np.clip(column, low, high) for column in columns),
+                labels,
+                raw.groups,
+                raw.subjects,
+            ).where(kept)
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
@@ -237,6 +287,18 @@ def _floats(column: NDArray[Any]) -> FloatVector | None:
         if all(v is None or isinstance(v, int | float) for v in cells):
             return np.array([np.nan if v is None else v for v in cells], dtype=float)
     return None
+
+
+def _nearest_floats(column: NDArray[Any]) -> FloatVector:
+    """Return a column as floats, NaN where a cell holds no number."""
+    floats = _floats(column)
+    if floats is not None:
+        return floats
+    cells = column.tolist()
+    return np.array(
+        [float(v) if isinstance(v, int | float) else np.nan for v in cells],
+        dtype=np.float64,
+    )
 
 
 def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:

@@ -91,6 +91,29 @@ class Coder:
         return codes.view(np.uint8)
 
 
+def codes_row_by_row(
+    labels: NDArray[Any], code: LabelCode
+) -> tuple[CodeVector, NDArray[np.bool_]]:
+    """Return codes and which of them are meant; no row decides about another.
+
+    With a positive label, any other value that is there is a negative one: which
+    second value comes first must not decide which rows count.
+    """
+    missing = _nulls(labels)
+    if code.positive is not None:
+        same = np.asarray(labels == _like(code.positive, labels))
+        if same.shape != labels.shape:
+            same = np.zeros(labels.shape, dtype=np.bool_)
+        return same.astype(np.int64), ~missing
+    classes: tuple[object, ...] = (0, 1) if code.classes is None else code.classes
+    places = {_like(label, labels): k for k, label in enumerate(classes)}
+    found = [
+        places.get(v, -1) if _known(v, set(places)) else -1 for v in labels.tolist()
+    ]
+    codes = np.array(found, dtype=np.int64)
+    return np.maximum(codes, 0), (codes >= 0) & ~missing
+
+
 def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
     if labels.dtype == np.bool_:
         return labels.view(np.uint8)

@@ -2,11 +2,13 @@
 
 Files are read in batches, as often as there are rounds; only the columns that
 are asked for are decoded. Messages name columns and counts, never a value, and
-not the header of a file that seems to have none.
+not the header of a file that seems to have none. Arrow's own messages quote cells:
+none of them is passed on.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,9 @@ _UNREADABLE_CSV: Final = (
     "this is not a readable CSV file: it needs UTF-8 text, a header, and as many "
     "cells in every row"
 )
+_NOT_UTF8: Final = "is not UTF-8 text; save the file as UTF-8"
+_DATA: Final = re.compile(r"[-+]?[.,]?\d")
+"""How a cell begins that may be data, not a name: a number or a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         title = name or ""
         batches = _table_batches(_as_table(source), names, title)
     return Examples.from_source(
-        lambda: (_columns(batch, names) for batch in batches()),
+        lambda: _plain_columns(batches, names, title),
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
@@ -116,18 +121,18 @@ def _file_batches(path: Path, names: _Names, title: str) -> _Batches:
 def _parquet_batches(path: Path, names: _Names, title: str) -> _Batches:
     try:
         schema = pq.read_schema(path)
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise InputError(f"{title}: this is not a readable Parquet file") from None
     _check_names(schema.names, names, title)
 
     def batches() -> Iterator[pa.RecordBatch]:
         # Opened again on every pass. Read page by page: even a file that is one
         # row group, however large, takes a few megabytes.
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-            try:
+        try:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
                 yield from file.iter_batches(BATCH_ROWS, columns=names.all())
-            except (pa.ArrowInvalid, OSError):
-                raise InputError(f"{title}: the Parquet file is damaged") from None
+        except (pa.ArrowException, OSError):
+            raise InputError(f"{title}: the Parquet file is damaged") from None
 
     return batches
 
@@ -141,17 +146,21 @@ def _csv_batches(path: Path, names: _Names, title: str) -> _Batches:
 
     try:
         with pa.csv.open_csv(path) as reader:
-            header = list(reader.schema.names)
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
+            header, kinds = list(reader.schema.names), list(reader.schema.types)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise InputError(f"{title}: {_UNREADABLE_CSV}") from None
     _check_names(header, names, title)
+    for column, kind in zip(header, kinds, strict=True):
+        if column in names.all() and pa.types.is_binary(kind):
+            # Bytes would equal no label: everything would count as negative.
+            raise InputError(f"{title}: column {column} {_NOT_UTF8}")
     numbers = dict.fromkeys(names.scores, pa.float64())
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             with opened(numbers) as reader:
                 yield from reader
-        except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise _csv_complaint(opened, names, title) from None
 
     return batches
@@ -170,7 +179,7 @@ def _csv_complaint(
                 rows += batch.num_rows
                 for name in names.scores:
                     bad += sum(not _is_number(v) for v in batch[name].to_pylist())
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return InputError(f"{title}: {_UNREADABLE_CSV}")
     if bad == 0:
         return InputError(
@@ -194,7 +203,13 @@ def _as_table(source: Readable) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if hasattr(source, "__arrow_c_stream__"):
-        return pa.table(source)
+        try:
+            return pa.table(source)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise InputError(
+                "the frame is no Arrow table: some column mixes kinds of values, such "
+                "as text and numbers; give every column one kind"
+            ) from None
     raise InputError(
         "read takes a path, an Arrow table, or a pandas or polars frame; for arrays "
         "use Examples(scores, labels)"
@@ -214,7 +229,8 @@ def _check_names(found: Sequence[str], names: _Names, title: str) -> None:
         if len(set(found)) != len(found):
             raise InputError(f"{at}two columns have the same name")
         return
-    if any(_is_number(name) for name in found if name):
+    cells = [cell.strip() for name in found for cell in re.split(r"[;\t|]", name)]
+    if "" in cells[1:] or any(_DATA.match(cell) for cell in cells):
         # The header may be a row of data: do not repeat it.
         raise InputError(
             f"{at}the first row looks like data: the file needs a header with "
@@ -224,6 +240,18 @@ def _check_names(found: Sequence[str], names: _Names, title: str) -> None:
         f"{at}no column {', '.join(missing)} among {', '.join(found)}; name the "
         "columns with score= and label="
     )
+
+
+def _plain_columns(batches: _Batches, names: _Names, title: str) -> Iterator[Columns]:
+    for batch in batches():
+        try:
+            yield _columns(batch, names)
+        except (pa.ArrowException, UnicodeDecodeError):
+            at = f"{title}: " if title else ""
+            raise InputError(
+                f"{at}a column holds nested or undecodable values; give plain numbers "
+                "and text"
+            ) from None
 
 
 def _columns(batch: pa.RecordBatch, names: _Names) -> Columns:

@@ -20,14 +20,33 @@ last step divides secrets: one long division of at most three scalars.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array, lax
 
-from discreet.exact.fixed_point import DIGIT_BITS, DIGITS, FixedPoint
+from discreet.exact.encode import PAD
+from discreet.exact.program import DIGIT_BITS, DIGITS, RECIPROCALS, FixedPoint, Program
+from discreet.optional import load
 
 Pair: TypeAlias = tuple[Array, Array]
+
+
+def in_range(keys: Array, labels: Array, *, padded: bool) -> tuple[Array, Array | int]:
+    """Return labels that are bits whatever was shared, and how many rows are padding.
+
+    Shares of any 64-bit integer look alike, so nobody can refuse a forged label, and
+    one of 2^24 would lift another row's rank above all noise: what one row can change
+    rests on this line, not on the owners. Keys need no such line: each 64-bit integer
+    is a place in the order. Padding rows are told by their key and have no label.
+    """
+    labels = jnp.bitwise_and(labels, 1)
+    if not padded:
+        return labels, 0
+    real = (keys != PAD).astype(jnp.int64)
+    return labels * real, keys.shape[0] - jnp.sum(real)
 
 
 def sorted_rows(keys: Array, labels: Array) -> Pair:
@@ -99,20 +118,20 @@ def doubled_wins(labels: Array, before: Array, end: Array) -> Array:
 def areas(
     keys: Array,
     labels: Array,
-    padding: Array | int,
     high: Array,
     low: Array,
     *,
     metrics: tuple[str, ...],
     ties: bool,
+    padded: bool,
 ) -> Array:
-    """Return the areas asked for as integers over ``fixed_point.ONE``.
+    """Return the areas asked for as integers over ``program.ONE``.
 
-    ``padding`` is the number of padding rows: secret, or 0. As rows without a
-    label they stand in the last group, where each wins every pair: that is
-    subtracted again.
+    Padding rows, as rows without a label, stand in the last group, where each wins
+    every pair: that is subtracted again.
     """
     rows = keys.shape[0]
+    labels, padding = in_range(keys, labels, padded=padded)
     bits = FixedPoint(rows)
     keys, labels = sorted_rows(keys, labels)
     positives = running_sum(labels)
@@ -149,6 +168,7 @@ def noisy_pair(keys: Array, labels: Array, noise: list[Array], *, ties: bool) ->
     sums, so no table has to be looked up obliviously.
     """
     rows = keys.shape[0]
+    labels, _ = in_range(keys, labels, padded=False)
     keys, labels = sorted_rows(keys, labels)
     positives = running_sum(labels)
     ends = group_ends(keys, ties=ties)
@@ -156,3 +176,55 @@ def noisy_pair(keys: Array, labels: Array, noise: list[Array], *, ties: bool) ->
     total = positives[-1]
     balance = doubled_wins(labels, before, end) - total * (rows - total)
     return jnp.stack([balance, rows * total]) + sum(noise)
+
+
+@lru_cache(maxsize=8)
+def compiled(program: Program) -> bytes:
+    """Return a serialised executable, the same bytes for the same program."""
+    spu, frontend = load("spu", "mpc"), load("spu.utils.frontend", "mpc")
+    jax, numpy = load("jax", "mpc"), load("numpy", "mpc")
+    inputs = program.inputs()
+    visible = {True: spu.Visibility.VIS_PUBLIC, False: spu.Visibility.VIS_SECRET}
+    # 64-bit integers for this trace alone: the process keeps its own setting.
+    with load("jax.experimental", "mpc").enable_x64():
+        executable, _ = frontend.compile(
+            frontend.Kind.JAX,
+            function_of(program),
+            [jax.ShapeDtypeStruct(i.shape, numpy.int64) for i in inputs],
+            {},
+            [i.name for i in inputs],
+            [visible[i.source == "public"] for i in inputs],
+            lambda _: list(program.output_names),
+        )
+    found: bytes = executable.SerializeToString()
+    return found
+
+
+def function_of(program: Program) -> Callable[..., Any]:
+    """Return the program as one function of its inputs in order."""
+    jnp, circuit = load("jax.numpy", "mpc"), load("discreet.exact.circuit", "mpc")
+    names = [i.name for i in program.inputs()]
+    ties = program.ties == "exact"
+
+    def exact_areas(*values: Any) -> Any:
+        by_name = dict(zip(names, values, strict=True))
+
+        def all_of(kind: str, indices: Sequence[int]) -> list[Any]:
+            return [by_name[f"{kind}{k}"] for k in indices]
+
+        owners = range(len(program.sizes))
+        keys = jnp.concatenate(all_of("keys", owners))
+        labels = jnp.concatenate(all_of("labels", owners))
+        if program.noisy:
+            noise = [v for name, v in by_name.items() if name.startswith("noise")]
+            return circuit.noisy_pair(keys, labels, noise, ties=ties)
+        return circuit.areas(
+            keys,
+            labels,
+            *(by_name[name] for name in RECIPROCALS),
+            metrics=program.metrics,
+            ties=ties,
+            padded=program.padded,
+        )
+
+    return exact_areas

@@ -26,38 +26,36 @@ _MAGNITUDE: Final = np.int64(2**63 - 1)
 class Encoded:
     """One owner's rows, ready to be shared. It never prints them.
 
-    ``count`` is the number of real rows, which come first; the others are padding
-    (key ``PAD``, label 0). The length is public, the count is not if there is room
-    for padding.
+    Rows with the key ``PAD`` and the label 0 are padding. The length is public; how
+    many rows are real is not, if there is room for padding.
     """
 
     keys: IntVector
     labels: IntVector
-    count: int
 
     def __post_init__(self) -> None:
         if self.keys.ndim != 1 or self.keys.shape != self.labels.shape:
             raise InputError("an owner shares one key and one label a row")
         if self.keys.dtype != np.int64 or self.labels.dtype != np.int64:
             raise InputError("keys and labels are 64-bit integers")
-        if not 0 <= self.count <= self.keys.size:
-            raise InputError("an owner has at most as many examples as rows")
         strange = int(np.count_nonzero((self.labels != 0) & (self.labels != 1)))
         if strange:
             raise InputError(
                 f"{strange} of {self.rows} labels are not 0 or 1, and shares of them "
                 "would make the result wrong; recode the labels"
             )
-        padding = slice(self.count, None)
-        if (self.keys[padding] != PAD).any() or self.labels[padding].any():
-            raise InputError("the rows after the last example must be padding")
-        if (self.keys[: self.count] == PAD).any():
-            raise InputError("the key of padding is not a score's")
+        if self.labels[self.keys == PAD].any():
+            raise InputError("a padding row has no label")
 
     @property
     def rows(self) -> int:
         """How many rows are shared, padding included: public."""
         return int(self.keys.size)
+
+    @property
+    def count(self) -> int:
+        """How many rows are real: the owner's own business where padding hides it."""
+        return int(np.count_nonzero(self.keys != PAD))
 
     def __repr__(self) -> str:
         return f"Encoded(rows={self.rows})"
@@ -89,7 +87,7 @@ def encode(examples: Examples, *, padded_to: int | None = None) -> Encoded:
     keys[:count] = keys_of(scores)
     padded = np.zeros(rows, dtype=np.int64)
     padded[:count] = labels
-    return Encoded(keys, padded, count)
+    return Encoded(keys, padded)
 
 
 def keys_of(scores: FloatVector) -> IntVector:

@@ -1,15 +1,23 @@
-"""Engine: whoever computes a program on owners' rows and opens its one result."""
+"""Engine: whoever computes a program on owners' rows and opens its one result.
+
+``Reference`` is the plaintext oracle: what a program opens, from the definitions. It
+sees all rows: it is for tests and for explaining, and protects nothing.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol, TypeAlias
+
+import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import InputError
-from discreet.exact.encode import Encoded
-from discreet.exact.program import PARTIES, Program
+from discreet.exact.encode import PAD, Encoded
+from discreet.exact.program import DIGIT_BITS, DIGITS, ONE, PARTIES, Program
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with a few words at the start of each phase."""
@@ -62,3 +70,114 @@ def check_inputs(
         raise InputError(
             f"{wanted} shares of noise, two integers each, belong to this program"
         )
+
+
+_UNDEFINED = 2 * ONE - 1
+"""How a division by zero opens: the whole part and every digit at their largest."""
+_GUARD_BITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Positives and rows at or above each distinct score, as Python integers."""
+
+    positives: list[int]
+    rows: list[int]
+
+    @classmethod
+    def of(cls, keys: IntVector, labels: IntVector, *, ties: bool) -> Thresholds:
+        """Sort by descending score; without ties every row is a threshold."""
+        order = np.argsort(keys, kind="stable")
+        keys, labels = keys[order], labels[order]
+        differs = np.append(np.diff(keys) != 0, True) if keys.size else keys == 0
+        last = np.flatnonzero(differs if ties else np.ones(keys.size, dtype=bool))
+        return cls(np.cumsum(labels)[last].tolist(), (last + 1).tolist())
+
+    def doubled_wins(self) -> int:
+        """Return twice the pairs of a positive above a negative, ties one half."""
+        wins = earlier_tp = earlier_fp = 0
+        for tp, rows in zip(self.positives, self.rows, strict=True):
+            wins += (rows - tp - earlier_fp) * (tp + earlier_tp)
+            earlier_tp, earlier_fp = tp, rows - tp
+        return wins
+
+    def precision_sum(self) -> int:
+        r"""Return :math:`\sum (t_k - t_{k-1})\,t_k/r_k`, scaled by 2^100."""
+        found = earlier = 0
+        for tp, rows in zip(self.positives, self.rows, strict=True):
+            found += ((tp - earlier) * tp << _GUARD_BITS) // rows
+            earlier = tp
+        return found
+
+    def trapezoid_sum(self) -> int:
+        """Return twice the area under precision over positives found, scaled."""
+        found = earlier = 0
+        precision = 1 << _GUARD_BITS
+        for tp, rows in zip(self.positives, self.rows, strict=True):
+            here = (tp << _GUARD_BITS) // rows
+            found += (tp - earlier) * (precision + here)
+            earlier, precision = tp, here
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Pools the rows and computes with exact integers."""
+
+    @property
+    def name(self) -> str:
+        """It says that nothing was protected."""
+        return "plaintext reference"
+
+    def run(
+        self,
+        program: Program,
+        owners: Sequence[Encoded],
+        *,
+        noise: Sequence[IntVector] = (),
+        progress: Progress | None = None,
+    ) -> Opened:
+        """Compute what the parties would open."""
+        check_inputs(program, owners, noise)
+        if progress is not None:
+            progress(f"computing on {program.rows:,} rows in the clear")
+        start = time.perf_counter()
+        keys = np.concatenate([owner.keys for owner in owners])
+        labels = np.concatenate([owner.labels for owner in owners])
+        real = (keys != PAD) | (not program.padded)
+        found = Thresholds.of(keys[real], labels[real], ties=program.ties == "exact")
+        values = (
+            _noisy_pair(program, found, noise)
+            if program.noisy
+            else _areas(program, found)
+        )
+        return Opened(values, 0, 0, time.perf_counter() - start)
+
+
+def _areas(program: Program, found: Thresholds) -> IntVector:
+    positives = found.positives[-1] if found.positives else 0
+    negatives = (found.rows[-1] if found.rows else 0) - positives
+    unit = 1 << _GUARD_BITS
+    fractions = {
+        "auc": (found.doubled_wins(), 2 * positives * negatives),
+        "average_precision": (found.precision_sum(), positives * unit),
+        "aupr": (found.trapezoid_sum(), 2 * positives * unit),
+    }
+    return np.array([_opened(*fractions[m]) for m in program.metrics], dtype=np.int64)
+
+
+def _opened(numerator: int, denominator: int) -> int:
+    if denominator == 0:
+        return _UNDEFINED
+    return int(Fraction(numerator << (DIGIT_BITS * DIGITS), denominator))
+
+
+def _noisy_pair(
+    program: Program, found: Thresholds, noise: Sequence[IntVector]
+) -> IntVector:
+    positives = found.positives[-1]
+    balance = found.doubled_wins() - positives * (program.rows - positives)
+    exact = np.array([balance, program.rows * positives], dtype=np.int64)
+    for share in noise:
+        exact += share
+    return exact

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from discreet.data.examples import Examples
@@ -14,21 +16,20 @@ from discreet.estimate.intervals import SYMMETRIC, AreaShape, ProportionShape, S
 from discreet.estimate.reading import ScalarReading
 from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
-from discreet.exact.model import ExactMPC
+from discreet.exact.model import ExactMPC, shared_rows
 from discreet.exact.noisy import NoisyPair, noise_share
-from discreet.exact.program import AREAS, PARTIES, Program, empty_class
+from discreet.exact.program import PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import Metric
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.release import Release, one_release
+from discreet.plan.rounds import Question, Round
 from discreet.privacy.claim import Claim, Setting
-from discreet.privacy.loss import exact
 from discreet.result.evaluation import Evaluation
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
-)
-_SEMI_HONEST: Final = (
-    "every compute party follows the protocol; one of them may be curious, and share "
-    "what it sees with any number of owners"
 )
 _UNKNOWN: Final = NotYet(
     "the class counts were not opened; declare a prevalence to have it"
@@ -59,7 +60,7 @@ def evaluate(
         entropy: secret bytes for the noise of a noisy opening.
         progress: called with a few words at the start of each phase.
 
-    >>> from discreet.exact.reference import Reference
+    >>> from discreet.exact.engine import Reference
     >>> north = Examples([0.9, 0.4], [1, 0])
     >>> south = Examples([0.4, 0.1], [1, 0])
     >>> evaluate([north, south], engine=Reference()).auc.value
@@ -74,24 +75,49 @@ def evaluate(
         for site in sites
         if padded is not None or len(site) > 0
     ]
-    program = program_of(chosen, [owner.rows for owner in owners])
+    sizes = [owner.rows for owner in owners]
+    facts = PublicFacts(sum(sizes), prevalence, sites[0].scores)
+    plan = plan_for(chosen, facts, owners=len(sites))
+    program = Program.of(plan, sizes)
     noise = (
-        [
+        []
+        if program.epsilon is None
+        else [
             noise_share(program.rows, program.epsilon, entropy=entropy)
             for _ in range(PARTIES)
         ]
-        if program.epsilon is not None
-        else []
     )
-    opened = (engine or SpuSimulator()).run(
+    found = (engine or SpuSimulator()).run(
         program, owners, noise=noise, progress=progress
     )
-    return evaluation_of(
-        program,
-        opened,
-        owners=len(sites),
-        setting="seeded" if isinstance(entropy, Seeded) else "simulated",
-        prevalence=prevalence,
+    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
+    return evaluation_of(plan, found, session=secrets.token_bytes(16), setting=setting)
+
+
+def plan_for(
+    model: ExactMPC,
+    facts: PublicFacts,
+    *,
+    owners: int,
+    metrics: tuple[Metric, ...] | None = None,
+    measured: str = "",
+) -> Plan:
+    """Return the plan of areas of a public number of rows, of owners who all share.
+
+    ``metrics`` are all that can be opened by default, ``measured`` the name of the
+    classifier.
+    """
+    cohort = model.cohort(owners)
+    rounds = model.rounds(Question(facts), cohort)
+    if metrics is not None:
+        rounds = (Round(replace(shared_rows(rounds), metrics=metrics)),)
+    return Plan(
+        model,
+        rounds,
+        metrics=frozenset(shared_rows(rounds).metrics),
+        facts=facts,
+        cohort=cohort,
+        model=ModelRef(measured),
     )
 
 
@@ -105,63 +131,48 @@ def check_sites(sites: Sequence[Examples]) -> None:
         raise InputError("there are no examples: give at least one site that has some")
 
 
-def program_of(model: ExactMPC, sizes: Sequence[int]) -> Program:
-    """Return the program that a model asks for, over owners of these sizes."""
-    epsilon = None if model.epsilon is None else exact(model.epsilon)
-    return Program(
-        tuple(sizes),
-        metrics=AREAS if epsilon is None else ("auc",),
-        ties=model.ties,
-        padded=model.hide_sizes,
-        epsilon=epsilon,
-    )
-
-
-def model_of(program: Program) -> ExactMPC:
-    """Return the privacy model that a program carries out."""
-    return ExactMPC(program.ties, program.padded, program.epsilon)
-
-
 def evaluation_of(
-    program: Program,
-    opened: Opened,
-    *,
-    owners: int,
-    setting: Setting,
-    prevalence: float | None = None,
+    plan: Plan, found: Opened, *, session: bytes, setting: Setting
 ) -> Evaluation:
     """Build the analyst's result from what was opened, and from nothing else."""
-    if prevalence is not None and not 0 < prevalence < 1:
-        raise InputError("the declared prevalence lies strictly between 0 and 1")
-    claim = claim_of(program, owners=owners, setting=setting)
-    metrics: dict[str, Estimate]
-    if program.noisy:
-        metrics = {"auc": NoisyPair.of(program, opened.values).estimate(claim)}
-    else:
-        areas = program.decode(opened.values)
-        known = None if program.padded else prevalence
-        metrics = {
-            metric: _exact_estimate(metric, value, program.rows, known)
-            if not math.isnan(value)
-            else Estimate.undefined(empty_class(areas))
-            for metric, value in areas.items()
-        }
+    owners = plan.cohort.min_survivors
+    loss = plan.privacy.loss
+    release = Release(plan.digest(), session, 0, found.values, owners, owners, loss)
+    claim = plan.claim(setting, sites=owners)
     reading = ScalarReading(
-        metrics,
+        read(plan, [release], claim=claim),
         remedy=_REMEDY,
-        notes=_notes(program, prevalence),
+        notes=notes_of(plan),
         facts={
-            "rows": program.rows,
-            "bytes": opened.bytes_sent,
-            "rounds": opened.rounds,
-            "seconds": round(opened.seconds, 2),
+            "rows": shared_rows(plan.rounds).rows,
+            "bytes": found.bytes_sent,
+            "rounds": found.rounds,
+            "seconds": round(found.seconds, 2),
         },
     )
-    return Evaluation(reading, claim, owners, owners)
+    return Evaluation(reading, claim, owners, owners, plan, (release,))
+
+
+def read(
+    plan: Plan, releases: Sequence[Release], *, claim: Claim
+) -> dict[Metric, Estimate]:
+    """Read the areas of an opening, with the errors that public facts allow."""
+    total = one_release(releases, plan.digest(), 1).total
+    program = Program.of(plan, [shared_rows(plan.rounds).rows])
+    if program.noisy:
+        return {"auc": NoisyPair.of(program, total).estimate(claim)}
+    areas = program.decode(total)
+    known = None if program.padded else plan.facts.prevalence
+    return {
+        metric: _exact_estimate(metric, value, program.rows, known)
+        if not math.isnan(value)
+        else Estimate.undefined(empty_class(areas))
+        for metric, value in areas.items()
+    }
 
 
 def _exact_estimate(
-    metric: str, value: float, rows: int, prevalence: float | None
+    metric: Metric, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)
@@ -178,41 +189,19 @@ def _exact_estimate(
     return Estimate(value, sampling, Zero(), binning, shape=shape)
 
 
-def _notes(program: Program, prevalence: float | None) -> tuple[str, ...]:
+def notes_of(plan: Plan) -> tuple[str, ...]:
+    """What a reader should know about these values."""
+    program = Program.of(plan, [shared_rows(plan.rounds).rows])
     found = []
     if program.ties == "none":
         found.append(
             "equal scores were taken in the order in which they came: the values are "
             "exact only if no two scores are equal"
         )
-    if prevalence is not None and not program.noisy:
+    if plan.facts.prevalence is not None and not program.noisy:
         found.append(
             "the total of the examples is hidden, so there is no sampling error"
             if program.padded
             else "the sampling error rests on the declared prevalence"
         )
     return tuple(found)
-
-
-def claim_of(program: Program, *, owners: int, setting: Setting) -> Claim:
-    """Return what a run of this program promises."""
-    model = model_of(program)
-    if program.noisy:
-        opened = "a noisy AUC and a noisy number of positives, to the analyst"
-    else:
-        names = [METRICS[metric].title for metric in program.metrics]
-        opened = f"the exact {', '.join(names)}, to the analyst"
-    if program.padded:
-        sizes = f"that no owner has more than {max(program.sizes):,} examples"
-    else:
-        sizes = "how many examples each owner has, to the compute parties"
-    return Claim(
-        unit=model.protects,
-        loss=model.loss,
-        trust=model.trust,
-        computational=model.computational,
-        setting=setting,
-        discloses=(opened, sizes),
-        not_protected=model.caveats(owners),
-        assumes=(_SEMI_HONEST,),
-    )

@@ -1,21 +1,129 @@
-"""ExactMPC: the privacy model of areas that compute parties find from shares."""
+"""What a plan holds of exact areas: the privacy model, and the rows that are shared."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, TypeAlias, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    get_args,
+)
 
+import numpy as np
+
+from discreet.arrays import FloatVector, IntVector
+from discreet.data.edges import Edges
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.exact.encode import encode
+from discreet.metrics.table import Metric
+from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.parsing import whole
+from discreet.plan.cohort import Cohort
+from discreet.plan.privacy_model import PrivacyModel, Route
+from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import Amount, Loss, PureDP, Unbounded, exact
-from discreet.privacy.unit import Unit
+from discreet.privacy.loss import (
+    Amount,
+    Loss,
+    PureDP,
+    Unbounded,
+    amount_from_text,
+    exact,
+)
+from discreet.privacy.unit import ROW, Sensitivity, Unit
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, Statistic
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
 
 Ties: TypeAlias = Literal["exact", "none"]
-ROW: Final = Unit("row", "replace")
+AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
+_SEMI_HONEST: Final = (
+    "every compute party follows the protocol; one of them may be curious, and share "
+    "what it sees with any number of owners"
+)
+_TITLES: Final = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "aupr": "AUPR (trapezoid)",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class ExactMPC:
+class SharedRows(Statistic):
+    """Rows that owners cut into shares, and the areas that are opened of them.
+
+    Rows are not added up: compute parties sort the rows of all owners, and open one
+    integer an area. So ``count`` is what one owner shares, ``size`` how much is opened.
+
+    Args:
+        rows: how many rows all owners share, padding included. Public.
+        metrics: which areas are opened, in this order.
+    """
+
+    rows: int
+    metrics: tuple[Metric, ...] = AREAS
+
+    name: ClassVar[str] = "shared-rows"
+
+    def __post_init__(self) -> None:
+        known = len(set(self.metrics)) == len(self.metrics)
+        if not (self.metrics and known and set(self.metrics) <= set(AREAS)):
+            raise PlanError(f"exact areas are {', '.join(AREAS)}, each once")
+        whole(self.rows, "the number of shared rows", least=1)
+
+    @property
+    def size(self) -> int:
+        """One integer an area."""
+        return len(self.metrics)
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """There are no bins: keys tell scores apart to the last bit."""
+        return ()
+
+    def count(self, examples: Examples) -> IntVector:
+        """Return one owner's keys and labels, which leave as shares only."""
+        encoded = encode(examples)
+        return np.concatenate([encoded.keys, encoded.labels])
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        r"""Return that of the pair :math:`(2U - nm, nM)` that is opened with noise."""
+        if unit != ROW:
+            raise PlanError(f"a noisy opening protects {ROW}, not {unit}")
+        l1 = 2 * self.rows - 1
+        return Sensitivity(l1, l1 * l1, l1, ROW)
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """There is no histogram in an opened area; ``exact.read`` reads it."""
+        del counts, law
+        return {}
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the name."""
+        return {"rows": self.rows, "metrics": list(self.metrics)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        if edges:
+            raise PlanError("shared rows have no edges")
+        return cls(table["rows"], tuple(table["metrics"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMPC(PrivacyModel):
     """Exact areas of the pooled data; nothing but their values is opened.
 
     Owners share their scores and labels among three compute parties, who follow
@@ -39,9 +147,8 @@ class ExactMPC:
     hide_sizes: bool = False
     epsilon: Amount | None = None
 
-    name: ClassVar[str] = "exact-mpc"
+    name: ClassVar[str] = "exact"
     trust: ClassVar[Trust] = Trust.COMPUTE_PARTIES
-    computational: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.ties not in get_args(Ties):
@@ -55,6 +162,21 @@ class ExactMPC:
                 "noise is sized by the public number of examples: leave out "
                 "hide_sizes, or open exact values"
             )
+
+    @property
+    def route(self) -> Route:
+        """As shares among three compute parties."""
+        return "shares"
+
+    @property
+    def computational(self) -> bool:
+        """Sorting uses keyed shuffles that the parties agree on."""
+        return True
+
+    @property
+    def predictable(self) -> bool:
+        """A histogram's errors are none of these values'."""
+        return False
 
     @property
     def protects(self) -> Unit | None:
@@ -90,3 +212,82 @@ class ExactMPC:
             *(few if sites == 2 else ()),
             *always,
         )
+
+    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """What is opened, and what the parties see of sizes."""
+        if self.epsilon is not None:
+            opened = "a noisy AUC and a noisy number of positives, to the analyst"
+        else:
+            names = [_TITLES[metric] for metric in shared_rows(plan.rounds).metrics]
+            opened = f"the exact {', '.join(names)}, to the analyst"
+        del sites
+        if self.hide_sizes:
+            most = shared_rows(plan.rounds).rows
+            return opened, f"padded numbers of examples, {most:,} in all"
+        return opened, "how many examples each owner has, to the compute parties"
+
+    def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
+        """An honest majority of compute parties."""
+        del cohort
+        return (_SEMI_HONEST,)
+
+    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
+        """Refuse anything but shared rows of owners who all take part."""
+        super(ExactMPC, self).accepts(rounds, cohort)
+        areas = shared_rows(rounds).metrics
+        if self.epsilon is not None and areas != ("auc",):
+            raise PlanError("only the AUC can be opened with noise; ask for it alone")
+
+    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+        """Nothing is added by owners; the parties' noise is in what is opened."""
+        del cohort
+        if self.epsilon is None:
+            return ExactSum()
+        from discreet.exact.noisy import NoiseInside  # noqa: PLC0415 - loads scipy
+
+        return NoiseInside(_shared(this.statistic).rows, exact(self.epsilon))
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """One opening of all areas, or of the AUC alone under noise."""
+        del cohort
+        if not asked.binary:
+            raise PlanError("exact areas compare two classes and no groups")
+        if asked.facts.examples is None:
+            raise PlanError(
+                "exact areas are of a public number of rows: declare the examples"
+            )
+        areas = AREAS if self.epsilon is None else ("auc",)
+        return (Round(SharedRows(asked.facts.examples, areas)),)
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the model's name."""
+        return {
+            "ties": self.ties,
+            "hide_sizes": self.hide_sizes,
+            **super(ExactMPC, self).table(),
+        }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        hidden = table["hide_sizes"]
+        if not isinstance(hidden, bool):
+            raise PlanError("hide_sizes is true or false")
+        epsilon = table.get("epsilon")
+        noisy = None if epsilon is None else amount_from_text(epsilon)
+        return cls(table["ties"], hidden, noisy)
+
+
+def shared_rows(rounds: Sequence[Round]) -> SharedRows:
+    """Return the only statistic that compute parties open."""
+    (only,) = rounds
+    return _shared(only.statistic)
+
+
+def _shared(statistic: Statistic) -> SharedRows:
+    if not isinstance(statistic, SharedRows):
+        raise PlanError(
+            "compute parties open areas of shared rows, not sums of counts; use "
+            "SecureAggregation or DistributedDP for a histogram"
+        )
+    return statistic

@@ -27,22 +27,28 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.special import k1
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.curator.interval import AucSampling, ReleasedScalar
-from discreet.curator.result import PrivateEstimate, private_estimate, too_little
-from discreet.curator.weighted_count import pair_count_weights
+from discreet.curator.private_estimate import (
+    AucSampling,
+    PrivateEstimate,
+    ReleasedScalar,
+    private_estimate,
+    too_little,
+    weighted_count_errors,
+)
+from discreet.curator.weighted_count import WeightedCount, pair_count_weights
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ROW
+from discreet.exact.model import SharedRows
 from discreet.exact.program import PARTIES, Program
+from discreet.noise.mechanism import AdditiveNoise
 from discreet.noise.polya import PolyaLaw, PolyaShares
 from discreet.privacy.claim import Claim
-from discreet.privacy.loss import PureDP
-from discreet.privacy.unit import Sensitivity
+from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.unit import ROW
 
 HONEST: Final = 2
 """Compute parties whose noise nobody else knows: one of three may be curious."""
 _NODES: Final = 128
-_THIN: Final = 64
 
 
 def mechanism(rows: int, epsilon: Fraction) -> PolyaShares:
@@ -53,8 +59,8 @@ def mechanism(rows: int, epsilon: Fraction) -> PolyaShares:
     """
     if rows < 2:
         raise InputError("a noisy AUC needs at least 2 rows")
-    l1 = 2 * rows - 1
-    return PolyaShares(PureDP(epsilon), Sensitivity(l1, l1 * l1, l1, ROW), HONEST)
+    shared = SharedRows(rows, ("auc",))
+    return PolyaShares(PureDP(epsilon), shared.sensitivity(ROW), HONEST)
 
 
 def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
@@ -66,6 +72,32 @@ def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
 def noise_law(rows: int, epsilon: Fraction) -> PolyaLaw:
     """Return the law of the noise in each opened integer."""
     return mechanism(rows, epsilon).law(PARTIES)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseInside(AdditiveNoise):
+    """The parties' noise as a plan sees it: owners add none to what they share."""
+
+    rows: int
+    epsilon: Fraction
+
+    def sent(self, cells: int) -> int:
+        """Two integers are opened, from which one area is read."""
+        return 2 * cells
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return an owner's rows as they are: they leave as shares only."""
+        del entropy
+        return exact
+
+    def loss(self) -> Loss:
+        """What one opening costs."""
+        return PureDP(self.epsilon)
+
+    def law(self, contributors: int) -> PolyaLaw:
+        """Return the noise of all three parties, however many owners there are."""
+        del contributors
+        return noise_law(self.rows, self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +137,13 @@ class NoisyPair:
         )
 
     def read(self) -> tuple[float, FloatVector]:
-        """Return the value before it is cut to 0 .. 1, and equally likely errors.
-
-        Every pair of likely noises is taken off the two integers and the value that
-        is left compared with the opened one.
-        """
-        table = pair_count_weights(self.rows)
+        """Return the value before it is cut to 0 .. 1, and equally likely errors."""
         scale = noise_law(self.rows, self.epsilon).scale
-        noise = scale * _likely_noise()
-        counts = table.counts_of(float(self.code) - np.append(0.0, noise))
-        weights = table.weights_of(counts)
-        if weights[0] <= 0:
-            return 0.5, np.repeat([-np.inf, np.inf], _NODES)
-        value = 0.5 + self.balance / float(weights[0])
-        left = np.tile(self.balance - noise, (noise.size, 1))
-        beyond = np.where(left >= 0, np.inf, -np.inf)  # a weight of 0 says nothing
-        column = weights[1:, None]
-        truth = 0.5 + np.divide(left, column, out=beyond, where=column > 0)
-        return value, np.sort((value - truth).ravel())[_THIN // 2 :: _THIN]
+        return weighted_count_errors(
+            WeightedCount(self.balance, self.code, Fraction(scale)),
+            pair_count_weights(self.rows),
+            scale * _likely_noise(),
+        )
 
 
 @cache

@@ -1,8 +1,22 @@
-"""Program: one computation that owners and parties agree on, and its executable.
+r"""Program: one computation that owners and parties agree on, and its executable.
 
 Everything in it is public. Parties compare ``digest`` before they run anything:
 it covers the description, the engine's settings and the compiled code, and the
 compiler gives the same bytes in every process.
+
+**Fixed point.** Precision at rank i is a count over i, and i is public: so instead of dividing
+secrets, the program multiplies by :math:`c_i = \lfloor 2^{s+l}/i \rfloor`, cut into
+a high limb of s bits and a low limb of l bits. Everything stays in 64-bit integers:
+with r rows and :math:`b = \lceil\log_2(r+1)\rceil`
+
+- the denominator of AUPR is :math:`P\,2^{s+1}`, and division by sixteen at a time
+  multiplies it by up to 16: :math:`b + s + 1 + 4 \le 63`;
+- the low limbs add up to at most :math:`2P^2 2^l`: :math:`1 + 2b + l \le 63`.
+
+Rounding each :math:`c_i` down lowers an area by at most :math:`P/2^{s+l}`, cutting
+the sum of the low limbs by at most :math:`1/(P\,2^s)`: together at most 5e-13 for
+100,000 rows, 5e-12 for a million and 2e-11 for ``MAX_ROWS``. The AUC has no
+reciprocals: it is exact up to the last of its 52 bits.
 """
 
 from __future__ import annotations
@@ -11,21 +25,72 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
-from discreet.exact.fixed_point import ONE, FixedPoint
-from discreet.exact.model import Ties
+from discreet.exact.model import AREAS, ExactMPC, SharedRows, Ties, shared_rows
 from discreet.metrics.table import Metric
-from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.plan.cohort import Cohort
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
+from discreet.privacy.loss import amount_from_text, decimal_text, exact
+
+MAX_ROWS: Final = 2**21 - 1
+"""Rows for which a few bits remain behind the point."""
+_MOST_BITS: Final = 62
+"""What a limb and its fraction may take of a signed 64-bit integer."""
+DIGIT_BITS: Final = 4
+DIGITS: Final = 13
+"""Hexadecimal digits of an opened area: 52 bits, as many as a float64 has."""
+ONE: Final = 1 << (DIGIT_BITS * DIGITS)
+"""An opened area of exactly 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint:
+    """Bits behind the point in the two limbs, for a public number of rows."""
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= MAX_ROWS:
+            raise InputError(
+                f"exact areas take between 1 and {MAX_ROWS:,} rows in all, got "
+                f"{self.rows:,}; a histogram has no such limit"
+            )
+
+    @property
+    def high_bits(self) -> int:
+        """The bits s of the high limb."""
+        return 58 - self.rows.bit_length()
+
+    @property
+    def low_bits(self) -> int:
+        """The bits l of the low limb."""
+        return min(62 - 2 * self.rows.bit_length(), _MOST_BITS - self.high_bits)
+
+    def reciprocals(self) -> tuple[IntVector, IntVector]:
+        """Return high and low limbs of 1/1, 1/2, ..., 1/rows.
+
+        >>> high, low = FixedPoint(3).reciprocals()
+        >>> bits = FixedPoint(3).low_bits
+        >>> round(float((high[2] * 2.0**bits + low[2]) / (high[0] * 2.0**bits)), 9)
+        0.333333333
+        """
+        ranks = np.arange(1, self.rows + 1, dtype=np.int64)
+        whole = np.int64(1 << (self.high_bits + self.low_bits)) // ranks
+        return whole >> self.low_bits, whole & np.int64((1 << self.low_bits) - 1)
+
 
 PARTIES: Final = 3
-VERSION: Final = 1
-AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
+VERSION: Final = 2
+"""Moves with what is computed: 2 since labels are made bits inside."""
 SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64; sort radix"
 """What the engine must be set to; part of the digest."""
 RECIPROCALS: Final = ("reciprocal_high", "reciprocal_low")
@@ -53,8 +118,7 @@ class Program:
         metrics: which areas are opened, in this order.
         ties: ``exact``, or ``none`` to take equal scores in the order in which
             they come, as the paper's first algorithm does.
-        padded: whether some rows may be padding; each owner then shares its
-            count as well.
+        padded: whether some rows may be padding, which their secret keys tell.
         epsilon: None opens exact areas; otherwise two integers with noise of
             this loss, from which an AUC is estimated.
     """
@@ -69,18 +133,27 @@ class Program:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError("each owner sends at least one row; leave out empty ones")
         FixedPoint(self.rows)  # refuses too many rows
-        known = len(set(self.metrics)) == len(self.metrics)
-        if not (self.metrics and known and set(self.metrics) <= set(AREAS)):
-            raise PlanError(f"exact areas are {', '.join(AREAS)}, each once")
-        if self.ties not in get_args(Ties):
-            raise PlanError("ties are 'exact' or 'none'")
-        if self.epsilon is not None and self.metrics != ("auc",):
-            raise PlanError("only the AUC can be opened with noise; ask for it alone")
-        if self.epsilon is not None and self.padded:
+        asked = SharedRows(self.rows, self.metrics)  # refuses other metrics
+        self.model.accepts((Round(asked),), Cohort())
+
+    @classmethod
+    def of(cls, plan: Plan, sizes: Sequence[int]) -> Self:
+        """Return the program that a plan asks for, over owners of these sizes."""
+        model, asked = plan.privacy, shared_rows(plan.rounds)
+        if not isinstance(model, ExactMPC):
+            raise PlanError("this plan asks no compute parties; it has no program")
+        if sum(sizes) != asked.rows:
             raise PlanError(
-                "noise is sized by the public number of rows: sizes cannot be hidden "
-                "from a noisy opening"
+                f"the owners share {sum(sizes):,} rows, the plan is about "
+                f"{asked.rows:,}; agree on another plan"
             )
+        epsilon = None if model.epsilon is None else exact(model.epsilon)
+        return cls(tuple(sizes), asked.metrics, model.ties, model.hide_sizes, epsilon)
+
+    @property
+    def model(self) -> ExactMPC:
+        """The privacy model that this program carries out."""
+        return ExactMPC(self.ties, self.padded, self.epsilon)
 
     @property
     def rows(self) -> int:
@@ -103,8 +176,6 @@ class Program:
         for owner, rows in enumerate(self.sizes):
             found.append(Input(f"keys{owner}", (rows,), "owner", owner))
             found.append(Input(f"labels{owner}", (rows,), "owner", owner))
-            if self.padded:
-                found.append(Input(f"count{owner}", (), "owner", owner))
         if self.noisy:
             found += [Input(f"noise{p}", (2,), "party", p) for p in range(PARTIES)]
         else:
@@ -124,7 +195,7 @@ class Program:
 
     def compile(self) -> bytes:
         """Return the serialised executable; seconds, hardly growing with the rows."""
-        from discreet.exact.compiling import compiled  # noqa: PLC0415 - needs an extra
+        from discreet.exact.circuit import compiled  # noqa: PLC0415 - needs an extra
 
         return compiled(self)
 

@@ -1,11 +1,15 @@
 """SecretFlow SPU in one process: three parties as threads, real shares, no network.
 
-It runs the very executable that separate processes run. Needs the ``mpc`` extra.
+It runs the very executable that separate processes run. Needs the ``mpc`` extra. The
+engine reports its traffic in its log only. How a total is split between the parties
+varies from run to run (some steps of ABY3 give the parties random roles); the sum
+over the three is the same for every run of a program.
 """
 
 from __future__ import annotations
 
 import atexit
+import re
 import tempfile
 import threading
 import time
@@ -21,9 +25,47 @@ import numpy as np
 from discreet.arrays import IntVector
 from discreet.exact.encode import Encoded
 from discreet.exact.engine import Opened, Progress, check_inputs
-from discreet.exact.extra import load
 from discreet.exact.program import PARTIES, Program
-from discreet.exact.traffic import read_traffic, rounds, total_bytes
+from discreet.optional import load
+
+_LINE: Final = re.compile(
+    r"Link details: total send bytes (\d+), recv bytes \d+, "
+    r"send actions (\d+), recv actions \d+"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one party sent during one run."""
+
+    bytes_sent: int
+    messages: int
+
+
+def read_traffic(log: str) -> list[Traffic]:
+    """Return what each run in a log sent.
+
+    >>> read_traffic("Link details: total send bytes 24, recv bytes 16, "
+    ...              "send actions 3, recv actions 2")
+    [Traffic(bytes_sent=24, messages=3)]
+    """
+    return [Traffic(int(sent), int(count)) for sent, count in _LINE.findall(log)]
+
+
+def total_bytes(parties: Sequence[Traffic]) -> int:
+    """Add up what the parties sent."""
+    return sum(party.bytes_sent for party in parties)
+
+
+def rounds(parties: Sequence[Traffic]) -> int:
+    """Return the messages a party sends on average, rounded up.
+
+    In a round of ABY3 a party sends at most one message to each other party; what
+    runs at once counts once for each.
+    """
+    messages = sum(party.messages for party in parties)
+    return -(-messages // len(parties)) if parties else 0
+
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """The engine's log, from which the traffic is read, is one a process."""
@@ -38,7 +80,7 @@ def runtime_config() -> Any:
     messages depend on the number of rows alone. The engine's quick sort compares
     in the open after a shuffle, so ties would show in its rounds.
     """
-    spu = load("spu")
+    spu = load("spu", "mpc")
     config = spu.RuntimeConfig(protocol=spu.ProtocolKind.ABY3, field=spu.FieldType.FM64)
     config.sort_method = spu.RuntimeConfig.SortMethod.SORT_RADIX
     config.enable_pphlo_profile = True  # the log then tells the traffic
@@ -47,7 +89,7 @@ def runtime_config() -> Any:
 
 def quiet_log(path: Path) -> None:
     """Send the engine's log to a file instead of the terminal, process-wide."""
-    logging = load("spu.libspu").logging
+    logging = load("spu.libspu", "mpc").logging
     options = logging.LogOptions()
     options.enable_console_logger = False
     options.system_log_path = str(path)
@@ -55,14 +97,12 @@ def quiet_log(path: Path) -> None:
 
 
 def secret_inputs(
-    program: Program, owners: Sequence[Encoded], noise: Sequence[IntVector]
+    owners: Sequence[Encoded], noise: Sequence[IntVector]
 ) -> dict[str, IntVector]:
     """Return what is to be shared, by the names of the executable's inputs."""
     found: dict[str, IntVector] = {}
     for k, owner in enumerate(owners):
         found |= {f"keys{k}": owner.keys, f"labels{k}": owner.labels}
-        if program.padded:
-            found[f"count{k}"] = np.array(owner.count, dtype=np.int64)
     return found | {f"noise{k}": share for k, share in enumerate(noise)}
 
 
@@ -87,15 +127,15 @@ class SpuSimulator:
         check_inputs(program, owners, noise)
         say = progress or _silent
         say("compiling")
-        executable = load("spu.libspu").Executable()
+        executable = load("spu.libspu", "mpc").Executable()
         executable.ParseFromString(program.compile())
-        spu, api = load("spu"), load("spu.api")
+        spu, api = load("spu", "mpc"), load("spu.api", "mpc")
         io = api.Io(PARTIES, runtime_config())
         say(f"sharing {program.rows:,} rows")
         shares = {
             name: io.make_shares(values, visibility)
             for visibility, inputs in (
-                (spu.Visibility.VIS_SECRET, secret_inputs(program, owners, noise)),
+                (spu.Visibility.VIS_SECRET, secret_inputs(owners, noise)),
                 (spu.Visibility.VIS_PUBLIC, program.public_inputs()),
             )
             for name, values in inputs.items()
@@ -128,12 +168,14 @@ def _silent(phase: str) -> None:
 
 def _party(rank: int, executable: Any, shares: Mapping[str, Any]) -> Any:
     """Run one party; return its share of the result."""
-    link = load("spu.libspu").link
+    link = load("spu.libspu", "mpc").link
     desc = link.Desc()
     desc.recv_timeout_ms = _PATIENCE_MS
     for k in range(PARTIES):
         desc.add_party(f"party{k}", f"thread{k}")
-    runtime = load("spu.api").Runtime(link.create_mem(desc, rank), runtime_config())
+    runtime = load("spu.api", "mpc").Runtime(
+        link.create_mem(desc, rank), runtime_config()
+    )
     for name in executable.input_names:
         runtime.set_var(name, shares[name][rank])
     runtime.run(executable)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
+from discreet.parsing import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class PublicFacts:
     scores: ScoreRange = field(default_factory=ScoreRange)
 
     def __post_init__(self) -> None:
-        if self.examples is not None and self.examples < 1:
-            raise PlanError("the expected number of examples must be positive")
+        if self.examples is not None:
+            whole(self.examples, "the expected number of examples", least=1)
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise PlanError("the expected prevalence lies strictly between 0 and 1")
 
@@ -32,9 +33,8 @@ class Cohort:
     min_examples_per_site: int = 0
 
     def __post_init__(self) -> None:
-        if self.min_survivors < 1:
-            raise PlanError("at least one site must survive")
-        if not 0 <= self.colluders < self.min_survivors:
+        whole(self.min_survivors, "the number of sites that survive", least=1)
+        whole(self.colluders, "the number of colluders")
+        whole(self.min_examples_per_site, "the floor of examples a site")
+        if self.colluders >= self.min_survivors:
             raise PlanError("colluders must be fewer than the surviving sites")
-        if self.min_examples_per_site < 0:
-            raise PlanError("the floor of examples a site cannot be negative")

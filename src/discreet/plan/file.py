@@ -6,7 +6,6 @@ computed from the realised edges, is written beside them and checked on reading.
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
 from typing import Any, Final
 
@@ -14,7 +13,8 @@ import tomli_w
 
 from discreet.data.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError, PlanError
+from discreet.errors import PlanError
+from discreet.parsing import read_toml
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import MODELS, PrivacyModel
@@ -60,10 +60,7 @@ def dumps(plan: Plan) -> str:
 
 def loads(text: str) -> Plan:
     """Read a plan from TOML; refuse it when the digest beside it does not fit."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise PlanError(f"the plan is not valid TOML: {err}") from None
+    document = read_toml(text, "the plan")
     unknown = sorted(set(document) - _KEYS)
     if unknown:
         raise PlanError(f"the plan has unknown keys: {', '.join(unknown)}")
@@ -71,7 +68,9 @@ def loads(text: str) -> Plan:
         plan = _plan(document)
     except KeyError as err:
         raise PlanError(f"the plan lacks the key {err}") from None
-    except (TypeError, AttributeError, InputError) as err:
+    except PlanError:
+        raise
+    except (TypeError, AttributeError, ValueError) as err:
         raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
     written = document.get("digest")
     if written is not None and written != f"sha256:{plan.digest().hex()}":

@@ -19,6 +19,7 @@ import numpy as np
 
 from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
+from discreet.parsing import name, whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.release import Release
@@ -29,6 +30,9 @@ from discreet.privacy.loss import decimal_text, fraction_of
 from discreet.statistic.protocol import Statistic
 
 VERSION: Final = 1
+MOST_CELLS: Final = 2**24
+"""Counts of one round: more are no plan for people."""
+_MOST_ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class ModelRef:
 
     name: str = ""
     digest: str = ""
+
+    def __post_init__(self) -> None:
+        name(self.name, "a model's name")
+        name(self.digest, "a model's digest")
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,12 @@ class Plan:
     roster: Roster | None = None
 
     def __post_init__(self) -> None:
-        if self.version != VERSION:
+        if type(self.version) is not int or self.version != VERSION:
             raise PlanError(f"this discreet reads plans of version {VERSION}")
-        if not self.rounds:
-            raise PlanError("a plan has at least one round")
+        if not 1 <= len(self.rounds) <= _MOST_ROUNDS:
+            raise PlanError(f"a plan has between 1 and {_MOST_ROUNDS} rounds")
+        for r in self.rounds:
+            whole(r.statistic.size, "the size of a statistic", most=MOST_CELLS)
         if sum(r.budget for r in self.rounds) != 1 or any(
             r.budget <= 0 for r in self.rounds
         ):
@@ -132,6 +142,17 @@ class Plan:
         """Return the SHA-256 of the canonical bytes."""
         return self._digest
 
+    def asked(self) -> bytes:
+        """Return a digest of what is counted, whatever the plan calls it.
+
+        Names, facts, metrics, roster, privacy and the rule behind the edges do not
+        count: a plan that differs in these only asks the same question again.
+        """
+        counted = [_without_rules(_plain(r.statistic)) for r in self.rounds]
+        document = {"discreet": "asked", "rounds": counted}
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).digest()
+
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites take part."""
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
@@ -152,6 +173,13 @@ class Plan:
 
 def _plain_fields(record: Any) -> dict[str, Any]:
     return {f.name: _plain(getattr(record, f.name)) for f in fields(record)}
+
+
+def _without_rules(plain: Any) -> Any:
+    """Leave out by which rule edges were made; their values are there."""
+    if isinstance(plain, dict):
+        return {k: _without_rules(v) for k, v in plain.items() if k != "rule"}
+    return plain
 
 
 def _plain(value: Any) -> Any:

@@ -180,6 +180,7 @@ MODELS: Final[Registry[type[PrivacyModel]]] = Registry(
         "local": "discreet.models.local:LocalDP",
         "label": "discreet.models.label:LabelDP",
         "central": "discreet.models.central:CentralDP",
+        "exact": "discreet.exact.model:ExactMPC",
     },
 )
 """Every model that a plan can hold, a stranger's own too."""

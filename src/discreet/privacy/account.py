@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Protocol
 
 from discreet.errors import BudgetError
-from discreet.privacy.loss import ZCDP, ApproxDP, Loss, PureDP, Unbounded
+from discreet.privacy.composition import About, Spent, charged_total
+from discreet.privacy.exact_sums import shows_few_sites
+from discreet.privacy.loss import Loss, Unbounded
+from discreet.privacy.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,10 @@ class Use:
     session: bytes
     round: int
     loss: Loss
-    intent: bytes
-    """A digest of the plan and data: a retry with another one is another use."""
+    intent: bytes = b""
+    """What the use is for, where no plan says it; never anything about the data."""
     plan: bytes = b""
-    """The plan's digest: sessions of one plan are counted."""
+    """The plan's digest."""
     sites: tuple[str, ...] = ()
     """Who is in the sum, by stable ids such as keys; empty when it is not known."""
     reusable: bytes | None = None
@@ -33,6 +34,28 @@ class Use:
     the second time, so it is charged once a population."""
     note: str = ""
     """What people call this use: the model, the unit."""
+    unit: Unit | None = None
+    """Whose loss it is; None for an exact sum, or when it is not known."""
+    asked: bytes = b""
+    """A digest of what is counted, whatever the plan calls it: how often it was
+    answered, and exact sums of the same counts, are told by it."""
+
+    @property
+    def question(self) -> bytes:
+        """What is asked; the plan stands for it where nobody said."""
+        return self.asked or self.plan
+
+    @property
+    def about(self) -> About:
+        """The loss and whose it is."""
+        return self.unit, self.loss
+
+    def repeats(self, earlier: Use) -> bool:
+        """Whether this is a retry of what was charged, whatever the data now say.
+
+        Otherwise a retry would tell whether the data changed.
+        """
+        return self == earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +66,7 @@ class Permit:
 
 
 CHANGED: Final = (
-    "this round was already answered for another plan or other data; start a new "
-    "session"
+    "this round was already charged for another plan or other data; start a new session"
 )
 FOREIGN_PERMIT: Final = "this permit was not issued by this account"
 ANOTHER_MESSAGE: Final = "another message was already recorded for this round"
@@ -64,33 +86,6 @@ class Account(Protocol):
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer, to resend unchanged."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The total of some releases under basic composition."""
-
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-    rho: Fraction = Fraction(0)
-    exact_sums: int = 0
-
-
-def compose(losses: Iterable[Loss]) -> Spent:
-    """Add losses up, kind by kind: basic composition, always valid."""
-    epsilon = delta = rho = Fraction(0)
-    exact_sums = 0
-    for loss in losses:
-        match loss:
-            case PureDP(e):
-                epsilon += e
-            case ApproxDP(e, d):
-                epsilon, delta = epsilon + e, delta + d
-            case ZCDP(r):
-                rho += r
-            case Unbounded():
-                exact_sums += 1
-    return Spent(epsilon, delta, rho, exact_sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +110,14 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an account enforces at each charge. Without arguments: nothing."""
+    """What an account enforces. Without arguments no charge is refused."""
 
     cap: Cap = field(default_factory=Cap)
     sessions_per_plan: int | None = None
     fewest_sites: int = 1
-    """By how many sites two exact sums on a population differ, if they do at all."""
+    """How many sites any combination of exact sums on a population is about."""
+    refusals_per_day: int = 20
+    """How often a site may decline on one day before it stops listening."""
 
 
 def charged(use: Use, earlier: Iterable[Use]) -> bool:
@@ -136,26 +133,43 @@ def charged(use: Use, earlier: Iterable[Use]) -> bool:
     )
 
 
+def paid(uses: Iterable[Use], population: str) -> list[Use]:
+    """Return those uses of a population that cost something, in their order."""
+    same: list[Use] = []
+    found: list[Use] = []
+    for use in uses:
+        if use.population == population:
+            if charged(use, same):
+                found.append(use)
+            same.append(use)
+    return found
+
+
+def spent_by(uses: Iterable[Use], population: str) -> Spent:
+    """Return what a population has paid, as it is compared with a cap."""
+    return charged_total(use.about for use in paid(uses, population))
+
+
 def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
     """Return why a use cannot be charged after the earlier ones, None if it can.
 
     One rule for every account. Earlier uses of other populations do not matter.
     """
     same = [e for e in earlier if e.population == use.population]
-    if charged(use, same):
-        paid = paid_losses(same, use.population)
-        if not limits.cap.allows(compose([*paid, use.loss])):
-            return (
-                f"{use.loss} would exceed the cap of population {use.population!r}; "
-                "nothing was charged or sent"
-            )
+    if charged(use, same) and not limits.cap.allows(
+        spent_by([*same, use], use.population)
+    ):
+        return (
+            f"{use.loss} would exceed the cap of population {use.population!r}; "
+            "nothing was charged or sent"
+        )
     most = limits.sessions_per_plan
-    if most is not None and use.plan:
-        sessions = {e.session for e in same if e.plan == use.plan} | {use.session}
-        if len(sessions) > most:
+    if most is not None and use.question:
+        answered = {e.session for e in same if e.question == use.question}
+        if len(answered | {use.session}) > most:
             return (
-                f"this plan was already answered in {most} sessions, as many as the "
-                "policy allows; nothing was charged or sent"
+                f"this was already answered in {most} sessions, as many as the policy "
+                "allows, under whatever name; nothing was charged or sent"
             )
     if isinstance(use.loss, Unbounded):
         return _difference(use, same, limits)
@@ -163,47 +177,32 @@ def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
 
 
 def _difference(use: Use, same: Sequence[Use], limits: Limits) -> str | None:
-    """Refuse an exact sum whose difference to an earlier one shows too little."""
-    for e in same:
-        if not isinstance(e.loss, Unbounded) or e.session == use.session:
-            continue
-        if e.plan == use.plan and e.round == use.round and e.intent != use.intent:
-            return (
-                "the data changed since an earlier exact sum under this plan, and the "
-                "difference of the two would show what changed; nothing was sent"
-            )
-        reason = few_sites_differ(use.sites, e.sites, limits.fewest_sites)
-        if reason is not None:
-            return reason
-    return None
+    """Refuse an exact sum that shows too little together with earlier ones."""
+    sums = [
+        e for e in same if isinstance(e.loss, Unbounded) and e.session != use.session
+    ]
+    return shows_few_sites(use.sites, [e.sites for e in sums], limits.fewest_sites)
 
 
-def few_sites_differ(
-    sites: Collection[str], earlier: Collection[str], fewest: int
-) -> str | None:
-    r"""Return why two exact sums must not both be given, None if they may.
+def check_same_counts(
+    use: Use, message: bytes, earlier: Iterable[tuple[Use, bytes | None]]
+) -> None:
+    """Refuse an exact answer that differs from an earlier one to the same question.
 
-    The difference of sums over A and B is what :math:`A \setminus B` holds minus
-    what :math:`B \setminus A` holds. Each side must be empty or have ``fewest``
-    sites: padding one side with sites that the coordinator invented, whose counts
-    it knows, hides nothing. An unknown set could be any.
+    The difference of the two would show what changed. It is looked at after the
+    charge, which pays for what a refusal tells.
     """
-    if fewest <= 1:
-        return None
-    if not sites or not earlier:
-        return (
-            "an exact sum over unknown sites cannot be told from an earlier one; use a "
-            "plan with a roster, or one with noise; nothing was sent"
-        )
-    for side in (set(sites) - set(earlier), set(earlier) - set(sites)):
-        if 0 < len(side) < fewest:
-            few = "1 site" if len(side) == 1 else f"{len(side)} sites"
-            return (
-                f"this exact sum differs from an earlier one by {few}, and the "
-                f"difference of the two would show these alone; it takes {fewest} or "
-                "none; nothing was sent"
+    if not isinstance(use.loss, Unbounded):
+        return
+    asked = (use.population, use.question, use.round)
+    for e, sent in earlier:
+        alike = (e.population, e.question, e.round) == asked
+        exact = isinstance(e.loss, Unbounded) and e.session != use.session
+        if alike and exact and sent is not None and sent != message:
+            raise BudgetError(
+                "the data changed since an earlier exact sum of the same counts, and "
+                "the difference of the two would show what changed; nothing was sent"
             )
-    return None
 
 
 @dataclass(slots=True)
@@ -218,10 +217,10 @@ class MemoryAccount:
         """Charge for a use, or raise ``BudgetError`` and charge nothing."""
         key = (use.session, use.round)
         known = self._uses.get(key)
-        if known == use:
-            return Permit(use)  # a retry of what was paid for
         if known is not None:
-            raise BudgetError(CHANGED)
+            if not use.repeats(known):
+                raise BudgetError(CHANGED)
+            return Permit(use)  # a retry of what was paid for
         reason = refusal(use, list(self._uses.values()), Limits(self.cap))
         if reason is not None:
             raise BudgetError(reason)
@@ -231,8 +230,11 @@ class MemoryAccount:
     def record(self, permit: Permit, message: bytes) -> None:
         """Store the outgoing bytes; the first ones stay."""
         key = (permit.use.session, permit.use.round)
-        if self._uses.get(key) != permit.use:
+        known = self._uses.get(key)
+        if known is None or not permit.use.repeats(known):
             raise BudgetError(FOREIGN_PERMIT)
+        sent = [(use, self._messages.get(k)) for k, use in self._uses.items()]
+        check_same_counts(permit.use, message, sent)
         if self._messages.setdefault(key, message) != message:
             raise BudgetError(ANOTHER_MESSAGE)
 
@@ -242,78 +244,21 @@ class MemoryAccount:
 
     def spent(self, population: str) -> Spent:
         """Return what a population has paid so far."""
-        return compose(paid_losses(self._uses.values(), population))
-
-
-def paid_losses(uses: Iterable[Use], population: str) -> list[Loss]:
-    """Return what the uses of a population cost, in their order."""
-    same: list[Use] = []
-    losses: list[Loss] = []
-    for use in uses:
-        if use.population == population:
-            if charged(use, same):
-                losses.append(use.loss)
-            same.append(use)
-    return losses
+        return spent_by(self._uses.values(), population)
 
 
 def answer_once(account: Account, use: Use, make: Callable[[], bytes]) -> bytes:
     """Charge, make the message, store it, and only then return it to be sent.
 
-    A retry gets the stored bytes: fresh noise on the same data would average out.
-    ``make`` is called at most once a session and round, after the charge.
+    A retry gets the stored bytes, whatever the data now say and also when the budget
+    is used up: fresh noise on the same data would average out, and a refusal would
+    tell that something changed. ``make`` is called at most once a session and round,
+    after the charge.
     """
     stored = account.replay(use.session, use.round)
-    permit = account.reserve(use)
     if stored is not None:
         return stored
+    permit = account.reserve(use)
     message = make()
     account.record(permit, message)
     return message
-
-
-def tighter_epsilon(losses: Iterable[Loss], *, delta: float) -> float:
-    r"""Return an epsilon at which all losses together hold with this delta.
-
-    By privacy loss distributions, each release as the worst mechanism of its
-    :math:`(\varepsilon, \delta)` (Sommer, Meiser and Mohammadi 2019; dp-accounting
-    computes a rigorous upper bound). Never above basic composition at the same
-    delta, and infinite when there is an exact sum (or a zCDP loss, which no plan
-    has and which this bound does not cover).
-
-    >>> tenths = [PureDP(Fraction(1, 10))] * 100
-    >>> compose(tenths).epsilon, round(tighter_epsilon(tenths, delta=1e-6), 1)
-    (Fraction(10, 1), 4.8)
-    """
-    pairs = Counter(_worst_case(loss) for loss in losses)
-    if None in pairs:
-        return math.inf
-    known = [(pair, count) for pair, count in pairs.items() if pair is not None]
-    if not known:
-        return 0.0
-    # Slow to import, and needed by reports only.
-    from dp_accounting.pld import (  # type: ignore[import-untyped]  # noqa: PLC0415
-        common,
-        privacy_loss_distribution,
-    )
-
-    composed = privacy_loss_distribution.identity()
-    for (epsilon, slack), count in known:
-        one = privacy_loss_distribution.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(float(epsilon), float(slack))
-        )
-        composed = composed.compose(one.self_compose(count))
-    tighter = float(composed.get_epsilon_for_delta(delta))
-    if sum(slack * count for (_, slack), count in known) <= delta:
-        return min(tighter, float(sum(e * count for (e, _), count in known)))
-    return tighter
-
-
-def _worst_case(loss: Loss) -> tuple[Fraction, Fraction] | None:
-    match loss:
-        case PureDP(epsilon):
-            return epsilon, Fraction(0)
-        case ApproxDP(epsilon, delta):
-            return epsilon, delta
-        case ZCDP() | Unbounded():
-            return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from discreet.errors import PlanError
+from discreet.parsing import whole
 
 UnitKind: TypeAlias = Literal["example", "row", "label", "score", "client", "subject"]
 Relation: TypeAlias = Literal["add_remove", "replace", "flip"]
@@ -43,11 +44,14 @@ class Unit:
             allowed = " or ".join(_RELATIONS[self.kind])
             raise PlanError(f"unit {self.kind} takes the relation {allowed}")
         many = self.kind in ("client", "subject")
-        if many and (self.max_examples is None or self.max_examples < 1):
+        if many and self.max_examples is None:
             raise PlanError(
                 f"unit {self.kind} needs max_examples, the most examples that one "
                 f"{self.kind} may contribute"
             )
+        if many:
+            # 1.01 examples would keep two rows and size the noise for one.
+            whole(self.max_examples, "max_examples", least=1)
         if not many and self.max_examples is not None:
             raise PlanError(f"unit {self.kind} is one example; omit max_examples")
 
@@ -71,6 +75,8 @@ class Unit:
 
 EXAMPLE: Final = Unit("example", "add_remove")
 """Add or remove one example: the unit of Cormode 2023 and Xu 2025."""
+ROW: Final = Unit("row", "replace")
+"""One example replaced: the number of examples is public, the class counts not."""
 LABEL: Final = Unit("label", "flip")
 """Flip one label, scores public: the unit of Sun 2022."""
 
@@ -85,8 +91,8 @@ class Sensitivity:
     unit: Unit
 
     def __post_init__(self) -> None:
-        if min(self.l1, self.l2_squared, self.linf) < 1:
-            raise PlanError("a sensitivity is at least 1: an example always counts")
+        for norm in (self.l1, self.l2_squared, self.linf):
+            whole(norm, "a sensitivity, which an example always has,", least=1)
 
 
 def additive(unit: Unit, *, cells: int, cells_flipped: int) -> Sensitivity:

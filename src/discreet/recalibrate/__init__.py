@@ -2,8 +2,7 @@
 
 from discreet.recalibrate.choose import METHODS, fit
 from discreet.recalibrate.effect import Effect, effect
-from discreet.recalibrate.protocol import CalibrationMap
-from discreet.recalibrate.saved import from_json, load, save
+from discreet.recalibrate.maps import CalibrationMap, from_json, load, save
 from discreet.recalibrate.transformer import as_transformer
 
 __all__ = [

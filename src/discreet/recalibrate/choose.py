@@ -39,15 +39,17 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.slopes import covariance_of
 from discreet.noise.arc_decoder import DecodedLaw
-from discreet.recalibrate.bbq import fit_bbq
-from discreet.recalibrate.beta import fit_beta
-from discreet.recalibrate.binning import fit_binning
-from discreet.recalibrate.identity import Identity
-from discreet.recalibrate.isotonic import fit_isotonic
-from discreet.recalibrate.levels import fit_levels, levels, steps_of
-from discreet.recalibrate.platt import fit_platt
-from discreet.recalibrate.protocol import CalibrationMap
+from discreet.recalibrate.logistic_map import fit_beta, fit_platt
+from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.recalibrate.rates import Rates
+from discreet.recalibrate.stepwise import (
+    fit_bbq,
+    fit_binning,
+    fit_isotonic,
+    fit_levels,
+    levels,
+    steps_of,
+)
 from discreet.statistic.observed import NoisyHistogram
 
 KEPT_VARIANCE: Final = 0.97

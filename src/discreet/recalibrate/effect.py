@@ -36,8 +36,7 @@ from discreet.metrics.calibration import (
     raw_predictions,
 )
 from discreet.metrics.logistic import logit
-from discreet.recalibrate.identity import Identity
-from discreet.recalibrate.protocol import CalibrationMap
+from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.statistic.observed import NoisyHistogram
 
 

@@ -1,7 +1,15 @@
-"""A map by logistic regression on the counts, and what its risk is worked out from.
+r"""Maps by logistic regression on the counts: Platt's and beta calibration.
 
-A slope that comes out negative is held at 0 and the rest is fitted again: the
-curve rises, whatever the counts.
+- Platt (1999) fitted a sigmoid to margins, and a probability's margin is its
+  log-odds: :math:`\operatorname{logit} q = c + a \operatorname{logit} s`.
+- Beta calibration (Kull, Silva Filho and Flach 2017),
+  :math:`\operatorname{logit} q = c + a \log s - b \log(1 - s)`, is the right family
+  when scores of both classes have beta distributions, and bends differently at both
+  ends.
+
+Both hold the identity (c = 0, slopes 1). As beta calibration's authors do, a slope
+that comes out negative is held at 0 and the rest is fitted again: the curve rises,
+whatever the counts.
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.logistic import CLOSEST, LogisticFit, fit_logistic
-from discreet.recalibrate.curve import LogCurve
+from discreet.recalibrate.maps import LogCurve
 from discreet.recalibrate.rates import Rates
 from discreet.statistic.observed import NoisyHistogram
 
@@ -83,3 +91,17 @@ def logarithms(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
     """Return log s and -log(1 - s) in every cell: both rise with the score."""
     s = np.clip(cell_scores(counts.edges).ravel(), CLOSEST, 1 - CLOSEST)
     return np.log(s), -np.log1p(-s)
+
+
+def fit_platt(counts: NoisyHistogram) -> LogisticMap:
+    """Fit an intercept and one slope."""
+    log, rest = logarithms(counts)
+    return LogisticMap.fitted(
+        "platt", counts, np.stack([np.ones_like(log), log + rest])
+    )
+
+
+def fit_beta(counts: NoisyHistogram) -> LogisticMap:
+    """Fit an intercept and a slope on each logarithm."""
+    log, rest = logarithms(counts)
+    return LogisticMap.fitted("beta", counts, np.stack([np.ones_like(log), log, rest]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InputError, MissingExtraError
-from discreet.recalibrate.protocol import CalibrationMap
+from discreet.recalibrate.maps import CalibrationMap
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
-from discreet.errors import InputError, PlanError
+from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.public_totals import PublicTotals
-from discreet.models.label import LabelDP
-from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.models.label import LabelDP, plan_curves
 from discreet.privacy.claim import Setting
-from discreet.ranks.answer import LabelCustody, answer
-from discreet.ranks.auc import label_auc
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
-from discreet.runtime.summing import Aggregation, opened_sum
+from discreet.runtime.in_process import Aggregation, simulate
+from discreet.runtime.label_auc import label_auc
 
 
 def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
@@ -53,10 +49,12 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
                 edges=edges,
                 prevalence=prevalence,
             )
-            release = simulate_labels(
+            # Fresh keys are drawn here, so that every site has one of its own.
+            kept = custody or [LabelCustody.fresh(entropy) for _ in sites]
+            releases = simulate(
                 plan,
                 sites,
-                custody=custody,
+                custody=kept,
                 aggregation=aggregation,
                 entropy=entropy,
                 progress=progress,
@@ -64,7 +62,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
             setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
             claim = plan.claim(setting, sites=len(sites))
             estimator = PublicTotals(interpolation)
-            return evaluation(plan, [release], claim, estimator=estimator)
+            return evaluation(plan, releases, claim, estimator=estimator)
         case ranks:
             if any(choice is not None for choice in (thresholds, edges, interpolation)):
                 raise PlanError(
@@ -80,39 +78,3 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
                 custody=custody,
                 entropy=entropy,
             )
-
-
-def simulate_labels(
-    plan: Plan,
-    sites: Sequence[Examples],
-    *,
-    custody: Sequence[LabelCustody] | None = None,
-    aggregation: Aggregation = "plain",
-    entropy: Entropy = SYSTEM,
-    progress: Callable[[int], None] | None = None,
-) -> Release:
-    """Let every site answer a plan of curves; return what was opened."""
-    kept = [LabelCustody.fresh(entropy) for _ in sites] if custody is None else custody
-    if len(kept) != len(sites):
-        raise InputError(f"{len(sites)} sites need as many custodies, got {len(kept)}")
-    session = hashlib.sha256(plan.digest() + entropy(32)).digest()
-    this = plan.resolve(0, [])
-    answers = []
-    for k, (site, own) in enumerate(zip(sites, kept, strict=True)):
-        answers.append(
-            answer(
-                site,
-                own,
-                plan,
-                this,
-                session=session,
-                population=site.name or f"site {k + 1}",
-                entropy=entropy,
-            )
-        )
-        if progress is not None:
-            progress(k + 1)
-    total, contributors = opened_sum(answers, plan, aggregation, entropy)
-    return Release(
-        plan.digest(), session, 0, total, contributors, len(sites), this.loss
-    )

@@ -20,12 +20,17 @@ from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
-from discreet.secagg.coordinator import CollectingAdverts, Opened, invite
+from discreet.result.rank_sums import rank_evaluation
+from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
-from discreet.secagg.terms import NONCE_SIZE
+from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import (
+    DIGEST_SIZE,
+    Ending,
     Invitation,
     Kind,
     Letter,
@@ -59,6 +64,7 @@ class Step:
 
 
 Watch = Callable[[Step], None]
+OpenSum = Callable[[Sequence[IntVector]], IntVector]
 
 
 @dataclass
@@ -72,6 +78,8 @@ class Session:
         entropy: where nonces come from.
         identity: signs the invitations when the roster names a coordinator.
         watch: told after each step.
+        open_sum: in a simulation, adds up vectors that came in the clear instead of
+            under masks; sites elsewhere answer no such invitation.
     """
 
     plan: Plan
@@ -80,10 +88,13 @@ class Session:
     entropy: Entropy = field(default=SYSTEM, repr=False)
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
+    open_sum: OpenSum | None = field(default=None, repr=False)
     _declined: int = field(default=0, init=False)
+    _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_carried(self.plan)
+        if self.open_sum is None:
+            check_carried(self.plan)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -93,16 +104,39 @@ class Session:
                 raise PlanError(
                     "the identity key is not the coordinator's in the roster"
                 )
+
+    def run(self) -> list[Release]:
+        """Carry out every round, tell the sites how it ended, return what was opened.
+
+        Whatever else goes wrong tells the sites nothing: the session may go on.
+        """
         if len(self.nodes) < self.plan.cohort.min_survivors:
+            self._tell(Ending.TOO_FEW_SITES)
             raise AbortedError(
                 f"{len(self.nodes)} sites are connected and the plan needs "
                 f"{self.plan.cohort.min_survivors}; nothing was asked"
             )
+        try:
+            releases = self._rounds()
+        except AbortedError:
+            self._tell(Ending.TOO_FEW_SITES)
+            raise
+        except DiscreetError:
+            self._tell(Ending.FAILED)
+            raise
+        self._tell(Ending.OPENED)
+        return releases
 
-    def run(self) -> list[Release]:
-        """Carry out every round; return what was opened."""
+    def _tell(self, ending: Ending) -> None:
+        """Send everybody the last letter; nobody leaves before it."""
+        last = Letter(
+            Kind.END, self.plan.digest(), self._session, 0, body=ending.encode()
+        )
+        self.exchange(dict.fromkeys(sorted(self.nodes), last))
+
+    def _rounds(self) -> list[Release]:
         nonce = self.entropy(NONCE_SIZE)
-        session = session_of(self.plan, nonce)
+        session = self._session = session_of(self.plan, nonce)
         nodes = sorted(self.nodes)
         roster = self.plan.roster
         expected = len(nodes) if roster is None else len(roster.sites)
@@ -112,10 +146,13 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if self.plan.privacy.route == "relay":
-                total, nodes = self._relay(open_round, nodes)
-            else:
-                total, nodes = self._secure_sum(open_round, nodes)
+            match self.plan.privacy.route:
+                case "ranks":
+                    total, nodes = self._ranks(open_round, nodes)
+                case route if route == "relay" or self.open_sum is not None:
+                    total, nodes = self._relay(open_round, nodes)
+                case _:
+                    total, nodes = self._secure_sum(open_round, nodes)
             releases.append(
                 Release(
                     self.plan.digest(),
@@ -137,19 +174,53 @@ class Session:
             node: current.invitation(b"", site, self.identity)
             for site, node in enumerate(nodes, 1)
         }
-        total = np.zeros(current.length, dtype=np.int64)
-        present = []
-        for node, answer in self._ask("answer", current, letters).items():
-            if answer.numbers.size == total.size and not answer.body:
-                total += answer.numbers
-                present.append(node)
+        answers = {
+            node: answer.numbers
+            for node, answer in self._ask("answer", current, letters).items()
+            if answer.numbers.size == current.length and not answer.body
+        }
+        present = list(answers)
         least = self.plan.cohort.min_survivors
         if len(present) < least:
             raise AbortedError(
                 f"{len(present)} sites answered, {self._declined} declined, and the "
                 f"plan needs {least}; nothing was opened"
             )
-        return total, present
+        add_up = self.open_sum or _added
+        return add_up(list(answers.values())), present
+
+    def _ranks(
+        self, current: _OpenRound, nodes: Sequence[int]
+    ) -> tuple[IntVector, list[int]]:
+        """Rank the sites' scores, and take every ranked site's protected sums."""
+        node_of = dict(enumerate(nodes, 1))
+
+        def ask(step: str, messages: Mapping[int, bytes]) -> dict[int, bytes]:
+            letters = {
+                node_of[site]: current.invitation(message, site, self.identity)
+                if step == JOIN
+                else current.step(message, site)
+                for site, message in messages.items()
+            }
+            answers = self._ask(step, current, letters)
+            return {answer.site: answer.body for answer in answers.values()}
+
+        this, cohort = current.this, self.plan.cohort
+        terms = RankSumTerms.of(this.statistic, this.loss, colluders=cohort.colluders)
+        try:
+            total, present = collect(ask, node_of, terms, least=cohort.min_survivors)
+        except TooFewSitesError as error:
+            raise self._too_few(error) from error
+        except FaultySiteError as error:
+            raise AbortedError(f"{error}; nothing was opened") from error
+        return total, [node_of[site] for site in present]
+
+    def _too_few(self, error: TooFewSitesError) -> AbortedError:
+        return AbortedError(
+            f"{error.present} sites are left after the {error.during} step, "
+            f"{self._declined} declined, and {error.needed} are needed; nothing "
+            "was opened"
+        )
 
     def _secure_sum(
         self, current: _OpenRound, nodes: Sequence[int]
@@ -177,7 +248,7 @@ class Session:
         if roster is not None:
             names = iter(("share", "mask", "confirm", "reveal"))
         try:
-            while not isinstance(advanced := state.advance(), Opened):
+            while not isinstance(advanced := state.advance(), OpenedSum):
                 state, messages = advanced
                 letters = {
                     node_of[site]: current.step(message, site)
@@ -186,11 +257,7 @@ class Session:
                 for answer in self._ask(next(names), current, letters).values():
                     _take(state, answer)
         except TooFewSitesError as error:
-            raise AbortedError(
-                f"{error.present} sites are left after the {error.during} step, "
-                f"{self._declined} declined, and {error.needed} are needed; nothing "
-                "was opened"
-            ) from error
+            raise self._too_few(error) from error
         return advanced.total, [node_of[site] for site in advanced.contributors]
 
     def _admit(
@@ -217,7 +284,11 @@ class Session:
         declined = 0
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
-            if sent is None or not current.owns(answer):
+            if (
+                sent is None
+                or answer.about != sent.digest()
+                or not current.owns(answer)
+            ):
                 continue
             if answer.kind is Kind.DECLINED:
                 declined += 1
@@ -281,6 +352,11 @@ class _OpenRound:
         )
 
 
+def _added(vectors: Sequence[IntVector]) -> IntVector:
+    total: IntVector = np.sum(vectors, axis=0, dtype=np.int64)
+    return total
+
+
 def _take(state: CoordinatorState, answer: Letter) -> bool:
     """Give an answer to the secure sum; a faulty one counts as silence."""
     raw = answer.body + answer.numbers.astype("<i8").tobytes()
@@ -294,7 +370,7 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
     match plan.privacy.route:
-        case "relay":
+        case "relay" | "ranks":
             plan.privacy.noise(plan.resolve(0, []), plan.cohort)
         case "secure sum":
             if plan.cohort.min_survivors < 2:
@@ -313,9 +389,17 @@ def check_carried(plan: Plan) -> None:
 
 
 def opened_evaluation(
-    plan: Plan, releases: Sequence[Release], *, entropy: Entropy = SYSTEM
+    plan: Plan,
+    releases: Sequence[Release],
+    *,
+    entropy: Entropy = SYSTEM,
+    simulated: bool = False,
 ) -> Result:
-    """Estimate everything that the releases allow, with the claim of a deployment."""
-    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "deployed"
+    """Estimate everything that the releases allow; the claim says where it was run."""
+    setting: Setting = "simulated" if simulated else "deployed"
+    if isinstance(entropy, Seeded):
+        setting = "seeded"
     claim = plan.claim(setting, sites=releases[-1].contributors)
+    if plan.privacy.route == "ranks":
+        return rank_evaluation(plan, releases, claim)
     return result_of(plan, releases, claim)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import overload
@@ -25,15 +24,12 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.release import Release
 from discreet.plan.rounds import Multiclass, Round
-from discreet.privacy.account import MemoryAccount
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
+from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label import evaluate_labels
-from discreet.runtime.summing import Aggregation, opened_sum
-from discreet.site.respond import respond
 
 
 @overload
@@ -225,46 +221,3 @@ def run(
         plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
     )
     return result_of(plan, releases, claim, estimator=estimator or method)
-
-
-def simulate(
-    plan: Plan,
-    sites: Sequence[Examples],
-    *,
-    entropy: Entropy = SYSTEM,
-    aggregation: Aggregation = "plain",
-    progress: Callable[[int], None] | None = None,
-) -> list[Release]:
-    """Let every site answer every round; return what was opened."""
-    if len(sites) < plan.cohort.min_survivors:
-        raise InputError(
-            f"the plan asks for at least {plan.cohort.min_survivors} sites, got "
-            f"{len(sites)}"
-        )
-    session = hashlib.sha256(plan.digest() + entropy(32)).digest()
-    accounts = [MemoryAccount() for _ in sites]
-    releases: list[Release] = []
-    for i in range(len(plan.rounds)):
-        this = plan.resolve(i, releases)
-        answers = []
-        for k, (site, account) in enumerate(zip(sites, accounts, strict=True)):
-            answers.append(
-                respond(
-                    site,
-                    account,
-                    plan,
-                    this,
-                    session=session,
-                    population=site.name or f"site {k + 1}",
-                    entropy=entropy,
-                )
-            )
-            if progress is not None:
-                progress(k + 1)
-        total, contributors = opened_sum(answers, plan, aggregation, entropy)
-        releases.append(
-            Release(
-                plan.digest(), session, i, total, contributors, len(sites), this.loss
-            )
-        )
-    return releases

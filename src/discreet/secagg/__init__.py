@@ -1,12 +1,10 @@
 """Secure aggregation: the coordinator learns the sum of the sites' vectors only.
 
-terms, graph         what is agreed; who masks with whom, and the thresholds
-ring, prg, shamir    integers modulo 2^64, masks, shares
-keys                 X25519, Ed25519, AES-GCM
+terms, graph         what is agreed and bound together; who masks with whom
+keys, shamir, masks  agreement, signatures, boxes; shares; masks on and off
 wire, messages       the bytes that travel
-session              what everything is bound to
-site, coordinator    the two ends, without any input or output
-opening              removing the masks
+site, coordinator    the two ends, without any input or output, and their states
+errors               who is at fault
 conversation         both ends over bytes, a process a message
 in_process           the whole protocol in one call
 """

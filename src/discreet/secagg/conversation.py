@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import Opened, invite
+from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.coordinator_state import (
     restore_coordinator,
     save_coordinator,
@@ -104,10 +104,10 @@ class CoordinatorConversation:
         current.receive(site, message)
         return save_coordinator(current)
 
-    def advance(self, state: bytes) -> tuple[bytes, dict[int, bytes]] | Opened:
+    def advance(self, state: bytes) -> tuple[bytes, dict[int, bytes]] | OpenedSum:
         """Close the round with whoever has answered."""
         result = restore_coordinator(state, self.terms).advance()
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return result
         following, messages = result
         return save_coordinator(following), messages

@@ -1,7 +1,7 @@
 """The coordinator's end: it collects, relays, adds, and opens only the sum.
 
     CollectingAdverts -> CollectingShares -> CollectingMasked
-        (-> CollectingConfirmations) -> CollectingRevealed -> Opened
+        (-> CollectingConfirmations) -> CollectingRevealed -> OpenedSum
 
 In each state ``receive`` takes one site's message and ``advance`` closes the round
 with the sites that have answered. A message that a correct site would not send
@@ -25,6 +25,7 @@ from discreet.secagg import shamir
 from discreet.secagg.errors import (
     FaultySiteError,
     MalformedMessageError,
+    SingleUse,
     TooFewSitesError,
 )
 from discreet.secagg.graph import Parameters
@@ -33,34 +34,32 @@ from discreet.secagg.keys import (
     check_strong,
     signature_holds,
 )
+from discreet.secagg.masks import Dealt, MaskedSum, from_ring, unmask
 from discreet.secagg.messages import (
     Advert,
     Confirmation,
     Delivery,
-    Invitation,
     Masked,
     Request,
     Revealed,
     Roster,
     Shares,
+    SumInvitation,
     Survivors,
 )
-from discreet.secagg.once import Once
-from discreet.secagg.opening import Dealt, MaskedSum, unmask
-from discreet.secagg.ring import from_ring
-from discreet.secagg.session import (
+from discreet.secagg.terms import (
+    Terms,
     advert_statement,
     session_id,
     survivor_statement,
 )
-from discreet.secagg.terms import NONCE_SIZE, Terms
-from discreet.secagg.wire import MAX_SITE, MAX_SITES
+from discreet.secagg.wire import MAX_SITE, MAX_SITES, NONCE_SIZE
 
 Message = TypeVar("Message")
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedSum:
     """The sum, and the sites that are in it."""
 
     session: bytes
@@ -80,6 +79,12 @@ class Roll:
     def chosen(self) -> Parameters:
         """Degree and threshold for this many sites."""
         return self.terms.parameters(len(self.roster))
+
+    @property
+    def receipted(self) -> bool:
+        """Whether holders return receipts: signed, and the graph is not complete."""
+        partial = self.chosen.degree < len(self.roster) - 1
+        return partial and self.terms.identities is not None
 
     @property
     def session(self) -> bytes:
@@ -102,7 +107,7 @@ def invite(
     if terms.identities is not None and not invited <= terms.identities.keys():
         raise InputError("a site is invited that the roster of identities lacks")
     state = CollectingAdverts(terms, entropy(NONCE_SIZE), invited)
-    message = Invitation(terms.digest, state.nonce).encode()
+    message = SumInvitation(terms.digest, state.nonce).encode()
     return state, dict.fromkeys(sorted(invited), message)
 
 
@@ -123,7 +128,7 @@ class CollectingAdverts:
         self._keys = {
             key for a in self.adverts.values() for key in (a.channel_key, a.mask_key)
         }
-        self._once = Once()
+        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one site's advert."""
@@ -143,7 +148,7 @@ class CollectingAdverts:
 
     def advance(self) -> tuple[CollectingShares, dict[int, bytes]]:
         """Close the roster and send it to everybody in it."""
-        self._once.spend(self)
+        self._use.spend(self)
         _enough(self.terms, "advertise", len(self.adverts))
         signed = self.terms.identities is not None
         roll = Roll(self.terms, self.nonce, Roster.of(self.adverts, signed=signed))
@@ -173,7 +178,7 @@ class CollectingShares:
         self._session = roll.session
         self._degree = roll.chosen.degree
         self._listed = frozenset(roll.roster.sites)
-        self._once = Once()
+        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site deals."""
@@ -191,7 +196,7 @@ class CollectingShares:
 
     def advance(self) -> tuple[CollectingMasked, dict[int, bytes]]:
         """Deliver to each sharer who shared and what was dealt to it."""
-        self._once.spend(self)
+        self._use.spend(self)
         _enough(self.roll.terms, "share", len(self.shares))
         sharers = tuple(sorted(self.shares))
         boxes: dict[int, dict[int, bytes]] = {site: {} for site in sharers}
@@ -219,14 +224,17 @@ class CollectingMasked:
         dealt: Dealt,
         words: NDArray[np.uint64] | None = None,
         survivors: Iterable[int] = (),
+        receipts: Mapping[int, Mapping[int, bytes]] | None = None,
     ) -> None:
         self.roll = roll
         self.dealt = dealt
         length = roll.terms.length
         self.words = np.zeros(length, dtype=np.uint64) if words is None else words
         self.survivors = set(survivors)
+        self.receipts = dict(receipts or {})
+        self._dealers = dealt.to_holder() if roll.receipted else {}
         self._session = roll.session
-        self._once = Once()
+        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Add one site's masked vector."""
@@ -238,14 +246,18 @@ class CollectingMasked:
             raise FaultySiteError(
                 site, f"sent {message.words.size} words, the terms say {length}"
             )
+        if message.receipts.keys() != self._dealers.get(site, frozenset()):
+            raise FaultySiteError(site, "returned other receipts than it owes")
         self.words += message.words
         self.survivors.add(site)
+        if message.receipts:
+            self.receipts[site] = message.receipts
 
     def advance(
         self,
     ) -> tuple[CollectingConfirmations | CollectingRevealed, dict[int, bytes]]:
         """Tell the survivors who survived; with identities, ask them to sign it."""
-        self._once.spend(self)
+        self._use.spend(self)
         _enough(self.roll.terms, "mask", len(self.survivors))
         survivors = tuple(sorted(self.survivors))
         masked = MaskedSum(
@@ -257,15 +269,25 @@ class CollectingMasked:
             words=self.words,
         )
         if self.roll.terms.identities is not None:
-            survey = Survivors(self._session, survivors).encode()
-            state = CollectingConfirmations(self.roll, masked)
-            return state, dict.fromkeys(survivors, survey)
+            surveys = {
+                site: Survivors(self._session, survivors, self._returned(site)).encode()
+                for site in survivors
+            }
+            return CollectingConfirmations(self.roll, masked), surveys
         request = Request(self._session, survivors).encode()
         asked = frozenset(survivors)
         return (
             CollectingRevealed(self.roll, masked, asked),
             dict.fromkeys(survivors, request),
         )
+
+    def _returned(self, dealer: int) -> dict[int, bytes]:
+        """Return what the surviving holders of one site's shares sent back to it."""
+        return {
+            holder: self.receipts[holder][dealer]
+            for holder in self.dealt.holders[dealer]
+            if dealer in self.receipts.get(holder, ())
+        }
 
 
 class CollectingConfirmations:
@@ -283,7 +305,7 @@ class CollectingConfirmations:
         self._statement = survivor_statement(
             masked.session, sorted(masked.dealt.holders), sorted(masked.survivors)
         )
-        self._once = Once()
+        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one survivor's signature."""
@@ -297,7 +319,7 @@ class CollectingConfirmations:
 
     def advance(self) -> tuple[CollectingRevealed, dict[int, bytes]]:
         """Ask those who signed to unmask, and show them enough signatures."""
-        self._once.spend(self)
+        self._use.spend(self)
         needed = self.roll.terms.min_survivors
         _enough(self.roll.terms, "confirm", len(self.signatures))
         signers = sorted(self.signatures)
@@ -323,7 +345,7 @@ class CollectingRevealed:
         self.asked = asked
         self.revealed = dict(revealed or {})
         self._dealers = masked.dealt.to_holder()
-        self._once = Once()
+        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site reveals."""
@@ -341,13 +363,13 @@ class CollectingRevealed:
             raise FaultySiteError(site, "revealed numbers that are no shares")
         self.revealed[site] = message
 
-    def advance(self) -> Opened:
+    def advance(self) -> OpenedSum:
         """Open the sum of the survivors, or nothing."""
-        self._once.spend(self)
+        self._use.spend(self)
         _enough(self.roll.terms, "reveal", len(self.revealed))
         words = unmask(self.masked, self.revealed)
         contributors = tuple(sorted(self.masked.survivors))
-        return Opened(self.masked.session, from_ring(words), contributors)
+        return OpenedSum(self.masked.session, from_ring(words), contributors)
 
 
 def _read(decode: Callable[[bytes], Message], site: int, raw: bytes) -> Message:

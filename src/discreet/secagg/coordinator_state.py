@@ -5,6 +5,7 @@ They hold no site's secret until shares are revealed; still, keep them private.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -21,16 +22,17 @@ from discreet.secagg.coordinator import (
 )
 from discreet.secagg.errors import MalformedMessageError, SavedStateError
 from discreet.secagg.keys import SIGNATURE_SIZE
+from discreet.secagg.masks import Dealt, MaskedSum
 from discreet.secagg.messages import (
     Advert,
+    Masked,
     Revealed,
     Roster,
     Shares,
     listed,
 )
-from discreet.secagg.opening import Dealt, MaskedSum
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE, Terms
-from discreet.secagg.wire import Reader, Writer
+from discreet.secagg.terms import Terms
+from discreet.secagg.wire import DIGEST_SIZE, NONCE_SIZE, Reader, Writer
 
 CoordinatorState: TypeAlias = (
     CollectingAdverts
@@ -66,7 +68,7 @@ def save_coordinator(state: CoordinatorState) -> bytes:
         case CollectingMasked():
             out = _write_roll(StateTag.MASKED, state.roll)
             _write_dealt(out, state.dealt)
-            out.sites(state.survivors)
+            out.sites(state.survivors).blobs(_receipts(state))
             return out.rest(state.words.astype("<u8").tobytes()).done()
         case CollectingConfirmations():
             out = _write_roll(StateTag.CONFIRMATIONS, state.roll)
@@ -124,12 +126,16 @@ def _restore_sum(tag: StateTag, read: Reader, roll: Roll) -> CoordinatorState:
     if tag is StateTag.REVEALED:
         asked = read.sites()
         revealed = {s: Revealed.decode(m) for s, m in read.blobs().items()}
+    receipts: dict[int, Mapping[int, bytes]] = {}
+    if tag is StateTag.MASKED:
+        answers = read.blobs().items()
+        receipts = {s: Masked.decode(m).receipts for s, m in answers}
     rest = read.rest()
     if len(rest) != 8 * roll.terms.length:
         raise SavedStateError("the saved sum has another length than the terms say")
     words = np.frombuffer(rest, dtype="<u8").astype(np.uint64)
     if tag is StateTag.MASKED:
-        return CollectingMasked(roll, dealt, words, survivors)
+        return CollectingMasked(roll, dealt, words, survivors, receipts)
     masked = MaskedSum(
         session=roll.session,
         threshold=roll.chosen.threshold,
@@ -141,6 +147,13 @@ def _restore_sum(tag: StateTag, read: Reader, roll: Roll) -> CoordinatorState:
     if tag is StateTag.CONFIRMATIONS:
         return CollectingConfirmations(roll, masked, signatures)
     return CollectingRevealed(roll, masked, frozenset(asked), revealed)
+
+
+def _receipts(state: CollectingMasked) -> Iterator[tuple[int, bytes]]:
+    """Yield the receipts of each site, as its message without a vector."""
+    empty = np.zeros(0, dtype=np.uint64)
+    for site, receipts in state.receipts.items():
+        yield site, Masked(state.roll.session, empty, receipts).encode()
 
 
 def _holders(raw: bytes) -> tuple[int, ...]:

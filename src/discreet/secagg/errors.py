@@ -31,6 +31,21 @@ class ConsumedStateError(ProtocolError):
         )
 
 
+class SingleUse:
+    """A mark on a state: spending it twice raises ``ConsumedStateError``."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent = False
+
+    def spend(self, state: object) -> None:
+        """Mark the state as used, or refuse if it already was."""
+        if self._spent:
+            raise ConsumedStateError(type(state).__name__)
+        self._spent = True
+
+
 class FaultyCoordinatorError(ProtocolError):
     """The coordinator deviated from the protocol. Raised only at a site."""
 
@@ -72,6 +87,23 @@ class UnknownFaultySiteError(ProtocolError):
             f"the {len(holders)} shares of site {dealer} do not reconstruct its "
             "secret: it dealt wrong ones, or a holder returned a wrong one; "
             "nothing was opened"
+        )
+
+
+class TooFewHoldersError(ProtocolError):
+    """Too few of a site's holders are there to open its mask with the sum's.
+
+    They went silent, or the coordinator keeps this site's shares from them to
+    leave it out of the sum. Raised only at a site, which then signs nothing.
+    """
+
+    def __init__(self, during: str, present: int, needed: int) -> None:
+        self.during = during
+        self.present = present
+        self.needed = needed
+        super().__init__(
+            f"{present} of the sites that hold shares of this one are left after the "
+            f"{during} round and {needed} are needed; nothing was opened, start again"
         )
 
 

@@ -9,13 +9,16 @@ are certain. Above, a site's holders are a uniform sample of k of the n - 1 othe
 so the number of corrupt or surviving ones among them is hypergeometric, and k and
 the threshold t are the smallest degree and the largest threshold with
 
-- privacy, curious coordinator: P(some site has t or more corrupt holders)
-  :math:`\le 2^{-40}`;
-- privacy, malicious coordinator: P(some site has x corrupt holders with
-  :math:`2t \le k + x`) :math:`\le 2^{-40}`. Otherwise it could ask one half of a
-  victim's holders for one kind of share and the rest for the other kind;
-- privacy: P(honest survivors fall apart into groups whose sums are told apart)
-  :math:`\le 2^{-40}`;
+- privacy: P(one of the following) :math:`\le 2^{-40}`, half of it for holders and
+  half for groups:
+
+  - holders, curious coordinator: some site has t or more corrupt ones;
+  - holders, malicious coordinator: some site has x corrupt ones with
+    :math:`2t \le k + x`. It could ask one half of a victim's holders for one kind
+    of share and the rest for the other kind;
+  - groups: honest survivors fall apart into some whose sums are told apart;
+  - groups, malicious coordinator: a site that signed is left out of the sum;
+
 - recovery: P(some site is left with fewer than t surviving holders)
   :math:`\le 2^{-20}`.
 
@@ -44,6 +47,8 @@ Coordinator: TypeAlias = Literal["curious", "malicious"]
 COMPLETE_UP_TO: Final = 100
 PRIVACY_BITS: Final = 40
 FAILURE_BITS: Final = 20
+_EACH: Final = -PRIVACY_BITS - 1
+"""log2 of what corrupt holders and groups may each add to the failure of privacy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +96,19 @@ def complete(
     refuse to unmask anyway, so nothing is lost, and more corrupt sites than
     stated are withstood.
     """
-    check_counts(sites, corrupt, survivors)
-    threshold = survivors - 1
-    if coordinator == "malicious" and 2 * threshold <= sites - 1 + corrupt:
-        needed = (sites + 1 + corrupt) // 2 + 1
-        raise InputError(
-            f"against a malicious coordinator at least {needed} of {sites} sites "
-            f"must survive when {corrupt} may collude; min_survivors is {survivors}"
-        )
-    return Parameters(sites - 1, threshold)
+    check_counts(sites, corrupt, survivors, coordinator)
+    return Parameters(sites - 1, survivors - 1)
 
 
 def sparse(
     sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
 ) -> Parameters | None:
     """Find the smallest degree below complete that meets every bound, if any."""
-    check_counts(sites, corrupt, survivors)
+    check_counts(sites, corrupt, survivors, coordinator)
     union = math.log2(sites)
     others = sites - 1
     for degree in range(2, others):
-        few = _fewest_negligible(others, corrupt, degree, -PRIVACY_BITS - union)
+        few = _fewest_negligible(others, corrupt, degree, _EACH - union)
         if coordinator == "curious":
             lowest = max(2, few)  # one holder alone never knows a secret
         else:
@@ -120,16 +118,27 @@ def sparse(
             continue
         found = Parameters(degree, highest)
         if coordinator == "curious":
-            split = log2_split_curious(sites, corrupt, survivors, found)
+            apart = log2_split_curious(sites, corrupt, survivors, found)
         else:
+            least = found.threshold - (few - 1) + 1
             split = log2_split_malicious(sites, corrupt, found)
-        if split <= -PRIVACY_BITS:
+            left_out = log2_left_out(sites, corrupt, survivors, found, least=least)
+            apart = float(np.logaddexp2(split, left_out))
+        if apart <= _EACH:
             return found
     return None
 
 
-def check_counts(sites: int, corrupt: int, survivors: int) -> None:
-    """Refuse numbers that no graph can serve."""
+def check_counts(
+    sites: int, corrupt: int, survivors: int, coordinator: Coordinator
+) -> None:
+    """Refuse numbers that no graph can serve.
+
+    Against a malicious coordinator 2 (survivors - 1) > sites - 1 + corrupt. Then the
+    holders of a complete graph cannot give both kinds of shares; and two lists of
+    survivors with ``survivors`` signatures each have an honest signer in common,
+    who signs one only, for 2 survivors > sites + corrupt.
+    """
     if not 2 <= survivors <= sites:
         raise InputError(
             f"min_survivors must be between 2 and the {sites} sites, got {survivors}"
@@ -138,6 +147,12 @@ def check_counts(sites: int, corrupt: int, survivors: int) -> None:
         raise InputError(
             f"with {corrupt} colluding sites at least {corrupt + 2} must survive, so "
             f"that two honest ones are summed; min_survivors is {survivors}"
+        )
+    if coordinator == "malicious" and 2 * (survivors - 1) <= sites - 1 + corrupt:
+        needed = (sites + 1 + corrupt) // 2 + 1
+        raise InputError(
+            f"against a malicious coordinator at least {needed} of {sites} sites "
+            f"must survive when {corrupt} may collude; min_survivors is {survivors}"
         )
 
 
@@ -177,6 +192,37 @@ def log2_split_malicious(sites: int, corrupt: int, chosen: Parameters) -> float:
         sites - 1, group - 1 + corrupt, chosen.degree, chosen.threshold
     )
     terms = _log2_choose(honest, group) + group * tail
+    return float(np.logaddexp2.reduce(terms))
+
+
+def log2_left_out(
+    sites: int, corrupt: int, survivors: int, chosen: Parameters, *, least: int
+) -> float:
+    r"""Bound log2 P(a site that signed is not in the sum that opens).
+
+    A malicious coordinator may keep a site's boxes from its holders, or tell some
+    sites of other sharers than the rest. Let A be the honest signers whose vectors
+    are in the sum. Each has t holders in A or among the corrupt, so that A is more
+    than half of the honest sites (:func:`log2_split_malicious`). An honest signer
+    that is not in A has receipts of t holders, of whom all but the corrupt ones
+    mask with it: ``least`` sites with itself, B, none of them in A. Whoever is in A
+    masks with every holder that it chose, and nothing takes off a mask that it has
+    in common with a listed survivor outside A. So nobody in A chose anybody in B,
+    the honest signers outside A included.
+
+    The bound sums over B of b sites and over the s others, who did not sign and so
+    number at most sites - survivors; a = honest - b - s sites avoid B. The terms
+    grow with s, and the largest stands for all.
+    """
+    honest = sites - corrupt
+    half = (honest - 1) // 2
+    group = np.arange(least, half + 1, dtype=np.float64)
+    if not group.size:
+        return -math.inf
+    others = np.minimum(sites - survivors, half - group)
+    avoided = _log2_avoid(sites - 1, group, chosen.degree)
+    ways = _log2_choose(honest, group) + _log2_choose(honest - group, others)
+    terms = ways + np.log2(others + 1) + (honest - group - others) * avoided
     return float(np.logaddexp2.reduce(terms))
 
 

@@ -14,11 +14,11 @@ from discreet.errors import InputError
 from discreet.secagg import site as steps
 from discreet.secagg.coordinator import (
     CollectingConfirmations,
-    Opened,
+    OpenedSum,
     invite,
 )
 from discreet.secagg.coordinator_state import CoordinatorState
-from discreet.secagg.errors import TooFewSitesError
+from discreet.secagg.errors import TooFewHoldersError
 from discreet.secagg.site_state import AwaitingRequest, AwaitingSurvivors
 from discreet.secagg.terms import Terms
 
@@ -122,7 +122,7 @@ class _Run:
         self.leaving = {step: {p + 1 for p in gone} for step, gone in silent.items()}
         self.gone: set[int] = set()
 
-    def through(self) -> Opened:
+    def through(self) -> OpenedSum:
         """Play every round."""
         terms, entropy = self.terms, self.entropy
         collecting, invitations = invite(
@@ -193,7 +193,7 @@ class _Run:
                 continue
             try:
                 following[site], answer = act(site, states.pop(site), message)
-            except TooFewSitesError:
+            except TooFewHoldersError:
                 continue  # this site has too few holders left: it goes silent
             collecting.receive(site, answer)
         return following

@@ -1,7 +1,14 @@
-"""Key agreement and identities: X25519 and Ed25519, keys as raw bytes."""
+"""Keys: agreed (X25519), derived (HKDF-SHA256), signing (Ed25519), sealing (AES-GCM).
+
+Every derived key is bound to the session, to the sites that it belongs to and to
+its one purpose, so that no two uses share a key. Keys are raw bytes.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from enum import Enum
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -11,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import (
     X25519PublicKey,
 )
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from discreet.entropy import Entropy
 
@@ -20,6 +29,9 @@ _NONCE_SIZE: Final = 12
 BOX_OVERHEAD: Final = _NONCE_SIZE + 16
 """Bytes that sealing adds: a nonce and a tag."""
 
+RECEIPT_SIZE: Final = 16
+"""Bytes that a holder returns for a box: a guess is right once in 2^128."""
+_DOMAIN: Final = b"discreet/secagg/2/"
 _PROBE: Final = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
@@ -86,3 +98,58 @@ def unseal(key: bytes, box: bytes, *, bound_to: bytes) -> bytes | None:
         return AESGCM(key).decrypt(nonce, sealed, bound_to)
     except InvalidTag:
         return None
+
+
+class Purpose(Enum):
+    """What a derived key is for."""
+
+    PAIR_MASK = b"pair-mask"
+    """Added by the lower site of a pair, subtracted by the higher one."""
+    SELF_MASK = b"self-mask"
+    """Added by one site alone, removed once it is known to have survived."""
+    SHARE_BOX = b"share-box"
+    """Encrypts the shares that one site sends to another."""
+    RECEIPT = b"receipt"
+    """Proves to the sender of shares that their holder has opened them."""
+
+
+def tagged(tag: bytes, *parts: bytes) -> bytes:
+    """Return the parts under a domain tag, each with its length: injective."""
+    framed = [len(part).to_bytes(4, "big") + part for part in (tag, *parts)]
+    return _DOMAIN + b"".join(framed)
+
+
+def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
+    """Return the SHA-256 of :func:`tagged`."""
+    return hashlib.sha256(tagged(tag, *parts)).digest()
+
+
+def derive_key(secret: bytes, purpose: Purpose, session: bytes, *sites: int) -> bytes:
+    """Derive the key for one purpose between these sites in this session."""
+    info = tagged(purpose.value, session, struct.pack(f">{len(sites)}I", *sites))
+    return HKDF(SHA256(), KEY_SIZE, None, info).derive(secret)
+
+
+def pair_mask_key(secret: bytes, session: bytes, one: int, other: int) -> bytes:
+    """Derive the key of a pair's mask; both ends get the same."""
+    low, high = sorted((one, other))
+    return derive_key(secret, Purpose.PAIR_MASK, session, low, high)
+
+
+def receipt(secret: bytes, session: bytes, dealer: int, holder: int) -> bytes:
+    """Return what a holder sends back to a dealer whose shares it has opened.
+
+    Only these two can compute it, so that no coordinator can say in a holder's
+    name that a box has arrived.
+    """
+    key = derive_key(secret, Purpose.RECEIPT, session, dealer, holder)
+    return key[:RECEIPT_SIZE]
+
+
+def seed_commitment(seed: bytes, session: bytes, site: int) -> bytes:
+    """Commit to a site's self-mask seed.
+
+    The seed is 32 uniform bytes, so its hash hides it; the coordinator compares
+    it with the seed that it restores from shares, and so never opens a wrong sum.
+    """
+    return tagged_hash(b"seed-commitment", session, site.to_bytes(4, "big"), seed)

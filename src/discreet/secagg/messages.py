@@ -2,13 +2,13 @@
 
     site                                    coordinator
     ----                                    -----------
-                        <- Invitation <-
+                        <- SumInvitation <-
                         -> Advert     ->
                         <- Roster     <-    the same for all
                         -> Shares     ->
                         <- Delivery   <-
                         -> Masked     ->
-                        <- Survivors  <-    the same for all; only with identities
+                        <- Survivors  <-    only with identities
                         -> Confirmation ->  only with identities
                         <- Request    <-    the same for all
                         -> Revealed   ->
@@ -16,6 +16,10 @@
 The first byte is the version of the format, the second the kind of message. Sets
 and maps are written in increasing order of the site number and read back strictly,
 so that a message has one encoding.
+
+Receipts travel only with identities, on a graph that is not complete: a holder
+returns one with its masked vector for each box that it opened, and each dealer gets
+those of its holders with the survivors.
 """
 
 from __future__ import annotations
@@ -30,15 +34,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.secagg.errors import MalformedMessageError
-from discreet.secagg.keys import BOX_OVERHEAD, KEY_SIZE, SIGNATURE_SIZE
+from discreet.secagg.keys import (
+    BOX_OVERHEAD,
+    KEY_SIZE,
+    RECEIPT_SIZE,
+    SIGNATURE_SIZE,
+)
 from discreet.secagg.shamir import SHARE_SIZE
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE
-from discreet.secagg.wire import MAX_SITES, Reader, Writer
+from discreet.secagg.wire import (
+    DIGEST_SIZE,
+    MAX_SITES,
+    NONCE_SIZE,
+    SESSION_SIZE,
+    Reader,
+    Writer,
+)
 
 PACKET_SIZE: Final = 2 * SHARE_SIZE
 """What a site deals to a holder: a share of its mask key and one of its seed."""
 BOX_SIZE: Final = PACKET_SIZE + BOX_OVERHEAD
-SESSION_SIZE: Final = 32
 _ROSTER_HEADER: Final = 7
 """Version, tag, the flag that says whether it is signed, and the count."""
 
@@ -59,7 +73,7 @@ class Tag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class SumInvitation:
     """Coordinator to all: the terms it means, and a nonce that nobody saw before."""
 
     terms_digest: bytes
@@ -71,7 +85,7 @@ class Invitation:
         return out.fixed(self.nonce, NONCE_SIZE).done()
 
     @classmethod
-    def decode(cls, raw: bytes) -> Invitation:
+    def decode(cls, raw: bytes) -> SumInvitation:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.INVITATION, "an invitation")
         message = cls(read.fixed(DIGEST_SIZE), read.fixed(NONCE_SIZE))
@@ -229,44 +243,53 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """Site to coordinator: its vector under masks, uniform on its own."""
+    """Site to coordinator: its vector under masks, uniform on its own.
+
+    ``receipts`` go to the sites whose boxes this one has opened.
+    """
 
     session: bytes
     words: NDArray[np.uint64] = field(repr=False)
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
         out = Writer(Tag.MASKED).fixed(self.session, SESSION_SIZE)
+        out.records(self.receipts.items(), RECEIPT_SIZE)
         return out.rest(self.words.astype("<u8", copy=False).tobytes()).done()
 
     @classmethod
     def decode(cls, raw: bytes) -> Masked:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.MASKED, "a masked vector")
-        session, rest = read.fixed(SESSION_SIZE), read.rest()
+        session, receipts = read.fixed(SESSION_SIZE), read.records(RECEIPT_SIZE)
+        rest = read.rest()
         if len(rest) % 8:
             raise MalformedMessageError("a masked vector is not a number of words")
         words = np.frombuffer(rest, dtype="<u8").astype(np.uint64, copy=False)
-        return cls(session, words)
+        return cls(session, words, receipts)
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Coordinator to all: whose vectors are in the sum."""
+    """Coordinator to one site: whose vectors are in the sum, and its receipts."""
 
     session: bytes
     survivors: tuple[int, ...]
+    receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
         out = Writer(Tag.SURVIVORS).fixed(self.session, SESSION_SIZE)
-        return out.sites(self.survivors).done()
+        out.sites(self.survivors)
+        return out.records(self.receipts.items(), RECEIPT_SIZE).done()
 
     @classmethod
     def decode(cls, raw: bytes) -> Survivors:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.SURVIVORS, "a list of survivors")
-        message = cls(read.fixed(SESSION_SIZE), read.sites())
+        session, survivors = read.fixed(SESSION_SIZE), read.sites()
+        message = cls(session, survivors, read.records(RECEIPT_SIZE))
         read.done()
         return message
 

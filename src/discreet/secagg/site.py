@@ -10,7 +10,7 @@ The protocol is that of Bonawitz et al. (2017) on the graph of Bell et al. (2020
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -20,45 +20,45 @@ from numpy.typing import NDArray
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.secagg import prg, shamir
+from discreet.secagg import shamir
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
     MalformedMessageError,
-    TooFewSitesError,
+    TooFewHoldersError,
 )
 from discreet.secagg.graph import choose_holders
 from discreet.secagg.keys import (
     Agreement,
+    Purpose,
     WeakKeyError,
+    derive_key,
+    pair_mask_key,
     public_of,
+    receipt,
     seal,
+    seed_commitment,
     unseal,
 )
+from discreet.secagg.masks import expand, into_ring
 from discreet.secagg.messages import (
     Advert,
     Confirmation,
     Delivery,
-    Invitation,
     Masked,
     Request,
     Revealed,
     Roster,
     Shares,
+    SumInvitation,
     Survivors,
-)
-from discreet.secagg.prg import Purpose
-from discreet.secagg.ring import into_ring
-from discreet.secagg.session import (
-    advert_statement,
-    session_id,
-    survivor_statement,
 )
 from discreet.secagg.shamir import SECRET_SIZE, SHARE_SIZE
 from discreet.secagg.site_checks import (
     check_adverts,
     check_delivery,
     check_identity,
+    check_receipts,
     check_roster,
     check_signatures,
     check_survivors,
@@ -70,7 +70,12 @@ from discreet.secagg.site_state import (
     AwaitingSurvivors,
     Finished,
 )
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import (
+    Terms,
+    advert_statement,
+    session_id,
+    survivor_statement,
+)
 from discreet.secagg.wire import MAX_SITE
 
 Message = TypeVar("Message")
@@ -88,7 +93,7 @@ def advertise(
     if not 1 <= site <= MAX_SITE:
         raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
     check_identity(terms, site, identity)
-    invited = _read(Invitation.decode, invitation)
+    invited = _read(SumInvitation.decode, invitation)
     if invited.terms_digest != terms.digest:
         raise FaultyCoordinatorError("the invitation is to other terms than agreed")
     state = AwaitingRoster(
@@ -130,7 +135,7 @@ def share(
         threshold=chosen.threshold,
         entropy=entropy,
     )
-    message = Shares(session, prg.seed_commitment(seed, session, site), boxes)
+    message = Shares(session, seed_commitment(seed, session, site), boxes)
     following = AwaitingDelivery(
         site=site,
         terms=terms,
@@ -158,34 +163,41 @@ def mask(
     sharers = frozenset(delivered.sharers)
     holders = [holder for holder in state.agreed if holder in sharers]
     if len(holders) < state.threshold:
-        raise TooFewSitesError("share", len(holders), state.threshold)
+        raise TooFewHoldersError("share", len(holders), state.threshold)
     unseen = [dealer for dealer in delivered.boxes if dealer not in state.agreed]
     check_adverts(state.roster, terms, state.nonce, unseen)
-    held = _open_boxes(state, delivered)
-    words += prg.expand(
-        prg.derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
+    channels = _channels(state, delivered.boxes)
+    held = _open_boxes(state, delivered, channels)
+    words += expand(
+        derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
         terms.length,
     )
     _add_pair_masks(words, state, sorted({*holders, *delivered.boxes}))
-    message = Masked(state.session, words).encode()
-    if terms.identities is not None:
-        signing = AwaitingSurvivors(
+    if terms.identities is None:
+        following = AwaitingRequest(
             site=site,
             terms=terms,
             session=state.session,
             sharers=delivered.sharers,
+            confirmed=(),
             held=held,
         )
-        return signing, message
-    following = AwaitingRequest(
+        return following, Masked(state.session, words).encode()
+    needed, due, receipts = 0, {}, {}
+    if not state.everybody_holds:
+        needed, session = state.threshold, state.session
+        due = {h: receipt(state.agreed[h], session, site, h) for h in holders}
+        receipts = {d: receipt(channels[d], session, d, site) for d in held}
+    signing = AwaitingSurvivors(
         site=site,
         terms=terms,
         session=state.session,
         sharers=delivered.sharers,
-        confirmed=(),
+        needed=needed,
+        due=due,
         held=held,
     )
-    return following, message
+    return signing, Masked(state.session, words, receipts).encode()
 
 
 def confirm(
@@ -196,6 +208,7 @@ def confirm(
     state.consume()
     told = _read(Survivors.decode, survivors)
     check_survivors(state, told.session, told.survivors)
+    check_receipts(state, told)
     statement = survivor_statement(state.session, state.sharers, told.survivors)
     message = Confirmation(state.session, identity.sign(statement))
     following = AwaitingRequest(
@@ -258,22 +271,30 @@ def _deal(
     )
     boxes = {}
     for holder, secret in agreed.items():
-        key = prg.derive_key(secret, Purpose.SHARE_BOX, session, site, holder)
+        key = derive_key(secret, Purpose.SHARE_BOX, session, site, holder)
         packet = keys[holder] + seeds[holder]
         boxes[holder] = seal(key, packet, bound_to=session, entropy=entropy)
     return boxes
 
 
-def _open_boxes(state: AwaitingDelivery, delivered: Delivery) -> dict[int, bytes]:
-    """Decrypt the packets that other sites dealt to this one."""
+def _channels(state: AwaitingDelivery, dealers: Iterable[int]) -> dict[int, bytes]:
+    """Return the secret agreed with each dealer; holders' are known already."""
     channel = Agreement(state.channel_secret)
+    return {
+        dealer: state.agreed.get(dealer)
+        or _agree(channel, dealer, state.roster.advert(dealer).channel_key)
+        for dealer in dealers
+    }
+
+
+def _open_boxes(
+    state: AwaitingDelivery, delivered: Delivery, channels: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Decrypt the packets that other sites dealt to this one."""
     held = {}
     for dealer, box in delivered.boxes.items():
-        secret = state.agreed.get(dealer)
-        if secret is None:
-            secret = _agree(channel, dealer, state.roster.advert(dealer).channel_key)
-        key = prg.derive_key(
-            secret, Purpose.SHARE_BOX, state.session, dealer, state.site
+        key = derive_key(
+            channels[dealer], Purpose.SHARE_BOX, state.session, dealer, state.site
         )
         packet = unseal(key, box, bound_to=state.session)
         if packet is None:
@@ -296,8 +317,8 @@ def _add_pair_masks(
     own = Agreement(state.mask_secret)
     for peer in peers:
         secret = _agree(own, peer, state.roster.advert(peer).mask_key)
-        key = prg.pair_mask_key(secret, state.session, state.site, peer)
-        pair = prg.expand(key, words.size)
+        key = pair_mask_key(secret, state.session, state.site, peer)
+        pair = expand(key, words.size)
         if state.site < peer:  # both ends must agree on the sign
             words += pair
         else:

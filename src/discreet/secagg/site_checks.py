@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hmac import compare_digest
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import InputError
-from discreet.secagg.errors import FaultyCoordinatorError
+from discreet.secagg.errors import FaultyCoordinatorError, TooFewHoldersError
 from discreet.secagg.keys import signature_holds
-from discreet.secagg.messages import Delivery, Request, Roster
-from discreet.secagg.session import advert_statement, survivor_statement
+from discreet.secagg.messages import Delivery, Request, Roster, Survivors
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
     AwaitingSurvivors,
 )
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Terms, advert_statement, survivor_statement
 
 
 def check_identity(terms: Terms, site: int, identity: Ed25519PrivateKey | None) -> None:
@@ -90,8 +90,7 @@ def check_delivery(state: AwaitingDelivery, delivered: Delivery) -> None:
     others = sharers - {state.site}
     if not delivered.boxes.keys() <= others:
         raise FaultyCoordinatorError("shares come from a site that did not share")
-    everybody = len(state.agreed) == len(listed) - 1
-    if everybody and len(delivered.boxes) != len(others):
+    if state.everybody_holds and len(delivered.boxes) != len(others):
         raise FaultyCoordinatorError(
             f"shares of {len(delivered.boxes)} sites came, {len(others)} have dealt"
         )
@@ -116,11 +115,31 @@ def check_survivors(
         )
 
 
+def check_receipts(state: AwaitingSurvivors, told: Survivors) -> None:
+    """Sign only when enough surviving holders have masked with this site.
+
+    A holder returns a receipt with the vector that carries their common mask.
+    Without them a coordinator could keep this site's boxes from its holders, list
+    it as a survivor, and open the sum of the others (docs/threat-model.md). In a
+    complete graph everybody masks with everybody who shared, and none are due.
+    """
+    if not told.receipts.keys() <= state.due.keys() & set(told.survivors):
+        raise FaultyCoordinatorError(
+            "a receipt comes from a site that holds no shares or did not survive"
+        )
+    returned = sum(
+        compare_digest(state.due[holder], receipt)
+        for holder, receipt in told.receipts.items()
+    )
+    if returned < state.needed:
+        raise TooFewHoldersError("mask", returned, state.needed)
+
+
 def check_signatures(state: AwaitingRequest, asked: Request) -> None:
     """Enough sites must have signed exactly what this site signed.
 
     Two sets with min_survivors signatures each would need an honest site that
-    signed both, because 2 min_survivors > sites + colluders; none does.
+    signed both, because 2 min_survivors > identities + colluders; none does.
     """
     identities = state.terms.identities
     if identities is None:

@@ -15,13 +15,19 @@ from typing import TypeAlias
 from discreet.secagg.errors import (
     MalformedMessageError,
     SavedStateError,
+    SingleUse,
 )
-from discreet.secagg.keys import KEY_SIZE
-from discreet.secagg.messages import PACKET_SIZE, SESSION_SIZE, Roster
-from discreet.secagg.once import Once
+from discreet.secagg.keys import KEY_SIZE, RECEIPT_SIZE
+from discreet.secagg.messages import PACKET_SIZE, Roster
 from discreet.secagg.shamir import SECRET_SIZE
-from discreet.secagg.terms import DIGEST_SIZE, NONCE_SIZE, Terms
-from discreet.secagg.wire import Reader, Writer
+from discreet.secagg.terms import Terms
+from discreet.secagg.wire import (
+    DIGEST_SIZE,
+    NONCE_SIZE,
+    SESSION_SIZE,
+    Reader,
+    Writer,
+)
 
 
 class StateTag(IntEnum):
@@ -40,7 +46,7 @@ class _Begun:
 
     site: int
     terms: Terms
-    once: Once = field(default_factory=Once, repr=False, compare=False)
+    once: SingleUse = field(default_factory=SingleUse, repr=False, compare=False)
 
     def consume(self) -> None:
         """Mark this state as used; a second use raises ``ConsumedStateError``."""
@@ -80,6 +86,11 @@ class AwaitingDelivery(_Begun):
     agreed: Mapping[int, bytes] = field(repr=False)
     """The channel secret agreed with each holder."""
 
+    @property
+    def everybody_holds(self) -> bool:
+        """Whether the graph is complete."""
+        return len(self.agreed) == len(self.roster) - 1
+
     def to_bytes(self) -> bytes:
         """Save the state; the bytes are secret."""
         out = self._header(StateTag.AWAITING_DELIVERY).fixed(self.nonce, NONCE_SIZE)
@@ -91,10 +102,16 @@ class AwaitingDelivery(_Begun):
 
 @dataclass(frozen=True, kw_only=True)
 class AwaitingSurvivors(_Begun):
-    """The site has sent its masked vector and will sign who survived."""
+    """The site has sent its masked vector and will sign who survived.
+
+    It signs once ``needed`` surviving holders have returned what is ``due``.
+    """
 
     session: bytes
     sharers: tuple[int, ...]
+    needed: int
+    due: Mapping[int, bytes] = field(repr=False)
+    """The receipt of each holder; none in a complete graph."""
     held: Mapping[int, bytes] = field(repr=False)
     """The shares that other sites dealt to this one."""
 
@@ -102,6 +119,7 @@ class AwaitingSurvivors(_Begun):
         """Save the state; the bytes are secret."""
         out = self._header(StateTag.AWAITING_SURVIVORS)
         out.fixed(self.session, SESSION_SIZE).sites(self.sharers)
+        out.number(self.needed).records(self.due.items(), RECEIPT_SIZE)
         return out.records(self.held.items(), PACKET_SIZE).done()
 
 
@@ -188,6 +206,8 @@ def _restore(raw: bytes, terms: Terms) -> SiteState:
                 terms=terms,
                 session=read.fixed(SESSION_SIZE),
                 sharers=read.sites(),
+                needed=read.number(),
+                due=read.records(RECEIPT_SIZE),
                 held=read.records(PACKET_SIZE),
             )
         case StateTag.AWAITING_REQUEST:

@@ -1,9 +1,16 @@
-"""The terms of a secure sum: public, agreed before it starts, the same for all."""
+"""The terms of a secure sum, its session, and the words that sites sign.
+
+Terms are public, agreed before a sum starts, and the same for all. A session is a
+hash of the terms (with the plan's digest), the coordinator's nonce and all
+advertised keys. Every key, mask and signature is bound to it, so that two runs of
+one plan share nothing, and sites that were shown different rosters cannot even
+read each other's shares.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -11,12 +18,10 @@ from typing import Final
 
 from discreet.errors import InputError
 from discreet.secagg.graph import Coordinator, Parameters, parameters
-from discreet.secagg.keys import KEY_SIZE
-from discreet.secagg.prg import tagged_hash
-from discreet.secagg.wire import MAX_SITE, MAX_SITES
+from discreet.secagg.keys import KEY_SIZE, tagged, tagged_hash
+from discreet.secagg.messages import Advert, Roster, listed
+from discreet.secagg.wire import DIGEST_SIZE, MAX_SITE, MAX_SITES
 
-DIGEST_SIZE: Final = 32
-NONCE_SIZE: Final = 32
 MAX_LENGTH: Final = 2**27
 """A gigabyte of words."""
 
@@ -70,15 +75,7 @@ class Terms:
             raise InputError(f"an identity is an Ed25519 key of {KEY_SIZE} bytes")
         if len(set(identities.values())) != len(identities):
             raise InputError("two sites of the roster have the same identity")
-        if 2 * self.min_survivors <= len(identities) + self.colluders:
-            # Two survivor sets with min_survivors signatures each must have an
-            # honest signer in common, who signs one only.
-            needed = (len(identities) + self.colluders) // 2 + 1
-            raise InputError(
-                f"with {len(identities)} identities and {self.colluders} colluders "
-                f"min_survivors must be at least {needed}, so that no two survivor "
-                f"sets find enough signatures; it is {self.min_survivors}"
-            )
+        # Every site of the roster can sign, whether or not it takes part.
         self.parameters(len(identities))
 
     @property
@@ -108,3 +105,26 @@ class Terms:
             self.identities is not None,
         )
         return tagged_hash(b"terms", self.plan_digest, numbers, listed)
+
+
+def session_id(terms: Terms, nonce: bytes, roster: Roster, chosen: Parameters) -> bytes:
+    """Hash everything that the ends must agree on before a share is dealt."""
+    graph = chosen.degree.to_bytes(4, "big") + chosen.threshold.to_bytes(4, "big")
+    return tagged_hash(b"session", terms.digest, nonce, graph, roster.identified())
+
+
+def advert_statement(terms: Terms, nonce: bytes, site: int, advert: Advert) -> bytes:
+    """Return what a site signs about its keys."""
+    keys = advert.channel_key + advert.mask_key
+    return tagged(b"advert", terms.digest, nonce, site.to_bytes(4, "big"), keys)
+
+
+def survivor_statement(
+    session: bytes, sharers: Sequence[int], survivors: Sequence[int]
+) -> bytes:
+    """Return what a site signs about the others.
+
+    Who shared is part of it: sites that were told different sets of sharers have
+    different masks, and a coordinator could open the parts one by one.
+    """
+    return tagged(b"survivors", session, listed(sharers), listed(survivors))

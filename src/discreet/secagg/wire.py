@@ -13,7 +13,10 @@ from typing import Final
 
 from discreet.secagg.errors import MalformedMessageError
 
-VERSION: Final = 1
+VERSION: Final = 2
+DIGEST_SIZE: Final = 32
+NONCE_SIZE: Final = 32
+SESSION_SIZE: Final = 32
 MAX_SITES: Final = 100_000
 """No list on the wire is longer."""
 MAX_SITE: Final = 2**32 - 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from discreet.data.labels import LabelCode
 from discreet.errors import InputError
 from discreet.privacy.unit import Unit
 
+_EVERYBODY: Final = None
+"""Under unit client all rows of a site belong to one."""
+_NOBODY: Final = object()
+"""Whom a row belongs to that names no subject."""
+
 
 def bounded(examples: Examples, unit: Unit | None) -> Examples:
     """Return the examples with at most ``unit.max_examples`` of each unit."""
@@ -26,13 +32,15 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
         return examples
     most = unit.examples
     kept = _chosen(examples, unit, most)
-    return Examples.from_source(
+    found = Examples.from_source(
         lambda: _filtered(examples, unit, kept),
         labels=LabelCode(classes=examples.label_code.classes),
         scores=examples.scores,
         columns=examples.columns,
         name=examples.name,
     )
+    found.lenient = examples.lenient
+    return found
 
 
 def _chosen(examples: Examples, unit: Unit, most: int) -> dict[object, frozenset[int]]:
@@ -41,6 +49,8 @@ def _chosen(examples: Examples, unit: Unit, most: int) -> dict[object, frozenset
     seen: Counter[object] = Counter()
     for subjects in _subjects(examples, unit):
         for subject in subjects:
+            if subject is _NOBODY:
+                continue  # it cannot be bounded: it is left out
             i = seen[subject]
             seen[subject] += 1
             kept = reservoirs.setdefault(subject, [])
@@ -64,8 +74,9 @@ def _filtered(
     ):
         mask = np.zeros(len(batch), dtype=np.bool_)
         for row, subject in enumerate(subjects):
-            mask[row] = seen[subject] in kept[subject]
-            seen[subject] += 1
+            if subject is not _NOBODY:
+                mask[row] = seen[subject] in kept[subject]
+                seen[subject] += 1
         yield Columns(
             tuple(column[mask] for column in batch.scores),
             batch.labels[mask] if named is None else named[batch.labels[mask]],
@@ -75,23 +86,29 @@ def _filtered(
 
 
 def _subjects(examples: Examples, unit: Unit) -> Iterator[list[object]]:
+    """Return whom each row belongs to."""
     for batch in examples.batches():
         if unit.kind == "client":
-            yield [None] * len(batch)
+            yield [_EVERYBODY] * len(batch)
             continue
         if batch.subjects is None:
             raise InputError(
                 "the plan protects subjects, but the examples carry no subject "
                 "column; name it with subject="
             )
-        subjects: list[object] = batch.subjects.tolist()
-        missing = sum(s is None or s != s for s in subjects)  # noqa: PLR0124 - NaN
-        if missing:
+        named = [_named(subject) for subject in batch.subjects.tolist()]
+        missing = named.count(_NOBODY)
+        if missing and not examples.lenient:
             raise InputError(
                 f"{missing} of {len(batch)} rows name no subject; a row without one "
                 "cannot be bounded"
             )
-        yield subjects
+        yield named
+
+
+def _named(subject: object) -> object:
+    missing = subject is None or subject != subject  # noqa: PLR0124 - NaN
+    return _NOBODY if missing else subject
 
 
 def _hashed(subject: object, i: int) -> int:

@@ -9,17 +9,14 @@ file beside the ledger that only its owner may read.
 from __future__ import annotations
 
 import hmac
-import os
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import BudgetError, InputError
+from discreet.site import secret_files
 
 SECRET_SIZE: Final = 32
-_OWNER_ONLY: Final = 0o600
 _DOMAIN: Final = b"discreet/1/site/"
 
 
@@ -51,20 +48,8 @@ def secret_path(ledger: Path) -> Path:
 
 
 def read_secret(path: Path) -> SiteSecret:
-    """Read a secret; refuse one that others could have read."""
-    try:
-        mode = path.stat().st_mode
-        content = path.read_bytes()
-    except OSError as err:
-        raise LedgerError(
-            f"the ledger's secret {path.name} cannot be read ({err.strerror}); restore "
-            "it from a backup, for without it nothing can be charged"
-        ) from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise LedgerError(
-            f"the ledger's secret {path.name} may be read by others; make it private "
-            f"with chmod 600 {path.name}"
-        )
+    """Read a ledger's secret; refuse one that others could have read."""
+    content = read_private(path)
     if len(content) != SECRET_SIZE:
         raise LedgerError(
             f"the ledger's secret {path.name} has {len(content)} bytes instead of "
@@ -73,30 +58,25 @@ def read_secret(path: Path) -> SiteSecret:
     return SiteSecret(content)
 
 
-def make_secret(path: Path, *, entropy: Entropy = SYSTEM) -> SiteSecret:
-    """Make a new secret: whole and on disk, or not there at all."""
-    secret = entropy(SECRET_SIZE)
-    half_written = path.with_name(f"{path.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+def check_private(path: Path) -> None:
+    """Refuse a file that others may read or write, or that is not there."""
+    read_private(path, size=0)
+
+
+def read_private(path: Path, *, size: int = -1) -> bytes:
+    """Read a file that is its owner's alone."""
     try:
-        with os.fdopen(os.open(half_written, flags, _OWNER_ONLY), "wb") as file:
-            file.write(secret)
-            file.flush()
-            os.fsync(file.fileno())
-        half_written.replace(path)
-        sync_folder(path.parent)
-    except OSError as err:
-        half_written.unlink(missing_ok=True)
+        return secret_files.read_secret(path, what="the ledger's file", size=size)
+    except secret_files.SecretFileError as err:
         raise LedgerError(
-            f"the ledger's secret cannot be written ({err.strerror}); nothing was sent"
+            f"{err}; restore it from a backup if it is lost, for without it nothing "
+            "can be charged"
         ) from None
-    return SiteSecret(secret)
 
 
-def sync_folder(folder: Path) -> None:
-    """Put the names of new files on disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone: whole and on disk, or as it was before."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        secret_files.write_secret(path, content, over=True)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(f"{err}; nothing was sent") from None

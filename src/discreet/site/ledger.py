@@ -1,6 +1,6 @@
 """The ledger: a site's durable record of all that it gave away, asked first.
 
-A charge is on disk before any noise is drawn, the outgoing bytes are on disk before
+A charge is on disk, and sealed, before any noise is drawn, the outgoing bytes before
 they are sent, and a retry resends these. So a crash at any instruction loses an
 answer or a try, never a charge. Each change is one transaction that holds the file
 alone: two processes cannot both spend the rest.
@@ -11,7 +11,7 @@ export leaves them out. No seed of any noise is kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,41 +25,39 @@ from discreet.privacy.account import (
     FOREIGN_PERMIT,
     Limits,
     Permit,
-    Spent,
     Use,
-    compose,
-    few_sites_differ,
-    paid_losses,
+    check_same_counts,
     refusal,
+    spent_by,
 )
+from discreet.privacy.composition import Spent
+from discreet.privacy.exact_sums import shows_few_sites
 from discreet.privacy.loss import Unbounded
-from discreet.site.ledger_entries import Charge, Entry, Settled, message_mark
-from discreet.site.ledger_file import LedgerFile
+from discreet.site.ledger_entries import Charge, Entry, Refused, Settled, message_mark
+from discreet.site.ledger_file import LedgerFile, make_ledger
 
 
 class Ledger:
     """An account in a file. Budgets belong to populations, not to files of data.
 
     Args:
-        path: the ledger's file; its secret is kept beside it.
+        path: the ledger's file; its head and its secret are kept beside it.
         limits: what is enforced at each charge; see ``Policy.limits``.
-        create: whether a ledger that is not there yet may be started.
 
     Raises:
-        LedgerError: the file cannot be used, or is not what was written.
+        LedgerError: there is none, it cannot be used, or is not what was written.
     """
 
-    def __init__(
-        self, path: str | Path, *, limits: Limits | None = None, create: bool = True
-    ) -> None:
+    def __init__(self, path: str | Path, *, limits: Limits | None = None) -> None:
         self.path: Final = Path(path)
         self.limits: Final = limits or Limits()
-        self._file = LedgerFile(self.path, create=create)
+        self._file = LedgerFile(self.path)
 
     @classmethod
-    def read(cls, path: str | Path) -> Ledger:
-        """Open a ledger that exists, to look at it."""
-        return cls(path, create=False)
+    def new(cls, path: str | Path, *, limits: Limits | None = None) -> Ledger:
+        """Make an empty ledger, once in a site's life, and open it."""
+        make_ledger(Path(path))
+        return cls(path, limits=limits)
 
     def _sealed(self, use: Use) -> Use:
         """Replace digests of data by marks under the site's secret."""
@@ -77,10 +75,10 @@ class Ledger:
         sealed = self._sealed(use)
         with self._file.alone():
             known = self._file.charges.get((use.session, use.round))
-            if known == sealed:
-                return Permit(use)  # a retry of what was paid for
             if known is not None:
-                raise BudgetError(CHANGED)
+                if not sealed.repeats(known):
+                    raise BudgetError(CHANGED)
+                return Permit(use)  # a retry of what was paid for
             reason = refusal(sealed, self._earlier(), self.limits)
             if reason is not None:
                 raise BudgetError(reason)
@@ -90,7 +88,7 @@ class Ledger:
     def check(self, uses: Sequence[Use]) -> None:
         """Raise what ``reserve`` would for these uses in turn; charge nothing.
 
-        A use with an empty intent stands for a round whose data is not counted yet.
+        A round that was charged already is paid for.
         """
         with self._file.alone():
             earlier = self._earlier()
@@ -102,7 +100,7 @@ class Ledger:
                     if reason is not None:
                         raise BudgetError(reason)
                     earlier.append(sealed)
-                elif use.intent and known != sealed:
+                elif not sealed.repeats(known):
                     raise BudgetError(CHANGED)
 
     def _earlier(self) -> list[Use]:
@@ -116,14 +114,20 @@ class Ledger:
         """Store the outgoing bytes, on disk, before they are sent; the first stay."""
         key = (permit.use.session, permit.use.round)
         with self._file.alone():
-            if self._file.charges.get(key) != self._sealed(permit.use):
+            charge = self._file.charges.get(key)
+            if charge is None or not self._sealed(permit.use).repeats(charge):
                 raise BudgetError(FOREIGN_PERMIT)
             mark = message_mark(self._file.secret, *key, message)
             known = self._file.marks.get(key)
             if known is not None and known != mark:
                 raise BudgetError(ANOTHER_MESSAGE)
             if known is None:
+                check_same_counts(charge, message, self._sent())
                 self._file.store(key, message, at=_now())
+
+    def _sent(self) -> Iterator[tuple[Use, bytes | None]]:
+        for key, use in self._file.charges.items():
+            yield use, self._file.message(key)
 
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer, to resend unchanged."""
@@ -139,8 +143,8 @@ class Ledger:
         """Note who survived in an exact sum, before this site helps to open it.
 
         A coordinator chooses who is in the sum by calling others silent. Raise
-        ``BudgetError`` when the survivors differ by few sites from those of an
-        earlier exact sum on the population. A round with noise needs no such look.
+        ``BudgetError`` when the sum and earlier ones on the population would show few
+        sites alone. A round with noise needs no such look.
         """
         survivors = tuple(sorted(sites))
         with self._file.alone():
@@ -158,15 +162,34 @@ class Ledger:
                 raise BudgetError(
                     "this session was already settled with other sites; nothing was sent"
                 )
-            for e in self._earlier():
-                if e.population != use.population or e.session == session:
-                    continue
-                if isinstance(e.loss, Unbounded):
-                    fewest = self.limits.fewest_sites
-                    reason = few_sites_differ(survivors, e.sites, fewest)
-                    if reason is not None:
-                        raise BudgetError(reason)
+            earlier = [
+                e.sites
+                for e in self._earlier()
+                if e.population == use.population
+                and e.session != session
+                and isinstance(e.loss, Unbounded)
+            ]
+            reason = shows_few_sites(survivors, earlier, self.limits.fewest_sites)
+            if reason is not None:
+                raise BudgetError(reason)
             self._file.append(Settled(_now(), session, round, survivors))
+
+    def check_patience(self) -> None:
+        """Raise ``BudgetError`` when this site declined too often today to listen."""
+        with self._file.alone():
+            most = self.limits.refusals_per_day
+            if self._file.refusals[_now()[:10]] >= most:
+                raise BudgetError(
+                    f"this site declined {most} times today, and answers nothing new "
+                    "until tomorrow (UTC)"
+                )
+
+    def note_refusal(self) -> None:
+        """Count that this site declined; beyond the day's limit nothing is written."""
+        with self._file.alone():
+            now = _now()
+            if self._file.refusals[now[:10]] < self.limits.refusals_per_day:
+                self._file.append(Refused(now))
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry, checked."""
@@ -181,8 +204,8 @@ class Ledger:
             ]
 
     def spent(self, population: str) -> Spent:
-        """Return what a population has paid so far, by basic composition."""
-        return compose(paid_losses(self.uses(population), population))
+        """Return what a population has paid so far, as a cap sees it."""
+        return spent_by(self.uses(population), population)
 
     def key_for(self, purpose: str) -> bytes:
         """Return a key that lasts as long as this ledger's secret, never to be sent.
@@ -194,7 +217,7 @@ class Ledger:
     def head(self) -> tuple[int, str]:
         """Return how many entries there are and the last tag: note it elsewhere."""
         with self._file.alone():
-            return len(self._file.entries), self._file.last.hex()
+            return len(self._file.entries), self._file.tags[-1].hex()
 
     def verify(self, *, noted: str | None = None) -> None:
         """Read everything again; raise ``TamperedLedgerError`` at the first flaw.

@@ -6,15 +6,16 @@ An entry is canonical JSON. Its tag is
     t_i = \text{HMAC}_s(t_{i-1}, i, \text{body}_i), \qquad t_0 = 0^{32},
 
 with the site's secret s: whoever changes, removes or inserts an entry needs s to
-make the tags fit again. Dropping the last entries is seen by the head, the tag of
-the number of entries and the last tag. Putting back an old copy of all files is seen
-only by whoever noted a head elsewhere.
+make the tags fit again. Dropping the last entries is seen by the sealed head, a file of
+its own with the number of entries and the last tag. Putting back old copies of
+all files is seen only by whoever noted a tag elsewhere.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from typing import Any, Final, TypeAlias
 
 from discreet.privacy.account import Use
@@ -27,10 +28,14 @@ from discreet.privacy.loss import (
     amount_from_text,
     decimal_text,
 )
+from discreet.privacy.unit import Unit
 from discreet.site.fingerprint import LedgerError, SiteSecret
 
 START: Final = bytes(32)
 """The tag before the first entry."""
+_HEAD_WORDS: Final = 3
+_DIGITS: Final = 19
+"""Fewer digits than this fit eight bytes."""
 
 
 class TamperedLedgerError(LedgerError):
@@ -69,7 +74,14 @@ class Settled:
     sites: tuple[str, ...]
 
 
-Entry: TypeAlias = Charge | Stored | Settled
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """This site declined something; there are only so many of these a day."""
+
+    at: str
+
+
+Entry: TypeAlias = Charge | Stored | Settled | Refused
 
 
 def encode(entry: Entry) -> bytes:
@@ -80,11 +92,13 @@ def encode(entry: Entry) -> bytes:
 def decode(body: bytes) -> Entry:
     """Read what ``encode`` wrote. Only for bodies whose tag was checked."""
     document = json.loads(body)
-    at, session = document["at"], bytes.fromhex(document["session"])
-    number = document["round"]
+    at = document["at"]
+    if document["entry"] == "refused":
+        return Refused(at)
+    session, number = bytes.fromhex(document["session"]), document["round"]
     match document["entry"]:
         case "charge":
-            reusable = document["reusable"]
+            reusable, unit = document["reusable"], document["unit"]
             return Charge(
                 at,
                 Use(
@@ -97,6 +111,8 @@ def decode(body: bytes) -> Entry:
                     tuple(document["sites"]),
                     None if reusable is None else bytes.fromhex(reusable),
                     document["note"],
+                    None if unit is None else Unit(*unit),
+                    bytes.fromhex(document["asked"]),
                 ),
             )
         case "stored":
@@ -125,6 +141,8 @@ def to_dict(entry: Entry) -> dict[str, Any]:
                 "sites": list(use.sites),
                 "reusable": None if use.reusable is None else use.reusable.hex(),
                 "note": use.note,
+                "unit": None if use.unit is None else list(astuple(use.unit)),
+                "asked": use.asked.hex(),
             }
         case Stored(at, session, number, mark):
             named = {"session": session.hex(), "round": number, "mark": mark.hex()}
@@ -132,6 +150,8 @@ def to_dict(entry: Entry) -> dict[str, Any]:
         case Settled(at, session, number, sites):
             told = {"session": session.hex(), "round": number, "sites": list(sites)}
             return {"entry": "settled", "at": at, **told}
+        case Refused(at):
+            return {"entry": "refused", "at": at}
 
 
 def public_dict(entry: Entry) -> dict[str, Any]:
@@ -149,9 +169,24 @@ def entry_tag(secret: SiteSecret, previous: bytes, number: int, body: bytes) -> 
     return secret.mark("entry", previous, number.to_bytes(8, "big"), body)
 
 
-def head_tag(secret: SiteSecret, entries: int, last: bytes) -> bytes:
-    """Return the tag of the whole chain."""
-    return secret.mark("head", entries.to_bytes(8, "big"), last)
+def seal(secret: SiteSecret, entries: int, last: bytes) -> bytes:
+    """Return the bytes of the sealed head: how many entries, the last tag, a mark."""
+    mark = secret.mark("sealed head", entries.to_bytes(8, "big"), last)
+    return f"{entries} {last.hex()} {mark.hex()}\n".encode()
+
+
+def unseal(secret: SiteSecret, raw: bytes) -> tuple[int, bytes]:
+    """Return the number of entries and the last tag that were sealed."""
+    words = raw.split()
+    if len(words) == _HEAD_WORDS and words[0].isdigit() and len(words[0]) < _DIGITS:
+        with suppress(ValueError):
+            found = int(words[0]), bytes.fromhex(words[1].decode())
+            if seal(secret, *found) == raw:
+                return found
+    raise LedgerError(
+        "the ledger's head was changed, or belongs to another secret; restore the "
+        "ledger, its head and its secret from one backup"
+    )
 
 
 def message_mark(secret: SiteSecret, session: bytes, number: int, raw: bytes) -> bytes:

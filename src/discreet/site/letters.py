@@ -22,9 +22,11 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 
-VERSION: Final = 1
+VERSION: Final = 2
 DIGEST_SIZE: Final = 32
-_HEAD: Final = struct.Struct(f">BB{DIGEST_SIZE}s{DIGEST_SIZE}sBI")
+_DIGEST: Final = f"{DIGEST_SIZE}s"
+_HEAD: Final = struct.Struct(f">BB{_DIGEST}{_DIGEST}BI{_DIGEST}")
+_NO_LETTER: Final = bytes(DIGEST_SIZE)
 
 
 class LetterError(DiscreetError):
@@ -40,6 +42,38 @@ class Kind(IntEnum):
     """Either way: the next message of the round's conversation."""
     DECLINED = 3
     """Site to coordinator: no, and nothing else."""
+    END = 4
+    """Coordinator to site: how the session ended; the site's: it has understood."""
+
+
+class Ending(IntEnum):
+    """How a session ended: all that the last letter says."""
+
+    OPENED = 1
+    TOO_FEW_SITES = 2
+    FAILED = 3
+
+    @property
+    def sentence(self) -> str:
+        """Say it to a site's operator."""
+        match self:
+            case Ending.OPENED:
+                return "the coordinator opened the result"
+            case Ending.TOO_FEW_SITES:
+                return "too few sites came or stayed, and nothing more was opened"
+            case Ending.FAILED:
+                return "the coordinator failed, and nothing more was opened"
+
+    def encode(self) -> bytes:
+        """Return the body of the last letter."""
+        return bytes([self])
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Ending:
+        """Read the body of the last letter."""
+        if len(raw) != 1 or raw[0] not in tuple(cls):
+            raise LetterError("a last letter that does not say how it ended came")
+        return cls(raw[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +90,15 @@ class Letter:
     numbers: IntVector = field(
         default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
     )
+    about: bytes = field(default=_NO_LETTER, repr=False)
+    """The digest of the letter that this one answers: a late or doubled answer
+    cannot be taken for that of another step."""
 
     def __post_init__(self) -> None:
-        if len(self.plan_digest) != DIGEST_SIZE or len(self.session) != DIGEST_SIZE:
-            raise LetterError(f"a plan's digest and a session have {DIGEST_SIZE} bytes")
+        if {len(self.plan_digest), len(self.session), len(self.about)} != {DIGEST_SIZE}:
+            raise LetterError(
+                f"digests of plans and letters, and sessions, have {DIGEST_SIZE} bytes"
+            )
         if self.numbers.dtype != np.int64 or self.numbers.ndim != 1:
             raise LetterError("a letter carries a vector of 64-bit integers")
 
@@ -67,18 +106,33 @@ class Letter:
     def head(self) -> bytes:
         """What the letter is bound to, as bytes."""
         return _HEAD.pack(
-            VERSION, self.kind, self.plan_digest, self.session, self.round, self.site
+            VERSION,
+            self.kind,
+            self.plan_digest,
+            self.session,
+            self.round,
+            self.site,
+            self.about,
         )
+
+    def digest(self) -> bytes:
+        """Name the letter: the same bytes, sent again, have the same name."""
+        return hashlib.sha256(b"discreet letter\0" + self.encode()).digest()
 
     @classmethod
     def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Letter:
         """Put together what a runtime carried in parts."""
-        if len(head) != _HEAD.size or head[0] != VERSION:
-            raise LetterError(f"a letter of version {VERSION} was expected")
-        _, kind, digest, session, index, site = _HEAD.unpack(head)
+        if head and head[0] != VERSION:
+            raise LetterError(
+                f"a letter of version {head[0]} came, and this release of discreet "
+                f"speaks version {VERSION}: install the same release at both ends"
+            )
+        if len(head) != _HEAD.size:
+            raise LetterError("a letter's head has another size than its version says")
+        _, kind, digest, session, index, site, about = _HEAD.unpack(head)
         if kind not in tuple(Kind):
             raise LetterError("a letter of an unknown kind came")
-        return cls(Kind(kind), digest, session, index, site, body, numbers)
+        return cls(Kind(kind), digest, session, index, site, body, numbers, about)
 
     def encode(self) -> bytes:
         """Return the letter as one string of bytes."""
@@ -98,10 +152,16 @@ class Letter:
         body: bytes = b"",
         numbers: IntVector | None = None,
     ) -> Letter:
-        """Return a letter of the same plan, session and round."""
-        listed = np.zeros(0, dtype=np.int64) if numbers is None else numbers
+        """Return a letter of the same plan, session and round, about this one."""
         return Letter(
-            kind, self.plan_digest, self.session, self.round, site, body, listed
+            kind,
+            self.plan_digest,
+            self.session,
+            self.round,
+            site,
+            body,
+            np.zeros(0, dtype=np.int64) if numbers is None else numbers,
+            self.digest(),
         )
 
 
@@ -188,16 +248,23 @@ def pack(*fields: bytes) -> bytes:
 
 def unpack(raw: bytes, count: int) -> tuple[bytes, ...]:
     """Take apart what ``pack`` joined; nothing may be left over."""
-    fields, at = [], 0
-    for _ in range(count):
-        size = int.from_bytes(raw[at : at + 4], "big")
-        start = at + 4
-        if start + size > len(raw):
-            raise LetterError("a message is cut short")
-        fields.append(raw[start : start + size])
-        at = start + size
-    if at != len(raw):
+    fields = unpack_all(raw)
+    if len(fields) < count:
+        raise LetterError("a message is cut short")
+    if len(fields) > count:
         raise LetterError("a message has bytes left over")
+    return fields
+
+
+def unpack_all(raw: bytes) -> tuple[bytes, ...]:
+    """Take apart what ``pack`` joined, however many fields it were."""
+    fields, at = [], 0
+    while at < len(raw):
+        start = at + 4
+        at = start + int.from_bytes(raw[at:start], "big")
+        if at > len(raw):
+            raise LetterError("a message is cut short")
+        fields.append(raw[start:at])
     return tuple(fields)
 
 

@@ -17,13 +17,14 @@ from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
-from discreet.privacy.account import Cap, Limits, compose
+from discreet.privacy.account import Cap, Limits
+from discreet.privacy.composition import compose
 from discreet.privacy.loss import decimal_text
 
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal."""
 
-UNIT_NAMES: Final = ("example", "subject", "client", "label")
+UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 
 class PolicyError(DiscreetError):
@@ -38,8 +39,8 @@ class Policy:
         population: the people whom this data is about. Budgets belong to it: a new
             model's scores of the same people charge the same one.
         privacy: names of the allowed privacy models.
-        units: the allowed units of privacy. ``label`` protects less than the others
-            and has to be named.
+        units: the allowed units of privacy. ``label`` and ``row`` protect less than
+            the others and have to be named.
         coordinators: texts of the allowed coordinators' keys; None for anybody.
         models: patterns of names of models that may be measured here.
         groups: patterns of names of groups that may be told apart; none by default.
@@ -47,9 +48,10 @@ class Policy:
         epsilon_total: the most that all sessions on the population may cost.
         delta_total: the same for delta; 0 allows pure differential privacy only.
         exact_sums: how many sums without noise may be given, ever.
-        sessions_per_plan: how often one plan may be answered.
+        sessions_per_plan: how often one question may be answered, under any name.
+        refusals_per_day: after so many refusals it answers nothing new that day.
         sites: the fewest sites that a plan may ask to be in a sum, and the fewest
-            by which two exact sums may differ.
+            that exact sums may show together.
         examples: the fewest examples with which this site takes part.
     """
 
@@ -64,6 +66,7 @@ class Policy:
     delta_total: Fraction = Fraction(0)
     exact_sums: int = 0
     sessions_per_plan: int = 1
+    refusals_per_day: int = 20
     sites: int = 3
     examples: int = 1
 
@@ -76,8 +79,10 @@ class Policy:
             raise PolicyError("a cap on epsilon is not negative")
         if not 0 <= self.delta_total < 1:
             raise PolicyError("delta_total lies in [0, 1)")
-        if self.exact_sums < 0 or self.sessions_per_plan < 0:
-            raise PolicyError("a cap on exact sums or sessions is not negative")
+        if min(self.exact_sums, self.sessions_per_plan, self.refusals_per_day) < 0:
+            raise PolicyError(
+                "a cap on exact sums, sessions or refusals is not negative"
+            )
         if self.sites < 1 or self.examples < 0:
             raise PolicyError("floors: at least 1 site, and no negative examples")
         for key in self.coordinators or ():
@@ -165,6 +170,7 @@ class Policy:
             ),
             self.sessions_per_plan,
             self.sites,
+            self.refusals_per_day,
         )
 
 

@@ -5,7 +5,6 @@ Every key is known or refused: a misspelt cap must not pass for no cap.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 import tomli_w
 
 from discreet.errors import PlanError
+from discreet.parsing import read_toml
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 from discreet.site.policy import Policy, PolicyError
 
@@ -21,7 +21,7 @@ _TABLES: Final = {
     "allow": ("privacy", "units", "coordinators", "models", "groups"),
     "caps": (
         *("epsilon_per_plan", "epsilon_total", "delta_total"),
-        *("exact_sums", "sessions_per_plan"),
+        *("exact_sums", "sessions_per_plan", "refusals_per_day"),
     ),
     "floors": ("sites", "examples"),
 }
@@ -52,10 +52,7 @@ def loads(text: str) -> Policy:
     >>> policy.epsilon_total, policy.exact_sums
     (Fraction(3, 1), 0)
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
-        raise PolicyError(f"the policy is not valid TOML: {err}") from None
+    document = read_toml(text, "the policy", error=PolicyError)
     _refuse_unknown(document, ("population", *_TABLES), "the policy")
     given: dict[str, Any] = {}
     for name, keys in _TABLES.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from discreet.arrays import IntVector
@@ -10,11 +11,15 @@ from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.site.letters import (
+    DIGEST_SIZE,
+    Ending,
     Invitation,
+    Letter,
     earlier_releases,
     pack,
     to_numbers,
     unpack,
+    unpack_all,
 )
 
 
@@ -62,6 +67,24 @@ class Progress:
     totals: IntVector = field(repr=False)
     conversation: bytes = field(default=b"", repr=False)
     """The secret state of the round's conversation; empty when it is over."""
+    replies: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+    """What was answered to which letter: a letter that comes again gets the very
+    same bytes, because another answer would use its masks twice."""
+    ending: Ending | None = None
+    """How the session ended, once the coordinator has said so."""
+
+    def reply_to(self, letter: Letter) -> Letter | None:
+        """Return what this letter was answered before, None if it is new."""
+        stored = self.replies.get(letter.digest())
+        return None if stored is None else Letter.decode(stored)
+
+    def replied(self, letter: Letter, reply: Letter) -> Progress:
+        """Keep an answer, to be sent again when its letter is."""
+        return replace(self, replies={**self.replies, letter.digest(): reply.encode()})
+
+    def ended(self, ending: Ending) -> Progress:
+        """Forget every key and answer: nothing is said in this session any more."""
+        return replace(self, conversation=b"", replies={}, ending=ending)
 
     def to_bytes(self) -> bytes:
         """Save it; the bytes are as secret as the data."""
@@ -69,13 +92,21 @@ class Progress:
         place = self.round.to_bytes(1, "big") + self.site.to_bytes(4, "big")
         shown = self.totals.astype("<i8").tobytes()
         return pack(
-            self.session, place, self.charged_as, invitation, shown, self.conversation
+            self.session,
+            place,
+            self.charged_as,
+            invitation,
+            shown,
+            self.conversation,
+            b"" if self.ending is None else self.ending.encode(),
+            b"".join(pack(about + reply) for about, reply in self.replies.items()),
         )
 
     @classmethod
     def of(cls, raw: bytes) -> Progress:
         """Restore it."""
-        session, place, charged_as, invitation, shown, conversation = unpack(raw, 6)
+        session, place, charged_as, invitation, shown, *rest = unpack(raw, 8)
+        conversation, ending, replies = rest
         return cls(
             session,
             place[0],
@@ -84,6 +115,8 @@ class Progress:
             Invitation.decode(invitation).plan,
             to_numbers(shown),
             conversation,
+            {r[:DIGEST_SIZE]: r[DIGEST_SIZE:] for r in unpack_all(replies)},
+            Ending.decode(ending) if ending else None,
         )
 
     def resolve(self) -> ResolvedRound:
@@ -95,3 +128,13 @@ class Progress:
     def finished(self) -> bool:
         """Whether the site has said all that it will say in this round."""
         return not self.conversation
+
+
+def after_refusal(state: bytes, letter: Letter) -> bytes:
+    """Forget a session in which a wrong letter came, and no other session."""
+    try:
+        progress = Progress.of(state)
+    except DiscreetError:
+        return b""
+    over = progress.ending is not None
+    return state if over or progress.session != letter.session else b""

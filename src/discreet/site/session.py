@@ -4,13 +4,16 @@ Here the plan, the policy, the ledger, the data and the conversation of a round
 meet. Everything that can be refused is refused at the invitation, before the site
 shows a key; later every failure looks the same from outside. A state is used once:
 masks must not be used twice, even when a runtime restarts and offers an old state.
+A letter that comes again gets the very bytes that it was answered with; another
+letter for the same state is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,8 +26,6 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.answer import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors
@@ -36,9 +37,12 @@ from discreet.secagg.site_state import (
     restore_site,
 )
 from discreet.secagg.terms import Terms
-from discreet.site.admission import Admitted, admit
+from discreet.site.admission import admit
+from discreet.site.failures import sentence
+from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
+    Ending,
     Invitation,
     Kind,
     Letter,
@@ -49,7 +53,8 @@ from discreet.site.letters import (
     to_numbers,
 )
 from discreet.site.policy import Policy, PolicyError
-from discreet.site.progress import Once, Progress
+from discreet.site.progress import Once, Progress, after_refusal
+from discreet.site.respond import respond, stored_answer
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
+        log: told at the site, and nowhere else, how many rows did not fit.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -77,6 +83,7 @@ class Site:
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
+    log: Callable[[str], None] | None = field(default=None, repr=False)
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -84,13 +91,25 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
+        before = Progress.of(state) if state else None
+        if before is not None and before.session != letter.session:
+            before = None
+        if before is not None:
+            stored = before.reply_to(letter)
+            if stored is not None:
+                return state, stored
+            if before.ending is not None:
+                return state, letter.reply(Kind.DECLINED, site=0)  # it comes late
         match letter.kind:
             case Kind.INVITE:
-                return self._join(state, letter)
+                following, reply = self._join(before, letter)
             case Kind.STEP:
-                return self._step(state, letter)
-            case Kind.DECLINED:
+                following, reply = self._step(before, letter)
+            case Kind.END:
+                return _end(state, before, letter)
+            case _:
                 raise LetterError("a coordinator does not decline")
+        return following.replied(letter, reply).to_bytes(), reply
 
     def answer(
         self, state: bytes, letter: Letter, *, report: Callable[[str], None]
@@ -98,38 +117,43 @@ class Site:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, letter)
-        except DiscreetError as error:
-            report(str(error))
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
-        return b"", letter.reply(Kind.DECLINED, site=0)
+            report(sentence(error, doing="answering a letter"))
+        with suppress(DiscreetError):  # the ledger may be why it declines
+            self.ledger.note_refusal()
+        return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)
 
-    def _join(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
+    def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
         invitation = self._check_invitation(letter)
         plan = invitation.plan
         began = Progress(
-            letter.session, letter.round, letter.session, 0, plan, letter.numbers
+            letter.session,
+            letter.round,
+            letter.session,
+            0,
+            plan,
+            letter.numbers,
+            replies={} if before is None else before.replies,
         )
+        if plan.privacy.route != "ranks":  # there the answer comes after public scores
+            stored = stored_answer(self.ledger, letter.session, letter.round)
+            if stored is not None:  # looked up before any data is read
+                return _sent(began, letter, stored)
+        if before is not None and letter.round <= before.round:
+            raise LetterError("a second invitation to a round that was joined came")
+        self.ledger.check_patience()
         charged_before = None
         if letter.round:
-            before = self._continued(state, letter)
-            charged_before = before.charged_as
+            charged_before = self._continued(before, letter)
         this = began.resolve()
-        admitted = admit(
-            plan,
-            self.policy,
-            self.examples(plan),
-            self.ledger,
-            session=charged_before,
-        )
+        admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
-            case "relay" if plan.privacy.reusable:
-                return _sent(began, letter, self._flipped(admitted, this, letter))
             case "relay":
-                vector = admitted.respond(
-                    this, session=letter.session, entropy=self.entropy
-                )
-                return _sent(began, letter, vector)
+                return _sent(began, letter, self._respond(plan, this, letter.session))
+            case "ranks":
+                joined = replace(began, site=letter.site)
+                held = self._held(plan)
+                return ranked(held, this, joined, letter, entropy=self.entropy)
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -161,18 +185,16 @@ class Site:
                 )
         return invitation
 
-    def _continued(self, state: bytes, letter: Letter) -> Progress:
-        """Return the round before this one, which must be over.
+    def _continued(self, before: Progress | None, letter: Letter) -> bytes:
+        """Return how the round before this one was charged; it must be over.
 
         It is continued once: joining a later round a second time would put the same
         noisy vector into two sums.
         """
-        if not state:
+        if before is None:
             raise LetterError("a later round came without the one before it")
-        before = Progress.of(state)
         if (
-            before.session != letter.session
-            or before.plan.digest() != letter.plan_digest
+            before.plan.digest() != letter.plan_digest
             or before.round + 1 != letter.round
             or not before.finished
         ):
@@ -180,25 +202,28 @@ class Site:
         shown = letter.numbers[: before.totals.size]
         if not np.array_equal(shown, before.totals):
             raise LetterError("an earlier sum was broadcast with other numbers")
-        self.once.take(hashlib.sha256(state).digest())
-        return before
+        joined = pack(before.session, bytes([before.round]), before.charged_as)
+        self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
+        return before.charged_as
 
-    def _flipped(
-        self, admitted: Admitted, this: ResolvedRound, letter: Letter
-    ) -> IntVector:
-        """Count labels that this site flipped once and for all, by its own key."""
-        if self.flips is None:
-            raise PolicyError(
-                "the plan flips labels: this site needs a key for its flips"
-            )
-        return flipped_counts(
-            admitted.examples,
-            LabelCustody(self.flips, self.ledger),
-            admitted.plan,
+    def _respond(self, plan: Plan, this: ResolvedRound, session: bytes) -> IntVector:
+        """Answer one round: charged, counted, stored, and then to be sent."""
+        return respond(
+            lambda: self.examples(plan),
+            self.ledger,
+            plan,
             this,
-            session=letter.session,
+            session=session,
             population=self.policy.population,
             entropy=self.entropy,
+            policy=self.policy,
+            flips=self.flips,
+            log=self.log,
+        )
+
+    def _held(self, plan: Plan) -> Held:
+        return Held(
+            plan, self.policy, self.ledger, lambda: self.examples(plan).fitted()
         )
 
     def _advertise(
@@ -208,7 +233,7 @@ class Site:
         began: Progress,
         letter: Letter,
         charged_before: bytes | None,
-    ) -> tuple[bytes, Letter]:
+    ) -> tuple[Progress, Letter]:
         """Join a secure sum with fresh keys."""
         number = self._number(began.plan, letter.site)
         talk = SiteConversation(
@@ -224,16 +249,13 @@ class Site:
         joined = hashlib.sha256(
             b"discreet joined\0" + pack(letter.session, advert)
         ).digest()
-        progress = Progress(
-            began.session,
-            began.round,
-            charged_before or joined,
-            number,
-            began.plan,
-            began.totals,
-            conversation,
+        progress = replace(
+            began,
+            charged_as=charged_before or joined,
+            site=number,
+            conversation=conversation,
         )
-        return progress.to_bytes(), letter.reply(Kind.STEP, site=number, body=advert)
+        return progress, letter.reply(Kind.STEP, site=number, body=advert)
 
     def _number(self, plan: Plan, assigned: int) -> int:
         """Return this site's number: its place in the roster, or the assigned one."""
@@ -250,48 +272,40 @@ class Site:
             raise PolicyError("the plan has a roster: give this site's identity key")
         return self.identity
 
-    def _step(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
-        if not state:
-            raise LetterError("a step came before an invitation")
-        progress = Progress.of(state)
-        if (letter.session, letter.round) != (progress.session, progress.round):
-            raise LetterError("a step of another session or round came")
+    def _step(
+        self, progress: Progress | None, letter: Letter
+    ) -> tuple[Progress, Letter]:
+        if progress is None:
+            raise LetterError("a step of a session came that this site is not in")
+        if letter.round != progress.round:
+            raise LetterError("a step of another round came")
         if letter.plan_digest != progress.plan.digest():
             raise LetterError("a step of another plan came")
         if progress.finished:
             raise LetterError("a step came after the round's last one")
         self.once.take(hashlib.sha256(progress.conversation).digest())
         this = progress.resolve()
+        if progress.plan.privacy.route == "ranks":
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            held = self._held(progress.plan)
+            return ranked(held, this, progress, letter, entropy=self.entropy)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 
         def vector() -> IntVector:
-            admitted = admit(
-                progress.plan,
-                self.policy,
-                self.examples(progress.plan),
-                self.ledger,
-                session=progress.charged_as,
-            )
-            return admitted.respond(
-                this, session=progress.charged_as, entropy=self.entropy
-            )
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            return self._respond(progress.plan, this, progress.charged_as)
 
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)
         )
         conversation, answer = talk.receive(progress.conversation, letter.body)
         self._settle(progress, before, letter.body)
-        following = Progress(
-            progress.session,
-            progress.round,
-            progress.charged_as,
-            progress.site,
-            progress.plan,
-            progress.totals,
-            b"" if isinstance(before, AwaitingRequest) else conversation,
+        following = replace(
+            progress,
+            conversation=b"" if isinstance(before, AwaitingRequest) else conversation,
         )
-        return following.to_bytes(), _split(letter, progress, before, answer)
+        return following, _split(letter, progress, before, answer)
 
     def _settle(self, progress: Progress, before: SiteState, message: bytes) -> None:
         """Tell the ledger who is in the sum, before this site helps to open it."""
@@ -310,14 +324,25 @@ class Site:
         self.ledger.settle(progress.charged_as, progress.round, texts)
 
 
-def _sent(began: Progress, letter: Letter, vector: IntVector) -> tuple[bytes, Letter]:
+def _end(state: bytes, before: Progress | None, letter: Letter) -> tuple[bytes, Letter]:
+    """Acknowledge how a session ended; also one that this site is not in."""
+    ending = Ending.decode(letter.body)
+    reply = letter.reply(Kind.END, site=0)
+    if before is None:
+        return state, reply
+    return before.ended(ending).replied(letter, reply).to_bytes(), reply
+
+
+def _sent(
+    began: Progress, letter: Letter, vector: IntVector
+) -> tuple[Progress, Letter]:
     """Answer at once with a vector that is private on its own.
 
     The ledger knows it by the coordinator's session: a repeated invitation gets the
     stored bytes again.
     """
     answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
-    return began.to_bytes(), answer
+    return began, answer
 
 
 def secure_terms(

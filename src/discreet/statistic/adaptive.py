@@ -12,6 +12,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges, Listed
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
@@ -37,6 +38,7 @@ class EquiDepthFrom(Statistic):
     name: ClassVar[str] = "equi-depth"
 
     def __post_init__(self) -> None:
+        whole(self.bins, "the number of bins")
         if not 2 <= self.bins <= len(self.tree.edges):
             raise PlanError(
                 f"equi-depth bins are between 2 and the tree's {len(self.tree.edges)}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
+from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -23,6 +25,9 @@ from discreet.statistic.protocol import (
     check_columns,
     tally,
 )
+
+OTHER: Final = "other"
+"""A declared group of this name takes the examples of every undeclared one."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Grouped(Statistic):
     def __post_init__(self) -> None:
         if not self.groups or len(set(self.groups)) != len(self.groups):
             raise PlanError("a grouped plan names one or more distinct groups")
+        for group in self.groups:
+            name(group, "a group's name")
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
@@ -60,16 +67,24 @@ class Grouped(Statistic):
         """Count one site's examples."""
         check_columns(examples, self.inner.edges)
         check_binary(examples)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
-    def _cells(self, batch: Batch) -> CodeVector:
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Leave out rows of groups that the plan does not name."""
+        return super().fits(batch) & (self._places(batch) >= 0)
+
+    def _places(self, batch: Batch) -> NDArray[np.intp]:
         if batch.groups is None:
             raise InputError(
                 "the plan counts by group, but the examples carry no group column"
             )
         code = {group: k for k, group in enumerate(self.groups)}
-        places = [code.get(str(group), -1) for group in batch.groups.tolist()]
-        index = np.asarray(places, dtype=np.intp)
+        other = code.get(OTHER, -1)
+        places = [code.get(str(group), other) for group in batch.groups.tolist()]
+        return np.asarray(places, dtype=np.intp)
+
+    def _cells(self, batch: Batch) -> CodeVector:
+        index = self._places(batch)
         strange = int(np.count_nonzero(index < 0))
         if strange:
             raise InputError(

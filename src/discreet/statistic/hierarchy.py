@@ -12,6 +12,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -36,8 +37,7 @@ class Hierarchy(Statistic):
     """A tree has a power of its branching as leaves: no threshold is squeezed in."""
 
     def __post_init__(self) -> None:
-        if self.branching < 2:
-            raise PlanError("a tree branches at least in two")
+        whole(self.branching, "the branching of a tree", least=2)
         if self.branching**self.height != len(self.edges):
             raise PlanError(
                 f"a tree of branching {self.branching} needs a power of it as its "

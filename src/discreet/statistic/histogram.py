@@ -50,7 +50,7 @@ class ClassHistogram(Statistic):
         """Count one site's examples."""
         check_columns(examples, self.edges)
         check_binary(examples)
-        return tally(examples, self.size, self.cells)
+        return tally(examples, self, self.cells)
 
     def cells(self, batch: Batch) -> CodeVector:
         """Return the cell of each example of a batch."""

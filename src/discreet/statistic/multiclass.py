@@ -12,6 +12,7 @@ from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
+from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -55,7 +56,7 @@ class OneVsRest(Statistic):
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = 2 * len(self.edges)
@@ -128,7 +129,7 @@ class OneVsOne(Statistic):
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
         _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = len(self.classes) * len(self.edges)
@@ -201,6 +202,8 @@ class OneVsOne(Statistic):
 def _check_classes(classes: tuple[str, ...]) -> None:
     if len(classes) < 2 or len(set(classes)) != len(classes):
         raise PlanError("a multi-class plan names at least two distinct classes")
+    for one in classes:
+        name(one, "a class's name")
 
 
 def _check_examples(examples: Examples, edges: Edges, classes: tuple[str, ...]) -> None:

@@ -71,7 +71,7 @@ class Paired(Statistic):
         """Count one site's examples."""
         check_columns(examples, self.a, self.b)
         check_binary(examples)
-        return tally(examples, self.size, self._cells)
+        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         first, second = batch.scores

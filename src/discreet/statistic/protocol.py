@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
@@ -42,6 +43,15 @@ class Statistic(ABC):
     @abstractmethod
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples, batch by batch."""
+
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Say for each row, by itself, whether the vector has a place for it."""
+        kept = np.ones(len(batch), dtype=np.bool_)
+        columns = len(batch.scores)
+        binnings = self.binnings if len(self.binnings) == columns else None
+        for k, scores in enumerate(batch.scores):
+            kept &= (binnings[k] if binnings else self.binnings[0]).holds(scores)
+        return kept
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -112,6 +122,8 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "rank-sums": "discreet.statistic.rank_sums:RankSums",
+        "shared-rows": "discreet.exact.model:SharedRows",
     },
 )
 """Every statistic that a plan can hold, a stranger's own too."""
@@ -157,10 +169,18 @@ def check_binary(examples: Examples) -> None:
 
 
 def tally(
-    examples: Examples, size: int, cells: Callable[[Batch], CodeVector]
+    examples: Examples, statistic: Statistic, cells: Callable[[Batch], CodeVector]
 ) -> IntVector:
-    """Add one to the cell of every entry that ``cells`` returns, over all batches."""
-    total = np.zeros(size, dtype=np.int64)
+    """Add one to the cell of every entry that ``cells`` returns, over all batches.
+
+    Examples under the rule for rows that do not fit are first asked which of them
+    the statistic has a place for; the others are left out, and counted as such.
+    """
+    total = np.zeros(statistic.size, dtype=np.int64)
     for batch in examples.batches():
-        total += np.bincount(cells(batch), minlength=size)
+        if examples.lenient:
+            kept = statistic.fits(batch)
+            examples.set_aside += kept.size - int(np.count_nonzero(kept))
+            batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
+        total += np.bincount(cells(batch), minlength=statistic.size)
     return total

@@ -7,12 +7,14 @@ import pytest
 from scipy import stats
 
 from discreet.curator.grid import (
+    HeavyTail,
+    LaplaceTail,
+    PowerTail,
     ScaledNoise,
     draw_on_grid,
     grid_probabilities,
     grid_steps,
 )
-from discreet.curator.tails import HeavyTail, LaplaceTail, PowerTail
 from discreet.entropy import Seeded
 from discreet.errors import PlanError
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from discreet import curator
-from discreet.curator.interval import (
+from discreet.curator.private_estimate import (
     ApSampling,
     AucSampling,
     NoSampling,

@@ -3,10 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet.curator.sensitivity import ap_local_sensitivity, auc_local_sensitivity
-from discreet.curator.smooth import (
+from discreet.curator.sensitivity import (
     LEAST_BETA,
+    ap_local_sensitivity,
     ap_smooth_sensitivity,
+    auc_local_sensitivity,
     auc_smooth_sensitivity,
 )
 from discreet.errors import PlanError

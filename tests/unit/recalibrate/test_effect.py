@@ -8,7 +8,7 @@ from discreet.data.scores import ScoreRange
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import effect, fit
 from discreet.recalibrate.effect import mapped_predictions
-from discreet.recalibrate.identity import Identity
+from discreet.recalibrate.maps import Identity
 from discreet.statistic.observed import NoisyHistogram
 
 

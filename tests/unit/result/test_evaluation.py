@@ -22,7 +22,8 @@ from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.result.build import evaluation, result_of
-from discreet.runtime.simulation import run, simulate
+from discreet.runtime.in_process import simulate
+from discreet.runtime.simulation import run
 
 SA = SecureAggregation()
 

@@ -21,7 +21,8 @@ from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.result.build import evaluation
-from discreet.runtime.simulation import run, simulate
+from discreet.runtime.in_process import simulate
+from discreet.runtime.simulation import run
 from discreet.statistic import EquiDepthFrom, Hierarchy
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)

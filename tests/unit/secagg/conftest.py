@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import Opened, invite
+from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.terms import Terms
 
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
@@ -100,7 +100,7 @@ class Federation:
 
     def advance(self):
         result = self.coordinator.advance()
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return result
         self.coordinator, self.messages = result
         return self
@@ -126,6 +126,16 @@ def federation():
     return Federation
 
 
+@pytest.fixture(scope="session")
+def sparse_federation():
+    """230 signed sites, of which 26 may go silent: none holds for all others."""
+
+    def build():
+        return Federation(n=230, min_survivors=204, length=1, signed=True)
+
+    return build
+
+
 @pytest.fixture
 def malformed():
     """Give a message cut short, prolonged, and of another version or kind."""
@@ -134,6 +144,6 @@ def malformed():
         raw[:1],
         raw[:-1],
         raw + b"\0",
-        b"\2" + raw[1:],
-        b"\1\x7f" + raw[2:],
+        b"\1" + raw[1:],
+        b"\2\x7f" + raw[2:],
     )

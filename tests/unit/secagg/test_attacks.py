@@ -1,14 +1,16 @@
 """What a malicious coordinator tries, against signed and unsigned sessions."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.secagg import prg, shamir
+from discreet.secagg import shamir
 from discreet.secagg.errors import FaultyCoordinatorError
-from discreet.secagg.keys import Agreement
+from discreet.secagg.keys import Agreement, Purpose, derive_key, pair_mask_key
+from discreet.secagg.masks import expand, from_ring
 from discreet.secagg.messages import (
     Confirmation,
     Delivery,
@@ -18,9 +20,7 @@ from discreet.secagg.messages import (
     Roster,
     Survivors,
 )
-from discreet.secagg.prg import Purpose
-from discreet.secagg.ring import from_ring
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Terms, survivor_statement
 
 SIGNED = {"n": 6, "min_survivors": 5, "colluders": 1, "signed": True}
 
@@ -29,15 +29,15 @@ def open_alone(f, victim, vector, seed, secret):
     """Unmask one vector with both secrets of its site: what must never happen."""
     words = vector.words.copy()
     session = vector.session
-    own = prg.derive_key(seed, Purpose.SELF_MASK, session, victim)
-    words -= prg.expand(own, words.size)
+    own = derive_key(seed, Purpose.SELF_MASK, session, victim)
+    words -= expand(own, words.size)
     agreement = Agreement(secret)
     roster = f.roster
     for peer in f.sites:
         if peer == victim:
             continue
         shared = agreement.with_peer(roster.advert(peer).mask_key)
-        pair = prg.expand(prg.pair_mask_key(shared, session, victim, peer), words.size)
+        pair = expand(pair_mask_key(shared, session, victim, peer), words.size)
         words = words - pair if victim < peer else words + pair
     return from_ring(words)
 
@@ -67,10 +67,55 @@ def test_without_identities_a_lying_coordinator_opens_a_single_vector(federation
 
 
 def test_terms_under_which_that_attack_works_cannot_be_signed(federation):
-    with pytest.raises(InputError, match="min_survivors must be at least 5"):
+    with pytest.raises(InputError, match="at least 5 of 8 sites"):
         federation(n=8, min_survivors=4, signed=True)
     with pytest.raises(InputError, match="min_survivors is 4"):
         federation(n=7, min_survivors=4, signed=True)
+
+
+def test_no_accepted_terms_let_colluders_have_two_survivor_lists_signed():
+    """Colluders sign both lists, each honest site one: both must not reach the floor.
+
+    Nor may the holders of a complete graph give up both secrets of one site: the
+    colluding ones answer both questions, each honest one only one of them.
+    """
+    accepted = 0
+    for sites, colluders in product(range(3, 16), range(5)):
+        for floor in range(2, sites + 1):
+            keys = {s: bytes([s]) * 32 for s in range(1, sites + 1)}
+            try:
+                terms = Terms(bytes(32), 3, floor, colluders, keys)
+            except InputError:
+                continue
+            accepted += 1
+            honest = sites - colluders
+            for first in range(honest + 1):
+                lists = (first + colluders, honest - first + colluders)
+                assert min(lists) < floor
+            holders = sites - 1 - colluders
+            for asked in range(holders + 1):
+                shares = (asked + colluders, holders - asked + colluders)
+                assert min(shares) < terms.parameters(sites).threshold
+    assert accepted > 100
+
+
+def test_a_colluder_that_signs_two_lists_opens_neither_beside_the_other(federation):
+    f = federation(**SIGNED).until("confirm")
+    session = Survivors.decode(f.messages[1]).session
+    stories = {s: (1, 2, 3, 4, 6) if s <= 2 else (2, 3, 4, 5, 6) for s in range(1, 6)}
+    shown = {story: {} for story in stories.values()}
+    for site, story in stories.items():
+        raw = Survivors(session, story).encode()
+        f.states[site], answer = f.act("confirm", site, raw)
+        shown[story][site] = Confirmation.decode(answer).signature
+    sharers = f.states[1].sharers
+    for story, signatures in shown.items():
+        statement = survivor_statement(session, sharers, story)
+        signatures[6] = f.keys[6].sign(statement)
+    for site, story in stories.items():
+        request = Request(session, story, shown[story]).encode()
+        with pytest.raises(FaultyCoordinatorError, match="signed the survivors, 5"):
+            f.act("reveal", site, request)
 
 
 def test_two_survivor_sets_do_not_both_find_enough_signatures(federation):

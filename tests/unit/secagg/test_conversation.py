@@ -8,7 +8,7 @@ from discreet.secagg.conversation import (
     CoordinatorConversation,
     SiteConversation,
 )
-from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator import OpenedSum
 from discreet.secagg.coordinator_state import (
     restore_coordinator,
     save_coordinator,
@@ -44,7 +44,7 @@ def converse(f, *, silent_after=()):
                 states[site], answer = ends[site].receive(states[site], message)
             held = coordinator.receive(held, site, answer)
         result = coordinator.advance(held)
-        if isinstance(result, Opened):
+        if isinstance(result, OpenedSum):
             return ends, states, messages, result
         held, messages = result
     raise AssertionError("the conversation never ended")
@@ -96,7 +96,7 @@ def test_states_of_other_terms_or_cut_short_are_refused(federation, step):
     ):
         with pytest.raises(SavedStateError, match="other terms"):
             restore(raw, other)
-        for bad in (b"", raw[:2], raw[:-1], raw + b"\0", b"\1\x01" + raw[2:]):
+        for bad in (b"", raw[:2], raw[:-1], raw + b"\0", b"\2\x01" + raw[2:]):
             with pytest.raises(SavedStateError):
                 restore(bad, f.terms)
 

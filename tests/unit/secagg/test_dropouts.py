@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.secagg.errors import TooFewSitesError
+from discreet.secagg.errors import TooFewHoldersError, TooFewSitesError
 
 MODES = [
     pytest.param({"n": 6, "min_survivors": 5, "signed": False}, id="curious"),
@@ -65,7 +65,7 @@ def test_a_site_without_enough_holders_left_sends_no_vector(federation):
         if site not in lost:
             f.coordinator.receive(site, answer)
     f.advance()
-    with pytest.raises(TooFewSitesError, match="share round"):
+    with pytest.raises(TooFewHoldersError, match="share round"):
         f.act("mask", 1)
 
 

@@ -1,5 +1,6 @@
 from collections import Counter
 from fractions import Fraction
+from itertools import combinations, product
 from math import comb, log2
 
 import numpy as np
@@ -14,6 +15,7 @@ from discreet.secagg.graph import (
     Parameters,
     choose_holders,
     complete,
+    log2_left_out,
     log2_split_curious,
     log2_split_malicious,
     parameters,
@@ -27,9 +29,9 @@ ALPHA = 1e-9
     ("sites", "rates", "coordinator", "degree", "threshold"),
     [
         (1000, (10, 30), "curious", 88, 36),
-        (10_000, (10, 30), "curious", 106, 43),
-        (1000, (10, 30), "malicious", 411, 245),
-        (10_000, (10, 30), "malicious", 775, 463),
+        (10_000, (10, 30), "curious", 108, 44),
+        (1000, (10, 30), "malicious", 414, 247),
+        (10_000, (10, 30), "malicious", 783, 468),
         (1000, (5, 15), "malicious", 106, 67),
         (10_000, (5, 15), "malicious", 136, 86),
     ],
@@ -64,23 +66,28 @@ def test_the_chosen_graph_meets_its_bounds_in_exact_arithmetic(
     found = sparse(sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator)
     k, t = found.degree, found.threshold
     most = t if coordinator == "curious" else 2 * t - k
-    assert sites * exact_tail(sites - 1, corrupt, k, most) <= Fraction(
-        1, 2**PRIVACY_BITS
-    )
+    failure = float(sites * exact_tail(sites - 1, corrupt, k, most))
     enough = exact_tail(sites - 1, survivors - 1, k, t)
     assert sites * (1 - enough) <= Fraction(1, 2**FAILURE_BITS)
     if coordinator == "curious":
-        split = log2_split_curious(sites, corrupt, survivors, found)
+        failure += 2 ** log2_split_curious(sites, corrupt, survivors, found)
     else:
-        split = log2_split_malicious(sites, corrupt, found)
-    assert split <= -PRIVACY_BITS
+        few = next(
+            x
+            for x in range(k + 1)
+            if sites * exact_tail(sites - 1, corrupt, k, x) <= Fraction(1, 2**41)
+        )
+        least = t - (few - 1) + 1
+        failure += 2 ** log2_split_malicious(sites, corrupt, found)
+        failure += 2 ** log2_left_out(sites, corrupt, survivors, found, least=least)
+    assert failure <= 2**-PRIVACY_BITS
 
 
 def test_without_corrupt_sites_it_is_the_splits_that_set_the_degree():
     found = sparse(1000, corrupt=0, survivors=1000, coordinator="curious")
     assert log2_split_curious(1000, 0, 1000, found) <= -PRIVACY_BITS
     fewer = Parameters(found.degree - 1, found.degree - 1)
-    assert log2_split_curious(1000, 0, 1000, fewer) > -PRIVACY_BITS
+    assert log2_split_curious(1000, 0, 1000, fewer) > -PRIVACY_BITS - 1
 
 
 def test_one_corrupt_site_more_breaks_the_bound_of_a_tight_choice():
@@ -159,6 +166,145 @@ def test_the_bound_on_closed_groups_counts_a_small_case_exactly():
     alone = 4 * exact_tail(5, 2, 3, 2)
     pairs = 6 * exact_tail(5, 3, 3, 2) ** 2
     assert log2_split_malicious(sites, corrupt, chosen) >= log2(alone + pairs) - 1e-9
+
+
+def chosen_by(graph):
+    """Return for each site the bits of those it chose."""
+    return [sum(1 << holder for holder in holders) for holders in graph]
+
+
+def somebody_is_left_out(masks, honest, survivors, least):
+    """Look for A and B by trying all: nobody in A chose anybody in B.
+
+    ``masks`` are of all sites, the first ``honest`` of them honest; A is more than
+    half of these, B at least ``least``, and the rest may be silent.
+    """
+    for group in range(1, 1 << honest):
+        if 2 * group.bit_count() <= honest:
+            continue
+        reached = group
+        for site in range(honest):
+            if group >> site & 1:
+                reached |= masks[site]
+        free = honest - (reached & ((1 << honest) - 1)).bit_count()
+        # B is best taken as large as can be: all whom nobody in A chose.
+        silent = honest - group.bit_count() - free
+        if free >= least and silent <= len(masks) - survivors:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("sites", "corrupt", "survivors", "degree", "least"),
+    [(5, 0, 4, 2, 1), (5, 0, 5, 2, 1), (5, 0, 3, 2, 2), (5, 1, 4, 2, 1)],
+)
+def test_the_bound_on_sites_left_out_holds_over_all_graphs(
+    sites, corrupt, survivors, degree, least
+):
+    others = [
+        list(combinations([s for s in range(sites) if s != site], degree))
+        for site in range(sites)
+    ]
+    graphs = [chosen_by(graph) for graph in product(*others)]
+    found = sum(
+        somebody_is_left_out(g, sites - corrupt, survivors, least) for g in graphs
+    )
+    chosen = Parameters(degree, 1)
+    bound = 2 ** log2_left_out(sites, corrupt, survivors, chosen, least=least)
+    assert 0 < found / len(graphs) <= bound * (1 + 1e-9)
+
+
+def test_the_bound_on_sites_left_out_is_the_sum_over_all_pairs_of_groups():
+    sites, corrupt, survivors, degree, least = 21, 2, 17, 9, 3
+    honest, half = sites - corrupt, (sites - corrupt - 1) // 2
+    exact = Fraction(0)
+    for b in range(least, half + 1):
+        avoid = Fraction(comb(sites - 1 - b, degree), comb(sites - 1, degree))
+        for s in range(min(sites - survivors, half - b) + 1):
+            pairs = comb(honest, b) * comb(honest - b, s)
+            exact += pairs * avoid ** (honest - b - s)
+    chosen = Parameters(degree, 6)
+    bound = log2_left_out(sites, corrupt, survivors, chosen, least=least)
+    assert log2(exact) <= bound <= log2(exact) + log2(sites - survivors + 1)
+
+
+def test_where_too_few_remain_nobody_can_be_left_out():
+    assert log2_left_out(9, 0, 7, Parameters(4, 3), least=5) == -np.inf
+    assert log2_left_out(9, 0, 7, Parameters(8, 6), least=1) == -np.inf
+
+
+def test_the_bound_on_sites_left_out_holds_in_simulation():
+    sites, survivors, degree, least = 11, 10, 5, 1
+    chosen = Parameters(degree, 1)
+    bound = 2 ** log2_left_out(sites, 0, survivors, chosen, least=least)
+    assert bound < 0.9
+    rng = np.random.default_rng(8)
+    trials = 300
+    found = 0
+    for _ in range(trials):
+        graph = [
+            rng.choice(np.delete(np.arange(sites), s), degree, replace=False).tolist()
+            for s in range(sites)
+        ]
+        found += somebody_is_left_out(chosen_by(graph), sites, survivors, least)
+    assert found > 5  # the event happens, so the bound is tested
+    assert stats.binom.sf(found - 1, trials, bound) > ALPHA
+
+
+def test_without_receipts_most_sites_could_be_left_out_and_with_them_none():
+    """500 sites, 450 must survive: 50 may be called silent, and that is enough."""
+    sites, survivors = 500, 450
+    found = sparse(sites, corrupt=0, survivors=survivors, coordinator="malicious")
+    rng = np.random.default_rng(9)
+    chose = np.zeros((sites, sites), dtype=bool)
+    for site in range(sites):
+        others = np.delete(np.arange(sites), site)
+        chose[site, rng.choice(others, found.degree, replace=False)] = True
+    admirers = chose.sum(axis=0)
+    assert (admirers <= sites - survivors).mean() > 0.9
+    for victim in range(sites):
+        # With receipts t of its holders fall with the victim; take the cheapest.
+        holders = np.flatnonzero(chose[victim])
+        cheapest = holders[np.argsort(admirers[holders])][: found.threshold]
+        fallen = np.append(cheapest, victim)
+        callers = chose[:, fallen].any(axis=1)
+        callers[fallen] = False
+        assert callers.sum() > sites - survivors
+    least = found.threshold + 1
+    assert log2_left_out(sites, 0, survivors, found, least=least) < -PRIVACY_BITS
+
+
+@pytest.mark.parametrize(
+    ("sites", "rates", "before", "after"),
+    [
+        (500, (0, 10), 0.936, -977),
+        (1000, (10, 30), 4.0e-7, -65_273),
+        (10_000, (10, 30), 1.0, -205_449),
+        (1000, (5, 15), 1.0, -4316),
+        (10_000, (5, 15), 1.0, -1756),
+    ],
+)
+def test_the_published_chances_of_leaving_a_site_out(sites, rates, before, after):
+    corrupt, silent = (sites * rate // 100 for rate in rates)
+    at = {"corrupt": corrupt, "survivors": sites - silent}
+    found = sparse(sites, coordinator="malicious", **at)
+    k, t = found.degree, found.threshold
+    # Of those who chose a given site all honest ones must be called silent.
+    chance = stats.binom.cdf(silent, sites - 1 - corrupt, k / (sites - 1))
+    assert chance == pytest.approx(before, rel=0.01)
+    tails = stats.hypergeom.sf(np.arange(-1, k), sites - 1, corrupt, k) * sites
+    few = int(np.argmax(tails <= 2**-41))
+    left_out = log2_left_out(sites, chosen=found, least=t - few + 2, **at)
+    assert left_out == pytest.approx(after, abs=0.5)
+
+
+def test_full_attendance_needs_holders_enough_for_the_floor():
+    """Nobody may be silent, yet a group could be left out: this sets the degree."""
+    found = sparse(1000, corrupt=0, survivors=1000, coordinator="malicious")
+    fewer = Parameters(found.degree - 1, found.degree - 1)
+    left_out = log2_left_out(1000, 0, 1000, fewer, least=fewer.threshold + 1)
+    assert log2_split_malicious(1000, 0, fewer) < -PRIVACY_BITS
+    assert left_out > -PRIVACY_BITS - 1
 
 
 def test_holders_are_distinct_others_in_order():

@@ -2,17 +2,18 @@ import numpy as np
 import pytest
 
 from discreet.secagg.errors import MalformedMessageError
+from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.messages import (
     BOX_SIZE,
     Advert,
     Confirmation,
     Delivery,
-    Invitation,
     Masked,
     Request,
     Revealed,
     Roster,
     Shares,
+    SumInvitation,
     Survivors,
     listed,
 )
@@ -20,14 +21,16 @@ from discreet.secagg.wire import MAX_SITES, Writer
 
 A, B = b"a" * 32, b"b" * 32
 BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)
+RECEIPT = b"x" * RECEIPT_SIZE
 MESSAGES = [
-    Invitation(A, B),
+    SumInvitation(A, B),
     Advert(A, B),
     Advert(A, B, SIG),
     Shares(A, B, {2: BOX, 9: BOX}),
     Delivery(A, (1, 2, 9), {2: BOX}),
     Survivors(A, (1, 2, 9)),
     Survivors(A, ()),
+    Survivors(A, (1, 2, 9), {2: RECEIPT, 9: RECEIPT}),
     Confirmation(A, SIG),
     Request(A, (1, 2)),
     Request(A, (1, 2), {2: SIG}),
@@ -56,16 +59,16 @@ def test_bytes_missing_or_left_over_are_refused(message):
 @pytest.mark.parametrize("message", MESSAGES, ids=IDS)
 def test_another_version_or_kind_is_refused(message):
     raw = message.encode()
-    with pytest.raises(MalformedMessageError, match="version 2, this end speaks 1"):
-        type(message).decode(b"\2" + raw[1:])
+    with pytest.raises(MalformedMessageError, match="version 1, this end speaks 2"):
+        type(message).decode(b"\1" + raw[1:])
     with pytest.raises(MalformedMessageError, match="tag 99"):
         type(message).decode(raw[:1] + b"\x63" + raw[2:])
 
 
 def test_masked_vectors_come_back_from_their_bytes():
     words = np.array([0, 1, 2**64 - 1], dtype=np.uint64)
-    back = Masked.decode(Masked(A, words).encode())
-    assert back.session == A
+    back = Masked.decode(Masked(A, words, {7: RECEIPT}).encode())
+    assert (back.session, back.receipts) == (A, {7: RECEIPT})
     np.testing.assert_array_equal(back.words, words)
     with pytest.raises(MalformedMessageError, match="number of words"):
         Masked.decode(Masked(A, words).encode() + b"\0")
@@ -76,15 +79,15 @@ def test_sites_that_repeat_or_do_not_increase_are_refused(sites):
     body = A + len(sites).to_bytes(4, "big")
     body += b"".join(s.to_bytes(4, "big") for s in sites)
     with pytest.raises(MalformedMessageError, match="do not increase"):
-        Survivors.decode(b"\1\7" + body)
+        Survivors.decode(b"\2\7" + body)
 
 
 def test_a_huge_count_is_refused_before_anything_is_read():
     for count in (MAX_SITES + 1, 2**32 - 1):
         with pytest.raises(MalformedMessageError, match="entries"):
-            Survivors.decode(b"\1\7" + A + count.to_bytes(4, "big"))
+            Survivors.decode(b"\2\7" + A + count.to_bytes(4, "big"))
     with pytest.raises(MalformedMessageError, match="too early"):
-        Survivors.decode(b"\1\7" + A + MAX_SITES.to_bytes(4, "big"))
+        Survivors.decode(b"\2\7" + A + MAX_SITES.to_bytes(4, "big"))
 
 
 class TestRoster:
@@ -127,7 +130,7 @@ def test_a_field_of_the_wrong_size_cannot_be_written():
 
 
 def test_reprs_show_sites_and_no_payload():
-    for message in (MESSAGES[3], MESSAGES[4], MESSAGES[-1]):
+    for message in (MESSAGES[3], MESSAGES[4], MESSAGES[7], MESSAGES[-1]):
         assert "xxx" not in repr(message)
         assert "x00" not in repr(message)
 

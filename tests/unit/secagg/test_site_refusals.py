@@ -17,9 +17,9 @@ from discreet.secagg.keys import public_of
 from discreet.secagg.messages import (
     Advert,
     Delivery,
-    Invitation,
     Request,
     Roster,
+    SumInvitation,
     Survivors,
 )
 
@@ -37,7 +37,7 @@ def blames_the_coordinator(match):
 
 def test_an_invitation_to_other_terms(federation):
     f = federation()
-    forged = replace(Invitation.decode(f.messages[1]), terms_digest=bytes(32))
+    forged = replace(SumInvitation.decode(f.messages[1]), terms_digest=bytes(32))
     with blames_the_coordinator("other terms"):
         f.act("advertise", 1, forged.encode())
 

@@ -9,7 +9,7 @@ import pytest
 from discreet.entropy import Seeded
 from discreet.secagg import errors, shamir
 from discreet.secagg.conversation import CoordinatorConversation
-from discreet.secagg.coordinator import Opened
+from discreet.secagg.coordinator import OpenedSum
 from discreet.secagg.coordinator_state import restore_coordinator
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
@@ -69,7 +69,7 @@ def test_the_recorded_messages_open_the_recorded_sum(generator, path):
     for site, entry in last["sites"].items():
         state.receive(int(site), bytes.fromhex(entry["sent"]))
     opened = state.advance()
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, OpenedSum)
     assert opened.session.hex() == vector["session"]
     assert opened.total.tolist() == vector["total"]
     inside = [vector["vectors"][str(s)] for s in vector["contributors"]]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from discreet.entropy import SYSTEM
 from discreet.noise.response import ResponseKey
-from discreet.runtime.flower.keys import write_secret
 from discreet.runtime.flower.records import (
     ACTION,
     from_content,
@@ -22,8 +22,10 @@ from discreet.runtime.flower.records import (
     save_state,
     to_content,
 )
-from discreet.site.letters import Kind, Letter
-from discreet.site.progress import Progress, UsedStateError
+from discreet.site.failures import sentence
+from discreet.site.letters import Kind, Letter, LetterError
+from discreet.site.progress import UsedStateError, after_refusal
+from discreet.site.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.site.session import Site
 
 SiteOf: TypeAlias = Callable[[Message, Context], Site]
@@ -52,6 +54,51 @@ class OnceFolder:
             os.close(directory)
 
 
+class Kept(Protocol):
+    """Keeps a site's state between two letters, before the answer is sent."""
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last, nothing at first."""
+        ...
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Keep the state for the next letter; the old one is written over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InContext:
+    """With Flower, for an app that Flower starts anew for every message."""
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last."""
+        return load_state(context)
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Keep the state for the next letter."""
+        save_state(context, state)
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """On disk, for its owner alone: it outlives a lost connection and a crash."""
+
+    path: Path
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last."""
+        del context
+        return self.path.read_bytes() if self.path.exists() else b""
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Replace the file as a whole; an empty state leaves none."""
+        del context
+        if state:
+            write_secret(self.path, state, over=True)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
 def once_beside(ledger: Path) -> OnceFolder:
     """Return the folder of used states that belongs to a ledger."""
     return OnceFolder(ledger.with_name(ledger.name + ".steps"))
@@ -64,8 +111,9 @@ def flip_key(ledger: Path) -> ResponseKey:
     """
     path = ledger.with_name(ledger.name + ".flips")
     if not path.exists():
-        write_secret(path, SYSTEM(32))
-    return ResponseKey(path.read_bytes())
+        with suppress(SecretExistsError):  # another process was faster
+            write_secret(path, SYSTEM(32))
+    return ResponseKey(read_secret(path, what="the key of the label flips"))
 
 
 def report_on_stderr(reason: str) -> None:
@@ -85,35 +133,38 @@ def handler(
     site_of: SiteOf,
     *,
     report: Report = report_on_stderr,
-    answered: Callable[[Letter, bool], None] | None = None,
+    answered: Callable[[Letter, Letter], None] | None = None,
+    kept: Kept | None = None,
 ) -> Callable[[Message, Context], Message]:
     """Return the function that turns one message into its reply.
 
-    ``answered`` is told each answer and whether it was the session's last one.
+    Args:
+        site_of: what the site brings.
+        report: told why the site declines.
+        answered: told each letter with its answer.
+        kept: where the state is between two letters; by default with Flower.
     """
+    between = InContext() if kept is None else kept
 
     def answer(message: Message, context: Context) -> Message:
-        letter = from_content(message.content)
-        state = load_state(context)
+        try:
+            letter = from_content(message.content)
+        except LetterError as error:
+            report(str(error))
+            raise
+        state = between.load(context)
         try:
             site = site_of(message, context)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(f"{type(error).__name__}: {error}")
-            following, reply = b"", letter.reply(Kind.DECLINED, site=0)
+            report(sentence(error, doing="opening the site"))
+            following = after_refusal(state, letter)
+            reply = letter.reply(Kind.DECLINED, site=0)
         else:
             with site.ledger:
                 following, reply = site.answer(state, letter, report=report)
-        save_state(context, following)
+        between.save(context, following)
         if answered is not None:
-            answered(reply, _is_over(following))
+            answered(letter, reply)
         return Message(to_content(reply), reply_to=message)
 
     return answer
-
-
-def _is_over(state: bytes) -> bool:
-    """Whether the site has nothing left to say in this session."""
-    if not state:
-        return True
-    progress = Progress.of(state)
-    return progress.finished and progress.round + 1 == len(progress.plan.rounds)

@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
 
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
+from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.client import (
+    InFile,
     Report,
     flip_key,
     handler,
     once_beside,
     report_on_stderr,
 )
-from discreet.runtime.flower.evaluate import WAIT_SECONDS, evaluate
+from discreet.runtime.flower.evaluate import WAIT_SECONDS
 from discreet.runtime.flower.keys import CA, CoordinatorKeys, SiteKeys
-from discreet.runtime.flower.processes import superlink
+from discreet.runtime.flower.processes import superlink, wait_until_free
 from discreet.runtime.flower.records import ACTION
-from discreet.runtime.flower.server import STEP_SECONDS
-from discreet.runtime.flower.tasks import coordinator_grid, register, serve
-from discreet.runtime.session import Step, check_carried
-from discreet.site.admission import admit
+from discreet.runtime.flower.server import GridCarrier, connected
+from discreet.runtime.flower.tasks import (
+    SilenceError,
+    coordinator_grid,
+    register,
+    serve,
+)
+from discreet.runtime.saved_session import Journal, SavedSession, binding
+from discreet.runtime.session import (
+    AbortedError,
+    Exchange,
+    Session,
+    Step,
+    check_carried,
+    opened_evaluation,
+)
+from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
-from discreet.site.letters import Kind, Letter
+from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
 from discreet.site.session import Site
 
 _FLOWER: Final = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a session ended for a site."""
+
+    ending: Ending
+    declined: bool
+    """Whether this site refused to take part, or to go on."""
 
 
 @dataclass
@@ -51,6 +77,9 @@ class JoiningSite:
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
         answered: told after each answer: which round it belongs to.
+
+    Its state is kept beside the ledger until the session is over, so that neither a
+    lost connection nor a crash loses what was paid for.
     """
 
     plan: Plan
@@ -61,32 +90,47 @@ class JoiningSite:
     entropy: Entropy = field(default=SYSTEM, repr=False)
     report: Report = report_on_stderr
     answered: Callable[[Letter], None] | None = None
-    _last: Letter | None = field(default=None, init=False)
-    _over: bool = field(default=False, init=False)
+    _session: bytes | None = field(default=None, init=False)
+    _declined: bool = field(default=False, init=False)
+    _ending: Ending | None = field(default=None, init=False)
 
     def check(self) -> None:
         """Refuse now what would be refused later: policy, data, floors, caps."""
         check_carried(self.plan)
         with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, self.examples, ledger)
+            admit(self.plan, self.policy, ledger)
+        check_data(self.plan, self.policy, self.examples)
 
-    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> bool:
-        """Connect and answer until the session is over; tell whether it took part.
+    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
+        """Connect, and answer until the coordinator says how the session ended.
 
         Raises:
             ProcessError: it could not connect, or the coordinator fell silent.
         """
         self.check()
+        kept = InFile(self.ledger.with_name(self.ledger.name + ".session"))
         app = ClientApp()
-        app.query(ACTION)(handler(self._site, report=self.report, answered=self._note))
-        serve(
-            self.keys,
-            address,
-            app,
-            until=lambda: self._over,
-            wait_seconds=wait_seconds,
+        app.query(ACTION)(
+            handler(self._site, report=self.report, answered=self._note, kept=kept)
         )
-        return self._last is not None and self._last.kind is not Kind.DECLINED
+        try:
+            serve(
+                self.keys,
+                address,
+                app,
+                until=lambda: self._ending is not None,
+                wait_seconds=wait_seconds,
+            )
+        except SilenceError as error:
+            if self._session is None:
+                raise
+            raise SilenceError(
+                f"{error}; the coordinator did not say how it ended"
+            ) from error
+        if self._ending is None:
+            raise SilenceError("the coordinator did not say how it ended")
+        kept.path.unlink(missing_ok=True)
+        return Ended(self._ending, self._declined)
 
     def _open_ledger(self) -> Ledger:
         return Ledger(self.ledger, limits=self.policy.limits())
@@ -104,10 +148,26 @@ class JoiningSite:
             flip_key(self.ledger),
         )
 
-    def _note(self, answer: Letter, over: bool) -> None:
-        self._last, self._over = answer, over
+    def _note(self, letter: Letter, answer: Letter) -> None:
+        if answer.kind is Kind.END:
+            # A session that ended before this site was asked is its end, too.
+            own = letter.plan_digest == self.plan.digest()
+            if own and self._session in {None, letter.session}:
+                self._ending = Ending.decode(letter.body)
+            return
+        self._session = letter.session
+        self._declined = answer.kind is Kind.DECLINED
         if self.answered is not None:
             self.answered(answer)
+
+
+def saved_session(
+    plan: Plan, keys: CoordinatorKeys, path: Path | None = None
+) -> SavedSession:
+    """Return where a session of a plan is saved: by default beside the keys."""
+    if path is None:
+        path = keys.folder / f"session-{plan.digest().hex()[:16]}.sealed"
+    return SavedSession(path, keys.secret(), binding(plan.digest(), list(keys.nodes())))
 
 
 def coordinate(
@@ -119,29 +179,104 @@ def coordinate(
     wait_seconds: float = WAIT_SECONDS,
     step_seconds: float = STEP_SECONDS,
     watch: Callable[[Step], None] | None = None,
+    saved: SavedSession | None = None,
 ) -> Result:
     """Start a SuperLink, wait for the sites, run the plan, end the SuperLink.
+
+    With ``saved`` the session is on disk after each step, and one that is there
+    already is gone on with. It stays until it is aborted, or until the caller, who
+    has the result in safety, discards it.
 
     Raises:
         AbortedError: too few sites came, or stayed; nothing was opened.
         ProcessError: the SuperLink did not start, or ended.
     """
     check_carried(plan)
-    authority = (keys.folder / CA).read_bytes()
-    nodes = keys.nodes()
-    identity = keys.identity() if plan.roster is not None else None
-    with superlink(keys, host=host, port=port) as link:
-        register(link, authority, nodes)
-        with coordinator_grid(link, authority) as grid:
-            return evaluate(
-                grid,
-                plan,
-                sites=len(nodes) if plan.roster is None else None,
-                wait_seconds=wait_seconds,
-                step_seconds=step_seconds,
-                identity=identity,
-                watch=watch,
+    journal = None if saved is None else _interrupted(saved)
+    if journal is None or not journal.over:
+        authority = (keys.folder / CA).read_bytes()
+        wait_until_free(host, port)
+        with superlink(keys, host=host, port=port) as link:
+            numbers = register(link, authority, keys.nodes())
+            node_ids = dict(enumerate(numbers.values(), 1))
+            with coordinator_grid(link, authority) as grid:
+                delivery = Delivery(GridCarrier(grid, node_ids=node_ids), step_seconds)
+                if journal is None:
+                    present = connected(
+                        grid, wanted=_wanted(plan, node_ids), wait_seconds=wait_seconds
+                    )
+                    places = [k for k, node in node_ids.items() if node in present]
+                    journal = Journal(tuple(places))
+                    exchange: Exchange = delivery
+                else:
+                    exchange = _Returning(delivery, grid, node_ids, wait_seconds)
+                return _run(plan, keys, journal, exchange, watch, saved)
+    return _run(plan, keys, journal, _nobody, watch, saved)
+
+
+def _interrupted(saved: SavedSession) -> Journal | None:
+    raw = saved.load()
+    return None if raw is None else Journal.of(raw)
+
+
+def _wanted(plan: Plan, nodes: Collection[int]) -> int:
+    return len(nodes) if plan.roster is None else len(plan.roster.sites)
+
+
+def _run(
+    plan: Plan,
+    keys: CoordinatorKeys,
+    journal: Journal,
+    exchange: Exchange,
+    watch: Callable[[Step], None] | None,
+    saved: SavedSession | None,
+) -> Result:
+    if saved is not None:
+        journal.keep = saved.save
+    session = Session(
+        plan,
+        journal.nodes,
+        journal.through(exchange),
+        entropy=journal.draw,
+        identity=keys.identity() if plan.roster is not None else None,
+        watch=watch,
+    )
+    try:
+        return opened_evaluation(plan, session.run())
+    except AbortedError:
+        if saved is not None:
+            saved.discard()
+        raise
+
+
+@dataclass
+class _Returning:
+    """Waits for the sites of a session that goes on, before they are asked again."""
+
+    delivery: Delivery
+    grid: Grid
+    node_ids: Mapping[int, int]
+    wait_seconds: float
+    waited: bool = False
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        """Exchange letters with whoever is back."""
+        over = all(letter.kind is Kind.END for letter in letters.values())
+        if not self.waited and not over:
+            asked = {self.node_ids[place] for place in letters}
+            connected(
+                self.grid,
+                wanted=len(asked),
+                wait_seconds=self.wait_seconds,
+                among=asked,
             )
+            self.waited = True
+        return self.delivery(letters)
+
+
+def _nobody(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    del letters
+    raise InputError("a session that is over asks nobody")
 
 
 def quiet() -> None:

@@ -13,8 +13,10 @@ from flwr.serverapp import Grid
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.build import Result
+from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
-from discreet.runtime.flower.server import STEP_SECONDS, GridExchange, connected
+from discreet.runtime.flower.server import GridCarrier, connected
+from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Session, Step, opened_evaluation
 
 WAIT_SECONDS: Final = 300.0
@@ -35,7 +37,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     """Evaluate a model on the data of the nodes of a grid.
 
     It ends within ``wait_seconds`` and ``step_seconds`` for each of at most five
-    steps a round, with the survivors' result or with ``AbortedError``.
+    steps a round, with the survivors' result or with ``AbortedError``. A node that
+    is away for a moment is asked again until its step is over.
 
     Args:
         grid: the ServerApp's.
@@ -59,9 +62,11 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     session = Session(
         plan,
         connected(grid, wanted=wanted, wait_seconds=wait_seconds),
-        GridExchange(grid, step_seconds, model),
+        Delivery(GridCarrier(grid, model), step_seconds),
         entropy=entropy,
         identity=identity,
         watch=watch,
     )
-    return opened_evaluation(plan, session.run(), entropy=entropy)
+    return opened_evaluation(
+        plan, session.run(), entropy=entropy, simulated=is_simulated(grid)
+    )

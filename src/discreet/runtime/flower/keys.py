@@ -30,6 +30,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
 from discreet.plan.roster import Member, Roster
+from discreet.site.secret_files import (
+    SecretFileError,
+    check_secret,
+    read_secret,
+    write_secret,
+)
 
 CA: Final = "ca.pem"
 CERTIFICATE: Final = "server.pem"
@@ -49,11 +55,17 @@ class CoordinatorKeys:
 
     def __post_init__(self) -> None:
         _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
+        check_secret(self.folder / SERVER_KEY, what="the server key")
 
     def identity(self) -> Ed25519PrivateKey | None:
         """Return the key that signs invitations, when there is one."""
         path = self.folder / IDENTITY
         return read_identity(path) if path.exists() else None
+
+    def secret(self) -> bytes:
+        """Return bytes that only this coordinator has: its identity, or its TLS key."""
+        own = self.folder / IDENTITY
+        return (own if own.exists() else self.folder / SERVER_KEY).read_bytes()
 
     def nodes(self) -> dict[str, bytes]:
         """Return the public node keys that may connect, by name, as PEM."""
@@ -77,6 +89,7 @@ class SiteKeys:
 
     def __post_init__(self) -> None:
         _present(self.folder, CA, NODE_KEY)
+        check_secret(self.folder / NODE_KEY, what="the node key")
 
     def identity(self) -> Ed25519PrivateKey | None:
         """Return the key that the roster knows this site by, when there is one."""
@@ -87,7 +100,11 @@ class SiteKeys:
 def read_identity(path: Path) -> Ed25519PrivateKey:
     """Read an Ed25519 key from a PEM file."""
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
+        key = load_pem_private_key(
+            read_secret(path, what="the identity"), password=None
+        )
+    except SecretFileError:
+        raise
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
@@ -138,14 +155,6 @@ def make_consortium(
         (own / NODES / f"{site}.pub").write_bytes(public + b"\n")
         members.append(Member(site, _identity(folder / site)))
     return Roster(tuple(members), coordinator)
-
-
-def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read; never over an older one."""
-    if path.exists():
-        raise InputError(f"{path} exists; keys are never written over")
-    path.touch(mode=0o600)
-    path.write_bytes(content)
 
 
 def _present(folder: Path, *names: str) -> None:

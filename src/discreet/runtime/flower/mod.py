@@ -7,11 +7,15 @@ by the run that the coordinator starts::
 
 Flower runs the app that the run brings along: here the sites trust that code, as
 they do for training. ``discreet site`` runs no code but its own.
+
+In Flower's simulation engine a node needs no policy: it charges nobody, and the
+result says that it was simulated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -32,9 +36,14 @@ from discreet.runtime.flower.records import (
     keep_model,
     model_digest,
 )
+from discreet.runtime.flower.simulated import (
+    REHEARSAL,
+    in_simulation,
+    throwaway_folder,
+)
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
-from discreet.site.policy import PolicyError
+from discreet.site.policy import Policy, PolicyError
 from discreet.site.session import Site
 
 POLICY: Final = "discreet-policy"
@@ -79,15 +88,22 @@ def evaluation_mod(scored: Scored, *, entropy: Entropy = SYSTEM) -> Mod:
 
 
 def _site_of(scored: Scored, entropy: Entropy) -> Callable[[Message, Context], Site]:
+    simulated = cache(throwaway_folder)
+
+    def rules_of(context: Context) -> tuple[Policy, Path]:
+        path = _path(context, POLICY)
+        if path is not None:
+            ledger = _path(context, LEDGER) or path.with_name("ledger.sqlite")
+            return policyfile.load(path), ledger
+        if in_simulation():
+            return REHEARSAL, simulated() / f"{context.node_id}.sqlite"
+        raise PolicyError(
+            f"this node has no policy: start its SuperNode with {POLICY} in "
+            "--node-config"
+        )
+
     def site_of(message: Message, context: Context) -> Site:
-        policy_path = _path(context, POLICY)
-        if policy_path is None:
-            raise PolicyError(
-                f"this node has no policy: start its SuperNode with {POLICY} in "
-                "--node-config"
-            )
-        policy = policyfile.load(policy_path)
-        ledger = _path(context, LEDGER) or policy_path.with_name("ledger.sqlite")
+        policy, ledger = rules_of(context)
         identity = _path(context, IDENTITY)
         model = keep_model(message, context)
         return Site(

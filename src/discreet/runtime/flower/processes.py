@@ -30,6 +30,7 @@ from discreet.runtime.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
 )
+from discreet.site.secret_files import write_secret
 
 Part: TypeAlias = Literal["superlink", "supernode"]
 
@@ -41,6 +42,8 @@ OFFLINE: Final = {
 """Flower neither reports, nor asks for updates, nor installs anything."""
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
+FREE_SECONDS: Final = 5.0
+"""How long a taken port is waited for."""
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -187,6 +190,28 @@ def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
     return FlowerProcess("supernode", arguments, runtime, secret, folder)
 
 
+def wait_until_free(host: str, port: int) -> None:
+    """Wait for a program that is just ending, such as our own killed SuperLink.
+
+    Raises:
+        ProcessError: somebody else keeps the port.
+    """
+    deadline = time.monotonic() + FREE_SECONDS
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    while True:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                return probe.bind((host, port))
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise ProcessError(
+                        f"cannot listen at {host}:{port} ({error.strerror}): end the "
+                        "program that does, or choose another --host or --port"
+                    ) from error
+        time.sleep(0.2)
+
+
 def free_port() -> int:
     """Return a port of the loopback address that nobody uses now."""
     with socket.socket() as probe:
@@ -199,8 +224,7 @@ def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
     folder = tempfile.TemporaryDirectory(prefix="discreet-")
     secret = secrets.token_bytes(32)
     path = Path(folder.name) / "executor.secret"
-    path.touch(mode=0o600)
-    path.write_bytes(secret)
+    write_secret(path, secret)
     return folder, secret, path
 
 

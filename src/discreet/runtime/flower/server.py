@@ -1,16 +1,18 @@
-"""The coordinator over a Flower grid: letters out, answers in, until a deadline."""
+"""The coordinator over a Flower grid: letters out, answers and errors in."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from flwr.app import ArrayRecord, Message
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError
+from discreet.runtime.delivery import POLL_SECONDS, Lost
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     MODEL,
@@ -19,75 +21,88 @@ from discreet.runtime.flower.records import (
 )
 from discreet.site.letters import Kind, Letter
 
-POLL_SECONDS: Final = 0.2
-STEP_SECONDS: Final = 60.0
-"""How long a step waits for a site; who is later counts as silent."""
+_FOR_GOOD: Final = frozenset(
+    {
+        ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
+        ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+        ErrorCode.MOD_FAILED_PRECONDITION,
+        ErrorCode.INVALID_FAB,
+    }
+)
+"""The site's program was reached and failed; every other error is the carrier's."""
 
 
-@dataclass(frozen=True)
-class GridExchange:
-    """Carries letters through a grid.
+@dataclass
+class GridCarrier:
+    """Carries single letters through a grid.
 
     Args:
         grid: reaches the nodes.
-        step_seconds: how long to wait for the slowest of them.
         model: travels with the invitations, when sites score with it.
+        node_ids: the grid's own number of each node; the same number if not given.
     """
 
     grid: Grid
-    step_seconds: float = STEP_SECONDS
     model: ArrayRecord | None = None
+    node_ids: Mapping[int, int] | None = None
+    _sent: dict[str, tuple[int, bytes]] = field(default_factory=dict, init=False)
+    _refused: list[tuple[int, Lost]] = field(default_factory=list, init=False)
 
-    def __post_init__(self) -> None:
-        if not self.step_seconds > 0:
-            raise InputError("a step must wait a positive number of seconds")
-
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        """Send every letter; return the answers that came in time, by node."""
-        messages = [self._message(node, letter) for node, letter in letters.items()]
-        sent = list(self.grid.push_messages(messages))
-        node_of = {
-            identifier: node
-            for identifier, node in zip(sent, letters, strict=False)
-            if identifier
-        }
-        answers: dict[int, Letter] = {}
-        deadline = time.monotonic() + self.step_seconds
-        while node_of:
-            for reply in self.grid.pull_messages(list(node_of)):
-                node = node_of.pop(reply.metadata.reply_to_message_id, None)
-                answer = _read(reply)
-                if node is not None and answer is not None:
-                    answers[node] = answer
-            if not node_of or time.monotonic() > deadline:
-                break
-            time.sleep(POLL_SECONDS)
-        return answers
-
-    def _message(self, node: int, letter: Letter) -> Message:
+    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+        """Push a letter: one at a time, since a grid leaves out what it refuses."""
         content = to_content(letter)
         if self.model is not None and letter.kind is Kind.INVITE:
             content[MODEL] = self.model
-        return Message(
-            content, dst_node_id=node, message_type=MESSAGE_TYPE, ttl=self.step_seconds
+        message = Message(
+            content,
+            dst_node_id=node if self.node_ids is None else self.node_ids[node],
+            message_type=MESSAGE_TYPE,
+            ttl=seconds,
         )
+        pushed = [name for name in self.grid.push_messages([message]) if name]
+        if not pushed:
+            self._refused.append((node, Lost(letter.digest())))
+        for name in pushed:
+            self._sent[name] = node, letter.digest()
+
+    def receive(self) -> Iterator[tuple[int, Letter | Lost]]:
+        """Pull what has come: letters, and what Flower says about the others."""
+        yield from self._refused
+        self._refused.clear()
+        if not self._sent:
+            return
+        for reply in self.grid.pull_messages(list(self._sent)):
+            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
+            if sent is not None:
+                node, about = sent
+                yield node, _read(reply, about)
 
 
-def connected(grid: Grid, *, wanted: int, wait_seconds: float) -> list[int]:
-    """Wait until so many nodes are connected; return whoever is there in the end."""
+def connected(
+    grid: Grid,
+    *,
+    wanted: int,
+    wait_seconds: float,
+    among: Collection[int] | None = None,
+) -> list[int]:
+    """Wait until so many nodes are connected; return whoever is there in the end.
+
+    With ``among`` only these nodes count.
+    """
     deadline = time.monotonic() + wait_seconds
     while True:
-        nodes = sorted(grid.get_node_ids())
+        there = sorted(grid.get_node_ids())
+        nodes = [n for n in there if among is None or n in among]
         if len(nodes) >= wanted or time.monotonic() > deadline:
             return nodes
         time.sleep(POLL_SECONDS)
 
 
-def _read(reply: Message) -> Letter | None:
-    """Return the letter in a reply; an error or a foreign reply is silence."""
+def _read(reply: Message, about: bytes) -> Letter | Lost:
+    """Return the letter in a reply; what a site sends instead is no letter at all."""
     if reply.has_error():
-        return None
+        return Lost(about, for_good=reply.error.code in _FOR_GOOD)
     try:
         return from_content(reply.content)
     except DiscreetError:
-        return None
+        return Lost(about, for_good=True)

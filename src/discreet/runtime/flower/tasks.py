@@ -57,6 +57,10 @@ RECONNECT_SECONDS: Final = 20.0
 """How long a lost SuperLink is waited for."""
 CONNECT_SECONDS: Final = 60.0
 """How long a site that is turned away tries again."""
+LINGER_SECONDS: Final = 2.0
+"""How long a site stays after its last answer: Flower forgets the answers of a node
+that has left, even those that it has."""
+_CONNECTED: Final = "SuperNode ID: "
 _SENT: Final = "Sent successfully"
 _SEND_SECONDS: Final = 30.0
 _ACQUIRE: Final = frozenset({"/flwr.proto.Runtime/AcquireTask"})
@@ -93,11 +97,17 @@ class PatientGrid(HttpGrid):
         return self._runtime_client
 
 
-def register(link: FlowerProcess, certificates: bytes, nodes: dict[str, bytes]) -> None:
-    """Let these node keys connect, and no others."""
+def register(
+    link: FlowerProcess, certificates: bytes, nodes: dict[str, bytes]
+) -> dict[str, int]:
+    """Let these node keys connect, and no others; return Flower's number of each."""
     with _control(link, certificates) as control:
-        for name, key in nodes.items():
-            control.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
+        return {
+            name: control.RegisterNode(
+                RegisterNodeRequest(public_key=key, name=name)
+            ).node_id
+            for name, key in nodes.items()
+        }
 
 
 @contextmanager
@@ -136,6 +146,10 @@ def coordinator_grid(link: FlowerProcess, certificates: bytes) -> Iterator[Grid]
         grid.close()
 
 
+class SilenceError(ProcessError):
+    """The coordinator has not been heard of for as long as a site waits."""
+
+
 def serve(
     keys: SiteKeys,
     address: str,
@@ -147,51 +161,67 @@ def serve(
     """Connect a site and answer with an app until told to stop.
 
     A coordinator may be about to start, or to let this site in: so a SuperNode that
-    is turned away tries again for a while.
+    is turned away tries again for a while. One that was let in and lost its
+    connection tries again as long as the site waits for a word: the coordinator may
+    come back and go on.
 
     Raises:
-        ProcessError: it could not connect, or no message came for that long.
+        ProcessError: it could not connect.
+        SilenceError: no message came for that long.
     """
-    deadline = time.monotonic() + min(CONNECT_SECONDS, wait_seconds)
+    last = time.monotonic()
+    turned_away = last + min(CONNECT_SECONDS, wait_seconds)
+    known = False
     while True:
         with supernode(keys, address=address) as node:
-            tasks = SiteTasks(node, app)
+            tasks = SiteTasks(node, app, last)
             try:
                 return tasks.run(until=until, wait_seconds=wait_seconds)
+            except SilenceError:
+                raise
             except ProcessError:
-                if time.monotonic() > deadline:
+                known = known or bool(node.said(_CONNECTED))
+                last = tasks.last
+                patience = last + wait_seconds if known else turned_away
+                if time.monotonic() > patience:
                     raise
         time.sleep(POLL_SECONDS)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SiteTasks:
-    """Takes a site's tasks from its SuperNode and answers them with one app."""
+    """Takes a site's tasks from its SuperNode and answers them with one app.
+
+    ``last`` is when a word of the coordinator came last.
+    """
 
     node: FlowerProcess
     app: ClientApp
+    last: float
 
     def run(self, *, until: Callable[[], bool], wait_seconds: float) -> None:
         """Answer messages until told to stop.
 
         Raises:
-            ProcessError: the SuperNode ended, or no message came for that long.
+            ProcessError: the SuperNode ended.
+            SilenceError: no message came for that long.
         """
-        last = time.monotonic()
         answered = 0
         with _executor(self.node, None) as executor:
             while not until():
                 self.node.check()
                 if self._answer_or_fail(executor):
                     answered += 1
-                    last = time.monotonic()
-                elif time.monotonic() - last > wait_seconds:
-                    raise ProcessError(
+                    self.last = time.monotonic()
+                elif time.monotonic() - self.last > wait_seconds:
+                    raise SilenceError(
                         f"no word from the coordinator for {wait_seconds:.0f} s; "
                         "nothing more is sent"
                     )
                 time.sleep(POLL_SECONDS)
-        self._wait_until_sent(answered)
+        with suppress(ProcessError):  # the last letter was read: Flower may be gone
+            self._wait_until_sent(answered)
+            time.sleep(LINGER_SECONDS)
 
     def _wait_until_sent(self, answers: int) -> None:
         """Let the SuperNode pass on the last answer before it is ended."""

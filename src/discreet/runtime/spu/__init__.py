@@ -1,23 +1,19 @@
 """Exact areas by three compute parties as real processes.
 
-    shares        replicated secret sharing, NumPy and secret bytes only
-    packages      shares of an owner and of the result as bytes
-    session       what everybody agrees on: parties, owners, sizes, metrics
-    sessionfile   the same as TOML
+    packages      replicated secret sharing, and shares as bytes
+    session       what everybody agrees on: parties, owners, sizes, metrics; its file
     certificates  a test authority with a certificate for everybody
     transport     TLS 1.3 with names on both ends; frames on a stream
-    link          SPU's own link between the parties' engines
-    computing     the disposable process that runs the engine
+    failure       errors, exit codes, and waiting that hears the first failure
+    computing     the disposable process that runs the engine, and SPU's link
     watchdog      starts that process, hears it, ends it
-    alarm         the first failure, and waiting that hears it
     peers         the parties' agreement before and their presence during a run
     intake        what a party accepts from owners and the analyst
     party         one compute party from its start to its exit
     owner         sends shares and leaves
-    opening       the analyst adds the parties' shares of the result
-    fleet         all of them on one machine, as processes
-    demo          a fleet with data, beside scikit-learn
+    analyst       adds the parties' shares of the result
+    fleet         all of them on one machine, as processes; the demo
 
-Only ``link`` and ``computing`` need the ``mpc`` extra: owners and the analyst run
-on any Python that the package runs on.
+Only ``computing`` needs the ``mpc`` extra: owners and the analyst run on any Python
+that the package runs on.
 """

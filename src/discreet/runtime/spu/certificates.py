@@ -9,7 +9,6 @@ come from one machine and are for tests and demonstrations.
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
+from discreet.site.secret_files import check_secret, write_secret
 
 VALID_DAYS: Final = 30
 AUTHORITY: Final = "ca"
@@ -42,6 +42,7 @@ class Identity:
                     f"{self.name} has no file {path.name}; "
                     "make test certificates with: discreet exact certificates"
                 )
+        check_secret(self.key, what="the key")
 
     @classmethod
     def within(cls, folder: Path, name: str) -> Identity:
@@ -79,7 +80,7 @@ def make_certificates(
     for name in names:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _member(name, key, authority, authority_key, days)
-        _write_private(
+        write_secret(
             folder / f"{name}.key",
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -164,10 +165,3 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that nobody else could read, not even for a moment."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)

@@ -13,6 +13,11 @@ ends when nobody hears its beats, so it cannot outlive the party.
     <- {"event": "connected"}
     <- {"event": "result", "pairs": hex, "bytes_sent": ..., ...}
     <- {"event": "failed", "sentence": ...}                  instead of any of these
+
+SPU's own link between the engines encrypts and refuses a peer without a certificate of
+the authority, but it compares no name: any member of the authority that reaches the
+port could pose as a party there. Names are compared on our own channel between the
+parties (``peers``), which must agree on session, executable and sharings first.
 """
 
 from __future__ import annotations
@@ -23,7 +28,6 @@ import resource
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,16 +36,39 @@ from typing import IO, Any, Final
 import numpy as np
 
 from discreet.errors import DiscreetError
-from discreet.exact.extra import load
 from discreet.exact.program import Input, Program
-from discreet.exact.spu_engine import runtime_config
-from discreet.exact.traffic import read_traffic
-from discreet.runtime.spu import sessionfile
+from discreet.exact.spu_engine import read_traffic, runtime_config
+from discreet.optional import load
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import EXIT_SESSION, SessionFailedError
-from discreet.runtime.spu.link import open_link
-from discreet.runtime.spu.packages import Package
-from discreet.runtime.spu.shares import PARTIES, Pairs
+from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.packages import PARTIES, Package, Pairs
+from discreet.runtime.spu.session import Session
+from discreet.site.failures import guard, record
+
+_RETRY_MS: Final = 200
+
+
+def open_link(
+    session: Session, party: int, identity: Identity, *, timeout: float
+) -> Any:
+    """Connect the engine of one party with the two others."""
+    native = load("spu.libspu", "mpc").link
+    link = native.Desc()
+    link.id = session.digest.hex()
+    link.recv_timeout_ms = int(1000 * timeout)
+    link.http_timeout_ms = int(1000 * timeout)
+    link.connect_retry_interval_ms = _RETRY_MS
+    link.connect_retry_times = max(1, int(1000 * timeout / _RETRY_MS))
+    link.enable_ssl = True
+    for options in (link.client_ssl_opts, link.server_ssl_opts):
+        options.cert.certificate_path = str(identity.certificate)
+        options.cert.private_key_path = str(identity.key)
+        options.verify.verify_depth = 1
+        options.verify.ca_file_path = str(identity.authority)
+    for entry in session.parties:
+        link.add_party(entry.name, str(entry.link))
+    return native.create_brpc(link, party)
+
 
 BEAT_SECONDS: Final = 0.5
 _STORAGE: Final = "aby3.AShr<FM64>"
@@ -74,7 +101,7 @@ class Events:
 def compute(orders: IO[bytes], events: Events) -> None:
     """Compile, wait for the shares, run, report this party's share of the result."""
     order = json.loads(orders.readline())
-    session = sessionfile.loads(order["session"])
+    session = Session.from_toml(order["session"])
     party, timeout = int(order["party"]), float(order["timeout"])
     identity = Identity.within(Path(order["folder"]), order["name"])
     program = session.program()
@@ -120,8 +147,8 @@ def compute(orders: IO[bytes], events: Events) -> None:
 def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
     """Cut the packages into the program's secret inputs, in their order.
 
-    An owner's package holds its keys, its labels and, when sizes are hidden, its
-    count: the order in which the program declares an owner's inputs.
+    An owner's package holds its keys and its labels: the order in which the program
+    declares an owner's inputs.
     """
     secret = [i for i in program.inputs() if i.source != "public"]
     placed: dict[str, Pairs] = {}
@@ -146,7 +173,7 @@ def _run(
     link: Any,
     party: int,
 ) -> Run:
-    native, api = load("spu.libspu"), load("spu.api")
+    native, api = load("spu.libspu", "mpc"), load("spu.api", "mpc")
     config = runtime_config()
     runtime = api.Runtime(link, config)
     public = api.Io(PARTIES, config)
@@ -172,7 +199,7 @@ def _run(
 
 def native_share(pairs: Pairs, shape: tuple[int, ...]) -> Any:
     """Wrap one party's pairs as the engine's arithmetic share of 64-bit integers."""
-    native = load("spu.libspu")
+    native = load("spu.libspu", "mpc")
     meta = native.ValueMeta()
     meta.data_type = native.DataType.DT_I64
     meta.visibility = native.Visibility.VIS_SECRET
@@ -190,7 +217,7 @@ def native_share(pairs: Pairs, shape: tuple[int, ...]) -> Any:
 
 def pairs_of(share: Any) -> Pairs:
     """Take the pairs out of the engine's share; refuse any other kind of share."""
-    native = load("spu.libspu")
+    native = load("spu.libspu", "mpc")
     meta = native.ValueMeta()
     meta.ParseFromString(share.meta)
     if meta.storage_type != _STORAGE:
@@ -234,6 +261,7 @@ def main() -> None:
     """Run the computing process; it exits at once, past the engine's teardown."""
     # The engine logs to standard output: keep a copy of it for the events and
     # send what the engine writes to standard error, where the party keeps it.
+    guard()
     events = Events(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     _beat(events)
@@ -243,7 +271,7 @@ def main() -> None:
         events.send("failed", sentence=str(err))
         os._exit(EXIT_SESSION)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
-        traceback.print_exc()
+        record(err, doing="the engine of exact areas")
         events.send("failed", sentence=f"the engine failed ({type(err).__name__})")
         os._exit(EXIT_SESSION)
     os._exit(0)

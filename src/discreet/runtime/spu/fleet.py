@@ -1,7 +1,8 @@
 """All processes of a session on one machine: for the demo, the tests and the bench.
 
 Every member is a process of its own, started from the command line that an operator
-would type. Leaving the context ends whatever still runs.
+would type. Leaving the context ends whatever still runs. The demo runs a fleet with
+data and shows scikit-learn's values beside the result.
 """
 
 from __future__ import annotations
@@ -16,18 +17,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from discreet.data.sources import read
 from discreet.entropy import SYSTEM
+from discreet.errors import InputError
+from discreet.exact.encode import padded_size
 from discreet.exact.model import ExactMPC
-from discreet.runtime.spu import sessionfile
+from discreet.privacy.composition import compose
 from discreet.runtime.spu.certificates import default_names, make_certificates
-from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.failure import SessionFailedError
+from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, OwnerEntry, PartyEntry, Session
-from discreet.runtime.spu.shares import PARTIES
+from discreet.site import policyfile
+from discreet.site.ledger import Ledger
+from discreet.site.policy import Policy
 
 COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
 _HOST: Final = "127.0.0.1"
@@ -65,6 +76,21 @@ def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Sessio
     ]
     owners = [OwnerEntry(f"owner-{i + 1}", rows) for i, rows in enumerate(sizes)]
     return Session.fresh(parties, owners, model or ExactMPC(), entropy=SYSTEM)
+
+
+def allowing(session: Session) -> Policy:
+    """Return a policy that allows this session once, and nothing else."""
+    privacy = session.program().model
+    unit, cost = privacy.protects, compose([privacy.loss])
+    return Policy(
+        population="the rows of a test",
+        privacy=(privacy.name,),
+        units=() if unit is None else (unit.kind,),
+        epsilon_per_plan=cost.epsilon,
+        epsilon_total=cost.epsilon,
+        exact_sums=cost.exact_sums,
+        sites=len(session.owners),
+    )
 
 
 class Member:
@@ -121,9 +147,19 @@ class Fleet:
         names = default_names(PARTIES, len(self.session.owners))
         if not self.certificates.exists():
             make_certificates(self.certificates, names)
-        text = sessionfile.dumps(self.session)
+        text = self.session.to_toml()
         (self.folder / "session.toml").write_text(text, "utf-8")
+        for owner in self.session.owners:
+            policy = self.policy(owner.name)
+            policy.parent.mkdir(exist_ok=True)
+            policy.write_text(policyfile.dumps(allowing(self.session)), "utf-8")
+            if not policy.with_name("ledger.sqlite").exists():
+                Ledger.new(policy.with_name("ledger.sqlite")).close()
         return self
+
+    def policy(self, owner: str) -> Path:
+        """Return where an owner's policy is; its ledger is beside it."""
+        return self.folder / owner / "policy.toml"
 
     def __exit__(
         self,
@@ -157,6 +193,7 @@ class Fleet:
             role,
             str(session or self.folder / "session.toml"),
             *more,
+            *(("--policy", str(self.policy(name))) if role == "owner" else ()),
             *("--name", name),
             *("--certificates", str(certificates or self.certificates)),
             *("--timeout", str(self.timeout)),
@@ -200,3 +237,107 @@ class Fleet:
         text = (self.folder / "result.json").read_text(encoding="utf-8")
         found: dict[str, Any] = json.loads(text)
         return found
+
+
+SYNTHETIC_ROWS: Final = (120, 80, 50)
+_POLL_SECONDS: Final = 0.2
+
+
+def simulate_owner_files(folder: Path, sizes: Sequence[int], seed: int) -> list[Path]:
+    """Write synthetic scored rows, one file an owner; scores in steps, so with ties."""
+    rng = np.random.default_rng(seed)
+    files = []
+    for number, size in enumerate(sizes):
+        labels = (rng.random(size) < 0.3).astype(np.int64)
+        logits = 1.5 * labels - 1.0 + rng.standard_normal(size)
+        scores = np.round(1.0 / (1.0 + np.exp(-logits)), 3)
+        path = folder / f"owner-{number + 1}.parquet"
+        pq.write_table(pa.table({"y_score": scores, "y_true": labels}), path)
+        files.append(path)
+    return files
+
+
+def run_demo(
+    files: Sequence[Path],
+    *,
+    score: str,
+    label: str,
+    model: ExactMPC,
+    timeout: float,
+    report: Callable[[str], None],
+) -> str:
+    """Run a session on the files, or on synthetic ones; return what to print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        given = list(files) or simulate_owner_files(folder, SYNTHETIC_ROWS, seed=1)
+        sizes = [len(read(file, score=score, label=label)) for file in given]
+        shown = [padded_size(max(sizes))] * len(sizes) if model.hide_sizes else sizes
+        with Fleet(local_session(shown, model), folder, timeout=timeout) as fleet:
+            columns = ("--score", score, "--label", label)
+            report("compiling once; the parties compare the digest of what they run")
+            fleet.start_parties("--executable", str(fleet.compile()))
+            for owner, file in zip(fleet.session.owners, given, strict=True):
+                fleet.start("owner", owner.name, str(file), *columns)
+            analyst = fleet.start_analyst()
+            report(f"{len(fleet.members)} processes: " + _listed(fleet.members))
+            _follow(fleet.members, analyst, report)
+            lines = [
+                analyst_text(analyst),
+                "",
+                *_comparison(fleet, given, score, label),
+            ]
+        return "\n".join(lines)
+
+
+def _listed(members: Sequence[Member]) -> str:
+    return ", ".join(f"{m.name} ({m.process.pid})" for m in members)
+
+
+def analyst_text(analyst: Member) -> str:
+    """Return the result without the progress lines before it."""
+    lines = analyst.output().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("party-"))
+
+
+def _follow(
+    members: Sequence[Member], analyst: Member, report: Callable[[str], None]
+) -> None:
+    """Wait for all; pass on the analyst's progress and the first failure."""
+    seen = 0
+    while any(member.process.poll() is None for member in members):
+        lines = analyst.output().splitlines()
+        for line in lines[seen:]:
+            if line.startswith("party-"):
+                report(line)
+        seen = len(lines)
+        time.sleep(_POLL_SECONDS)
+    for member in members:
+        if member.process.returncode:
+            raise SessionFailedError(f"{member.name}: {member.last_line()}")
+
+
+def _comparison(
+    fleet: Fleet, files: Sequence[Path], score: str, label: str
+) -> list[str]:
+    """Compare with scikit-learn on the pooled rows, which only a demo can pool."""
+    try:
+        from sklearn import metrics  # noqa: PLC0415 - optional
+    except ImportError:
+        return ["Install scikit-learn to see its values beside these."]
+    pooled = [read(file, score=score, label=label).to_arrays() for file in files]
+    scores = np.concatenate([s for s, _ in pooled])
+    labels = np.concatenate([y for _, y in pooled])
+    if len(set(labels.tolist())) != 2:
+        raise InputError("the pooled data have one class only")
+    precision, recall, _ = metrics.precision_recall_curve(labels, scores)
+    expected = {
+        "auc": float(metrics.roc_auc_score(labels, scores)),
+        "average_precision": float(metrics.average_precision_score(labels, scores)),
+        "aupr": float(metrics.auc(recall, precision)),
+    }
+    found = fleet.result()["metrics"]
+    lines = [f"{'':20}{'from shares':>20}{'scikit-learn, pooled':>24}{'differ by':>12}"]
+    for metric, value in expected.items():
+        ours = float(found[metric]["value"])
+        lines.append(f"{metric:20}{ours:20.16f}{value:24.16f}{abs(ours - value):12.1e}")
+    return lines

@@ -15,12 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.runtime.spu.alarm import Alarm
-from discreet.runtime.spu.errors import HungUpError, SessionFailedError
-from discreet.runtime.spu.packages import OVERHEAD, Kind, Package, PackageError
+from discreet.errors import PlanError
+from discreet.parsing import read_json
+from discreet.runtime.spu.failure import Alarm, HungUpError, SessionFailedError
+from discreet.runtime.spu.packages import (
+    OVERHEAD,
+    PAIR_BYTES,
+    Kind,
+    Package,
+    PackageError,
+)
 from discreet.runtime.spu.peers import Peers
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import PAIR_BYTES
 from discreet.runtime.spu.transport import Channel, Tag, peer_name
 
 
@@ -41,8 +47,8 @@ class Result:
         """Read the bytes on the wire."""
         size = int.from_bytes(raw[:4], "big")
         try:
-            costs = json.loads(raw[4 : 4 + size])
-        except ValueError:
+            costs = read_json(raw[4 : 4 + size], "the costs of the run")
+        except PlanError:
             raise PackageError("the costs of the run are not JSON") from None
         if not isinstance(costs, dict):
             raise PackageError("the costs of the run are not a table")

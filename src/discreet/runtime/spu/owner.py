@@ -1,26 +1,105 @@
-"""A data owner: validates its rows, shares them, sends three packages and leaves.
+"""A data owner: asks its policy and its account, shares its rows once, and leaves.
 
-Everything that can be wrong with the data is found before a connection is made;
-shares leave only when all three parties answered under their own names.
+The order is that of every site: the session is read and checked, then the policy,
+then whether this session was answered before, then the account is charged, and only
+then are rows shared. Shares leave when all three parties answered under their own
+names, once a session: the parties draw fresh noise in every run, so that a second
+sending would buy a second noisy value for nothing. Until shares have left, trying
+again costs nothing more.
+
+Under noise the charge comes before the data are read: whether rows fit a session is
+itself about the data. An exact value is charged with a digest of the rows, by which
+the account refuses a second value of changed ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.errors import InputError
+from discreet.errors import BudgetError, InputError
 from discreet.exact.encode import encode
+from discreet.privacy.account import Account, Permit
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import SessionFailedError
-from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package
+from discreet.runtime.spu.failure import SessionFailedError
+from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package, split
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import split
 from discreet.runtime.spu.transport import Channel, Tag, client_context, connect_all
+from discreet.site.policy import Policy, PolicyError
+from discreet.site.respond import use_of
+
+SENT: Final = (
+    "this owner's shares have left for this session already, and the parties may have "
+    "opened a value; agree on a new session"
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One owner in one session: its rules, its account, how to read its rows."""
+
+    session: Session
+    name: str
+    policy: Policy
+    account: Account
+    rows: Callable[[], Examples]
+
+    def answer(self, *, entropy: Entropy) -> tuple[tuple[Package, ...], Permit]:
+        """Check, charge, and share; return what may leave once, and the permit.
+
+        Raises:
+            PolicyError: the session is not allowed here.
+            BudgetError: the population cannot pay, or this session was answered.
+            InputError: the rows are not what the session says.
+        """
+        session, plan = self.session, self.session.plan()
+        session.owner_index(self.name)
+        self.policy.check(plan)
+        if self.account.replay(session.digest, 0) is not None:
+            raise BudgetError(SENT)
+        this = plan.resolve(0, [])
+        permit = self.account.reserve(
+            use_of(
+                plan,
+                this,
+                session=session.digest,
+                population=self.policy.population,
+                sites=[owner.name for owner in session.owners],
+            )
+        )
+        made = make_packages(session, self.name, self._examples(), entropy=entropy)
+        return made, permit
+
+    def leaving(self, permit: Permit, packages: Sequence[Package]) -> None:
+        """Note that shares leave, before the first byte does.
+
+        Of exact values it is noted which rows they are about: two that differ by a
+        few rows would give these away.
+        """
+        if self.account.replay(self.session.digest, 0) is not None:
+            raise BudgetError(SENT)
+        about = packages[0].sharing
+        if self.session.plan().privacy.protects is None:
+            encoded = encode(self._examples())
+            content = encoded.keys.tobytes() + encoded.labels.tobytes()
+            about = hashlib.sha256(content).digest()
+        self.account.record(permit, about)
+
+    def _examples(self) -> Examples:
+        examples = self.rows()
+        if len(examples) < self.policy.examples:
+            raise PolicyError(
+                f"this site has fewer than the {self.policy.examples} examples that "
+                "its policy asks for"
+            )
+        return examples
 
 
 def make_packages(
@@ -35,10 +114,7 @@ def make_packages(
             f"{name} has {encoded.rows} examples, the session says {rows}; agree on a "
             "new session, or on one that hides sizes"
         )
-    count = [encoded.count] if session.hide_sizes else []
-    values = np.concatenate(
-        [encoded.keys, encoded.labels, np.array(count, dtype=np.int64)]
-    )
+    values = np.concatenate([encoded.keys, encoded.labels])
     sharing = entropy(SHARING_BYTES)
     return tuple(
         Package(Kind.OWNER, session.digest, party, owner, sharing, pairs)
@@ -53,14 +129,19 @@ def send_packages(
     *,
     timeout: float,
     report: Callable[[str], None],
+    leaving: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send encoded packages to the three parties; all accept, or it fails."""
+    """Send encoded packages to the three parties; all accept, or it fails.
+
+    ``leaving`` is called when the parties are there and nothing was sent.
+    """
     context = client_context(identity)
 
     async def send() -> None:
         channels = await connect_all(session, context, seconds=timeout)
         report(f"{identity.name}: connected to {len(channels)} parties")
         try:
+            leaving()
             async with asyncio.timeout(timeout):
                 for channel, package in zip(channels, packages, strict=True):
                     await channel.send(Tag.SHARES, package)

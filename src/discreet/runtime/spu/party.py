@@ -26,14 +26,18 @@ import numpy as np
 
 from discreet.entropy import SYSTEM
 from discreet.exact.noisy import noise_share
-from discreet.runtime.spu.alarm import Alarm
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.failure import Alarm, SessionFailedError
 from discreet.runtime.spu.intake import Intake, Result
-from discreet.runtime.spu.packages import RESULT_OWNER, SHARING_BYTES, Kind, Package
+from discreet.runtime.spu.packages import (
+    RESULT_OWNER,
+    SHARING_BYTES,
+    Kind,
+    Package,
+    split,
+)
 from discreet.runtime.spu.peers import Agreement, Peers, sharings_digest
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import split
 from discreet.runtime.spu.transport import client_context, server_context
 from discreet.runtime.spu.watchdog import Event, Watchdog
 
@@ -182,7 +186,7 @@ class Party:
             bytes.fromhex(compiled["digest"]),
             sharings_digest(packages),
         )
-        await alarm.guard(self._peers.agree(agreement))
+        await alarm.guard(self._peers.agree(agreement, packages))
         if self._session.epsilon is not None:
             packages += await alarm.guard(self._peers.exchange(self._noise()))
         ready = self._progress.seconds
@@ -220,7 +224,7 @@ class Party:
             self._session.digest,
             self._party,
             RESULT_OWNER,
-            hashlib.sha256(agreement.encode()).digest()[:SHARING_BYTES],
+            hashlib.sha256(agreement.terms).digest()[:SHARING_BYTES],
             words.astype(np.uint64).reshape(-1, 2),
         )
 

@@ -4,7 +4,8 @@ Every pair of parties keeps one TLS connection, named at both ends, from start t
 end. A party that dies closes it, a party that hangs stops beating on it, and a
 party that fails says why on it: the others stop within the timeout at the latest,
 mostly at once. Before the engines meet, all three compare the digests of session,
-executable and sharings here.
+executable and sharings here, and each pair the words of every owner that both hold:
+words that differ are shares of no value, with which an owner could open others' shares.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from discreet.runtime.spu.alarm import Alarm
-from discreet.runtime.spu.errors import SessionFailedError
-from discreet.runtime.spu.packages import OVERHEAD, Kind, Package, PackageError
+from discreet.runtime.spu.failure import Alarm, SessionFailedError
+from discreet.runtime.spu.packages import (
+    OVERHEAD,
+    PAIR_BYTES,
+    PARTIES,
+    Kind,
+    Package,
+    PackageError,
+)
 from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.shares import PAIR_BYTES, PARTIES
 from discreet.runtime.spu.transport import Channel, Frame, Tag, connect
 
 _MAX_BEAT_SECONDS: Final = 5.0
@@ -29,24 +35,35 @@ _DIGEST_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What three parties must hold alike before they compute."""
+    """What three parties must hold alike before they compute.
+
+    ``words`` are digests of the words that this party and one other hold, one an
+    owner. They are for that other alone: the third could try values against them.
+    """
 
     session: bytes
     executable: bytes
     sharings: bytes
+    words: tuple[bytes, ...] = ()
+
+    @property
+    def terms(self) -> bytes:
+        """The three digests that all three parties have."""
+        return self.session + self.executable + self.sharings
 
     def encode(self) -> bytes:
-        """Return three digests."""
-        return self.session + self.executable + self.sharings
+        """Return the digests."""
+        return self.terms + b"".join(self.words)
 
     @classmethod
     def decode(cls, raw: bytes) -> Agreement:
-        """Read three digests."""
-        if len(raw) != 3 * _DIGEST_BYTES:
-            raise SessionFailedError("an agreement is three digests")
-        return cls(raw[:32], raw[32:64], raw[64:])
+        """Read digests."""
+        cut = [raw[i : i + _DIGEST_BYTES] for i in range(0, len(raw), _DIGEST_BYTES)]
+        if len(cut) < 3 or len(raw) % _DIGEST_BYTES:
+            raise SessionFailedError("an agreement is three digests and one an owner")
+        return cls(cut[0], cut[1], cut[2], tuple(cut[3:]))
 
-    def compare(self, other: Agreement, name: str) -> None:
+    def compare(self, other: Agreement, name: str, owners: Sequence[str]) -> None:
         """Refuse to compute with a party that holds anything else."""
         for what, mine, theirs in (
             ("session", self.session, other.session),
@@ -55,6 +72,14 @@ class Agreement:
         ):
             if mine != theirs:
                 raise SessionFailedError(f"{name} has another {what} than this party")
+        if len(other.words) != len(owners):
+            raise SessionFailedError(f"{name} has shares of other owners")
+        for owner, mine, theirs in zip(owners, self.words, other.words, strict=True):
+            if mine != theirs:
+                raise SessionFailedError(
+                    f"{owner} sent shares that do not fit together: {name} has other "
+                    "words than this party"
+                )
 
 
 class Peer:
@@ -125,12 +150,17 @@ class Peers:
         here = {self._party, *self._peers}
         return [p.name for i, p in enumerate(self._session.parties) if i not in here]
 
-    async def agree(self, mine: Agreement) -> None:
+    async def agree(self, mine: Agreement, packages: Sequence[Package]) -> None:
         """Tell both others what this party holds, and compare."""
-        for peer in self._peers.values():
-            await peer.channel.send(Tag.AGREE, mine.encode())
-        for peer in self._peers.values():
-            mine.compare(await peer.agreement, peer.channel.name)
+        owners = [owner.name for owner in self._session.owners]
+        held = {
+            number: replace(mine, words=words_held_by(packages, self._party, number))
+            for number in self._peers
+        }
+        for number, peer in self._peers.items():
+            await peer.channel.send(Tag.AGREE, held[number].encode())
+        for number, peer in self._peers.items():
+            held[number].compare(await peer.agreement, peer.channel.name, owners)
 
     async def exchange(self, packages: tuple[Package, ...]) -> list[Package]:
         """Send each party its share of this party's noise; return all for this one."""
@@ -162,12 +192,13 @@ class Peers:
                 await peer.channel.fail(str(failure))
 
     async def _listen(self, number: int, peer: Peer) -> None:
+        agreed = _DIGEST_BYTES * (3 + len(self._session.owners))
         try:
             while not peer.done.is_set():
                 async with asyncio.timeout(self._timeout):
                     frame = await peer.channel.receive(
                         {Tag.AGREE, Tag.NOISE, Tag.DONE, Tag.ALIVE},
-                        limit=max(3 * _DIGEST_BYTES, OVERHEAD + 2 * PAIR_BYTES),
+                        limit=max(agreed, OVERHEAD + 2 * PAIR_BYTES),
                     )
                 self._take(number, peer, frame)
         except TimeoutError:
@@ -216,3 +247,14 @@ class Peers:
 def sharings_digest(packages: Iterable[Package]) -> bytes:
     """Digest which sharing of each owner a party holds: the same at all three."""
     return hashlib.sha256(b"".join(p.sharing for p in packages)).digest()
+
+
+def words_held_by(
+    packages: Iterable[Package], party: int, other: int
+) -> tuple[bytes, ...]:
+    """Digest, owner by owner, the words that a party and one other both hold."""
+    column = 1 if other == (party + 1) % PARTIES else 0
+    return tuple(
+        hashlib.sha256(p.pairs[:, column].astype("<u8").tobytes()).digest()
+        for p in packages
+    )

@@ -2,6 +2,25 @@
 
 The digest binds every package and every agreement to these terms, except to the
 addresses: where a party is reached may look different from two networks.
+
+The file is TOML, the same text everywhere:
+
+    version = 2
+    id = "8f0c..."                     # 16 random bytes, fresh for every run
+    metrics = ["auc", "average_precision", "aupr"]
+    scores = "probability"             # or "logit": any real number
+    ties = "exact"                     # or "none"
+    hide_sizes = false                 # true: rows are padded sizes
+    analyst = "analyst"                # whom the value is opened to
+    model = "sepsis-xgb"               # which classifier is measured, for the owners' policies
+    epsilon = "1"                      # only for a noisy opening, which is an AUC
+    [[party]]                          # three of them, in order
+    name = "party-0"
+    intake = "mpc0.example.org:7100"   # owners, the analyst, other parties
+    link = "mpc0.example.org:7101"     # the engines' own link
+    [[owner]]
+    name = "owner-1"
+    rows = 1000                        # exact, or the padded size
 """
 
 from __future__ import annotations
@@ -13,18 +32,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+import tomli_w
+
+from discreet import parsing
+from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ExactMPC, Ties
-from discreet.exact.program import AREAS, Program
+from discreet.exact.evaluate import plan_for
+from discreet.exact.model import AREAS, ExactMPC, Ties
+from discreet.exact.program import Program
 from discreet.metrics.table import Metric
-from discreet.privacy.loss import decimal_text
-from discreet.runtime.spu.shares import PARTIES
+from discreet.parsing import read_toml, whole
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.runtime.spu.packages import PARTIES
 
 Scores: TypeAlias = Literal["probability", "logit"]
-VERSION: Final = 1
+VERSION: Final = 2
+"""Moves with what is computed; 2 since owners can tell which model is measured."""
 MAX_OWNERS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -70,8 +99,7 @@ class OwnerEntry:
     rows: int
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise PlanError(f"an owner has at least one row, got {self.rows}")
+        whole(self.rows, "an owner's number of rows", least=1)
 
 
 @dataclass(frozen=True)
@@ -87,6 +115,7 @@ class Session:
     hide_sizes: bool = False
     epsilon: Fraction | None = None
     analyst: str = "analyst"
+    model: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{32}", self.id):
@@ -100,16 +129,16 @@ class Session:
                 f"a session has 1 to {MAX_OWNERS} owners, got {len(self.owners)}"
             )
         names = self.names
-        if any(not _NAME.fullmatch(name) for name in names):
+        if any(not _NAME.fullmatch(each) for each in names):
             raise PlanError(
                 "names are lower-case letters, digits and hyphens, at most 63"
             )
         if len(set(names)) != len(names):
             raise PlanError("two members of the session have the same name")
+        parsing.name(self.model, "the name of the model")
         if self.scores not in get_args(Scores):
             raise PlanError('scores are "probability" or "logit"')
         self.program()  # refuses what cannot be computed
-        self.model()
 
     @classmethod
     def fresh(
@@ -120,6 +149,7 @@ class Session:
         *,
         entropy: Entropy,
         scores: Scores = "probability",
+        measured: str = "",
     ) -> Session:
         """Return a session that was never run before."""
         return cls(
@@ -131,6 +161,7 @@ class Session:
             ties=model.ties,
             hide_sizes=model.hide_sizes,
             epsilon=None if model.epsilon is None else Fraction(model.epsilon),
+            model=measured,
         )
 
     def program(self) -> Program:
@@ -143,13 +174,20 @@ class Session:
             self.epsilon,
         )
 
-    def model(self) -> ExactMPC:
-        """Return the privacy model that the claim of the result comes from."""
-        return ExactMPC(self.ties, self.hide_sizes, self.epsilon)
+    def plan(self, *, prevalence: float | None = None) -> Plan:
+        """Return what is agreed on beside who computes: the same plan in every run."""
+        facts = PublicFacts(self.rows, prevalence, ScoreRange.declare(self.scores))
+        return plan_for(
+            self.program().model,
+            facts,
+            owners=len(self.owners),
+            metrics=self.metrics,
+            measured=self.model,
+        )
 
     def values(self, owner: int) -> int:
-        """Count the values that an owner shares: keys, labels, perhaps its count."""
-        return 2 * self.owners[owner].rows + (1 if self.hide_sizes else 0)
+        """Count the values that an owner shares: keys and labels."""
+        return 2 * self.owners[owner].rows
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -174,11 +212,56 @@ class Session:
             "hide_sizes": self.hide_sizes,
             "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
             "analyst": self.analyst,
+            "model": self.model,
             "parties": [party.name for party in self.parties],
             "owners": [[owner.name, owner.rows] for owner in self.owners],
         }
         text = json.dumps(terms, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"discreet exact session\0" + text.encode()).digest()
+
+    def to_toml(self) -> str:
+        """Return the session's file."""
+        epsilon = self.epsilon
+        return tomli_w.dumps(
+            {
+                "version": VERSION,
+                "id": self.id,
+                "metrics": list(self.metrics),
+                "scores": self.scores,
+                "ties": self.ties,
+                "hide_sizes": self.hide_sizes,
+                "analyst": self.analyst,
+                "model": self.model,
+                **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
+                "party": [
+                    {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
+                    for p in self.parties
+                ],
+                "owner": [{"name": o.name, "rows": o.rows} for o in self.owners],
+            }
+        )
+
+    @classmethod
+    def from_toml(cls, text: str) -> Session:
+        """Read a session's file; ``PlanError`` for anything else."""
+        raw = read_toml(text, "the session")
+        if raw.get("version") != VERSION:
+            raise PlanError(f"the session is not of version {VERSION}")
+        unknown = sorted(set(raw) - _KEYS)
+        if unknown:
+            raise PlanError(f"the session has unknown keys: {', '.join(unknown)}")
+        try:
+            return _session(raw)
+        except (KeyError, TypeError) as err:
+            raise PlanError(f"the session lacks or garbles {err}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Session:
+        """Read a session file."""
+        try:
+            return cls.from_toml(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            raise PlanError("the session is not a TOML file") from None
 
     def party_index(self, name: str) -> int:
         """Return the number of a compute party."""
@@ -193,3 +276,44 @@ def _index(names: list[str], name: str, what: str) -> int:
     if name not in names:
         raise InputError(f"the session names no {what} {name!r}")
     return names.index(name)
+
+
+_KEYS: Final = {
+    *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
+    *("model", "epsilon", "party", "owner"),
+}
+
+
+def _session(raw: dict[str, Any]) -> Session:
+    epsilon = amount_from_text(_text(raw["epsilon"])) if "epsilon" in raw else None
+    return Session(
+        id=_text(raw["id"]),
+        parties=tuple(
+            PartyEntry(
+                _text(p["name"]),
+                Address.parse(_text(p["intake"])),
+                Address.parse(_text(p["link"])),
+            )
+            for p in raw["party"]
+        ),
+        owners=tuple(OwnerEntry(_text(o["name"]), o["rows"]) for o in raw["owner"]),
+        metrics=tuple(raw.get("metrics", AREAS)),
+        scores=raw.get("scores", "probability"),
+        ties=raw.get("ties", "exact"),
+        hide_sizes=_flag(raw.get("hide_sizes", False)),
+        epsilon=epsilon,
+        analyst=_text(raw.get("analyst", "analyst")),
+        model=_text(raw.get("model", "")),
+    )
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("true or false")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text")
+    return value

@@ -18,7 +18,7 @@ from typing import Final
 
 from discreet.errors import InputError
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import HungUpError, SessionFailedError
+from discreet.runtime.spu.failure import HungUpError, SessionFailedError
 from discreet.runtime.spu.session import Address, Session
 
 VERSION: Final = 1

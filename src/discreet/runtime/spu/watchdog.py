@@ -11,10 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from discreet.runtime.spu import sessionfile
-from discreet.runtime.spu.alarm import Alarm
 from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.errors import SessionFailedError
+from discreet.runtime.spu.failure import Alarm, SessionFailedError
 from discreet.runtime.spu.session import Session
 
 MODULE: Final = "discreet.runtime.spu.computing"
@@ -43,7 +41,7 @@ class Watchdog:
         executable: Path | None = None,
     ) -> None:
         self._order = {
-            "session": sessionfile.dumps(session),
+            "session": session.to_toml(),
             "party": party,
             "name": identity.name,
             "folder": str(identity.certificate.parent),

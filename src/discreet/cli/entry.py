@@ -1,0 +1,82 @@
+"""How every command begins and ends: guarded, with one sentence and an exit code.
+
+====  ==================================================================
+code  meaning
+====  ==================================================================
+0     done
+1     the answer is no: a plan that is no use, a site that would decline
+2     something given is wrong; the sentence says what to do
+3     a session of exact areas failed; nothing was opened
+70    a fault of the program; the sentence names a log without data
+130   interrupted
+====  ==================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+import typer
+from typer.main import get_command
+
+from discreet.site.failures import (
+    EXIT_INTERRUPTED,
+    exit_code,
+    guard,
+    sentence,
+    tell,
+)
+
+
+def run(
+    app: typer.Typer, *, name: str | None = None, speaker: str = "discreet"
+) -> NoReturn:
+    """Run an app's command line and leave the process.
+
+    Typer's own call is not used: on an error it would show the frames' variables.
+    """
+    guard()
+    command = get_command(app)
+    arguments = sys.argv[1:]
+    try:
+        code = command.main(arguments, name, standalone_mode=False)
+    except click.ClickException as err:
+        from typer.rich_utils import rich_format_error  # noqa: PLC0415 - slow
+
+        rich_format_error(err)
+        sys.exit(err.exit_code)
+    except click.Abort:
+        sys.exit(1)
+    except Exception as err:  # noqa: BLE001 - the process ends here in every case
+        tell(sentence(err, doing=_path(command, arguments)), speaker=speaker)
+        sys.exit(exit_code(err))
+    _flush()
+    if code == EXIT_INTERRUPTED:  # click has turned the interrupt into its exit code
+        tell(sentence(KeyboardInterrupt()), speaker=speaker)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _flush() -> None:
+    """Write what is left now, while a reader that has left can still be ignored."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _path(command: click.Command, arguments: list[str]) -> str:
+    """Return the command's words without options and values: they may be data."""
+    words: list[str] = []
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        found = command.get_command(click.Context(command), word)
+        if found is None:
+            break
+        words.append(word)
+        command = found
+    return " ".join(words)

@@ -1,0 +1,184 @@
+"""``discreet evaluate``: several files, as if they could not be pooled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from discreet.cli.choices import (
+    Bins,
+    Classes,
+    Colluders,
+    Delta,
+    Epsilon,
+    Groups,
+    High,
+    Kind,
+    KindOfScores,
+    Low,
+    MaxExamples,
+    MechanismName,
+    MinSurvivors,
+    Prevalence,
+    Privacy,
+    PrivacyChoice,
+    Thresholds,
+    Unit,
+    UnitChoice,
+    Wide,
+    chosen_model,
+)
+from discreet.cli.files import (
+    JsonFile,
+    LabelColumn,
+    PlotFolder,
+    PositiveLabel,
+    ReportFile,
+    SubjectColumn,
+    write_result,
+)
+from discreet.data.edges import Warped
+from discreet.data.sources import read
+from discreet.errors import InputError
+from discreet.exact.evaluate import evaluate as evaluate_exact
+from discreet.exact.model import ExactMPC
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.recommend import recommend
+from discreet.plan.cohort import PublicFacts
+from discreet.result.build import Result
+from discreet.runtime.in_process import Aggregation
+from discreet.runtime.label import evaluate_labels
+from discreet.runtime.simulation import run as run_plan
+
+
+def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+    ],
+    privacy: PrivacyChoice = Privacy.secure_aggregation,
+    epsilon: Epsilon = None,
+    delta: Delta = "0",
+    unit: UnitChoice = Unit.example,
+    max_examples: MaxExamples = None,
+    subject: SubjectColumn = None,
+    min_survivors: MinSurvivors = None,
+    colluders: Colluders = 0,
+    mechanism: MechanismName = None,
+    secagg: Annotated[
+        bool,
+        typer.Option(
+            "--secagg", help="Add up by the real secure aggregation protocol."
+        ),
+    ] = False,
+    examples: Annotated[
+        int | None,
+        typer.Option(help="Public: roughly how many examples there are in all."),
+    ] = None,
+    prevalence: Prevalence = None,
+    score: Annotated[
+        list[str],
+        typer.Option(
+            help="Column of scores; repeat it in the order of --class for more "
+            "classes than two."
+        ),
+    ] = ["y_score"],  # noqa: B006 - typer copies it
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    classes: Classes = None,
+    ovo: Annotated[
+        bool, typer.Option("--ovo", help="Also compare each pair of classes.")
+    ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Column of groups; needs --in-group for each."),
+    ] = None,
+    groups: Groups = None,
+    kind: KindOfScores = Kind.probability,
+    low: Low = None,
+    high: High = None,
+    threshold: Thresholds = None,
+    bins: Bins = None,
+    wide: Wide = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+    plots: PlotFolder = None,
+) -> None:
+    """Evaluate the pooled data of several files, as if they could not be pooled."""
+    model = chosen_model(
+        privacy,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        max_examples=max_examples,
+        mechanism=mechanism,
+    )
+    if isinstance(model, DistributedDP):
+        model = replace(model, min_survivors=min_survivors, colluders=colluders)
+    if isinstance(model, ExactMPC | LabelDP) and (classes or groups):
+        raise InputError(f"--privacy {privacy.value} measures two classes, no groups")
+    if isinstance(model, ExactMPC) and (threshold or bins is not None or plots):
+        raise InputError(
+            "exact areas have no thresholds, bins or curves; choose another --privacy"
+        )
+    sites = [
+        read(
+            path,
+            label=label,
+            score=score[0] if len(score) == 1 else score,
+            group=group,
+            subject=subject,
+            positive=positive,
+            classes=classes,
+            kind=kind.value,
+            low=low,
+            high=high,
+        )
+        for path in files
+    ]
+    binning = None if bins is None else Warped(bins)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Counting", total=len(sites))
+        aggregation: Aggregation = "secagg" if secagg else "plain"
+        result: Result
+        if isinstance(model, ExactMPC):
+            result = evaluate_exact(
+                sites,
+                model,
+                prevalence=prevalence,
+                progress=lambda words: progress.update(task, description=words),
+            )
+        elif isinstance(model, LabelDP):
+            result = evaluate_labels(
+                sites,
+                privacy=model,
+                prevalence=prevalence,
+                thresholds=threshold,
+                edges=binning,
+                aggregation=aggregation,
+                progress=lambda done: progress.update(task, completed=done),
+            )
+        else:
+            plan = recommend(
+                PublicFacts(examples, prevalence, sites[0].scores),
+                model,
+                thresholds=threshold,
+                edges=binning,
+                classes=classes,
+                multiclass="ovo" if ovo else "ovr",
+                groups=groups,
+                cohort=model.cohort(len(sites)),
+            )
+            result = run_plan(
+                plan,
+                sites,
+                aggregation=aggregation,
+                progress=lambda done: progress.update(task, completed=done),
+            )
+    write_result(result, wide=wide, json=json, report=report, plots=plots)

@@ -1,0 +1,71 @@
+"""Commands that are loaded when they are called, not when help is printed.
+
+``discreet --help`` prints names and one line each; what a command computes with
+(Arrow, SciPy, Flower) takes seconds to load and is loaded by that command alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import ClassVar
+
+import click
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is written, and what help says of it.
+
+    ``target`` is "module:name", of a function or of a Typer app with commands.
+    """
+
+    target: str
+    help: str
+    panel: str
+
+    def load(self, name: str) -> click.Command:
+        """Import the command."""
+        module, _, attribute = self.target.partition(":")
+        found = getattr(import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            app.command(name)(found)
+            found = app
+        command = get_command(found)
+        command.name = name
+        return command
+
+    def promise(self, name: str) -> TyperCommand:
+        """Return what stands for the command in help."""
+        return TyperCommand(name, help=self.help, rich_help_panel=self.panel)
+
+
+class LaterGroup(TyperGroup):
+    """A group whose commands are places; subclass it with a table of them."""
+
+    places: ClassVar[dict[str, Place]] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the promise of a command: enough for help and completion."""
+        place = self.places.get(cmd_name)
+        if place is None:  # a hidden command, written beside the table
+            return super().get_command(ctx, cmd_name)
+        return place.promise(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Load the command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in self.places:
+            command = self.places[name].load(name)
+        return name, command, rest

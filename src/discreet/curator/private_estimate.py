@@ -1,0 +1,306 @@
+r"""What a curator publishes: a value, its interval, its claim.
+
+The interval convolves noise of a known law with sampling: it holds every A for
+which the released value v is not in a tail of
+
+.. math:: A + e + \sigma(A) Z,
+
+e the release's noise, Z standard normal, :math:`\sigma(A)` the sampling deviation if A
+were the truth: a score-type interval, which keeps its coverage near 0 and 1 where
+:math:`v \pm 1.96\,\sigma(v)` does not.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.arrays import FloatVector
+from discreet.curator.grid import ScaledNoise
+from discreet.curator.weighted_count import WeightedCount, WeightTable
+from discreet.entropy import Entropy, Seeded
+from discreet.errors import InputError, UndefinedMetricWarning
+from discreet.estimate.estimate import (
+    Binning,
+    Estimate,
+    Interval,
+    Normal,
+    NotYet,
+    ScalarLaw,
+    Unusable,
+    Usable,
+)
+from discreet.privacy.claim import Claim, Trust
+from discreet.privacy.loss import Loss
+from discreet.privacy.unit import ROW
+
+_NODES: Final = 256
+"""Quantiles that stand for one law of noise."""
+_THIN: Final = 32
+_HALVINGS: Final = 50
+_ONE_SD: Final = 0.15865525393145707
+"""Probability beyond one standard deviation of a normal law."""
+
+
+class Sampling(Protocol):
+    """How far the metric of a sample lies from that of its population."""
+
+    def sd(self, value: float) -> float:
+        """Return the standard deviation if this were the population's value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AucSampling:
+    r"""Hanley and McNeil's variance with Newcombe's symmetric size (2006, method 5).
+
+    .. math::
+        \frac{A(1-A)}{nm}\Big[1 + \Big(\frac{n+m}{2} - 1\Big)
+        \Big(\frac{1-A}{2-A} + \frac{A}{1+A}\Big)\Big]
+    """
+
+    positives: float
+    negatives: float
+
+    def sd(self, value: float) -> float:
+        """Return the standard deviation."""
+        n, m = max(self.positives, 1.0), max(self.negatives, 1.0)
+        shape = (1.0 - value) / (2.0 - value) + value / (1.0 + value)
+        size = 1.0 + ((n + m) / 2.0 - 1.0) * shape
+        return math.sqrt(max(value * (1.0 - value) * size / (n * m), 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ApSampling:
+    r"""The binomial variance :math:`A(1-A)/n` of Boyd, Eng and Page (2013)."""
+
+    positives: float
+
+    def sd(self, value: float) -> float:
+        """Return the standard deviation."""
+        n = max(self.positives, 1.0)
+        return math.sqrt(max(value * (1.0 - value) / n, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class NoSampling:
+    """Sampling is left out: its size would need the private class counts."""
+
+    def sd(self, value: float) -> float:
+        """Return 0."""
+        del value
+        return 0.0
+
+
+SamplingLaw: TypeAlias = AucSampling | ApSampling | NoSampling
+Source: TypeAlias = Literal["both", "noise", "sampling"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedScalar:
+    """A released number, equally likely errors in it, and the sampling law.
+
+    ``errors`` are released minus true values; infinite where the release says
+    nothing. ``value`` is the number before it is cut to 0 .. 1.
+    """
+
+    value: float
+    errors: FloatVector
+    sampling: SamplingLaw
+
+    @property
+    def noise_sd(self) -> float:
+        """Half the width that holds 68% of the noise; it may have no variance."""
+        low, high = np.quantile(self.errors, [_ONE_SD, 1.0 - _ONE_SD], method="nearest")
+        return float(high - low) / 2.0
+
+    def interval(self, level: float) -> Interval:
+        """Return the values that the release does not contradict."""
+        outside = (1.0 - level) / 2.0
+        return Interval(self._crossing(outside), self._crossing(1.0 - outside))
+
+    def _at_least(self, truth: float) -> float:
+        """Return the chance to see this number or a larger one."""
+        gap = truth + self.errors - self.value
+        sd = self.sampling.sd(truth)
+        if sd < 1e-12:
+            return float(np.mean((gap > 0) + 0.5 * (gap == 0)))
+        return float(np.mean(ndtr(gap / sd)))
+
+    def _crossing(self, chance: float) -> float:
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            if self._at_least(middle) < chance:
+                low = middle
+            else:
+                high = middle
+        # An end that was never moved is the end of the support.
+        return 0.0 if low == 0.0 else (1.0 if high == 1.0 else low)
+
+
+def symmetric_errors(noise: ScaledNoise) -> FloatVector:
+    """Return equally likely errors of noise of a known scale."""
+    tails = (np.arange(_NODES // 2) + 0.5) / _NODES
+    half = float(noise.scale) * noise.tail.quantile(tails)
+    return np.append(-half, half[::-1])
+
+
+def laplace_errors(scale: float) -> FloatVector:
+    """Return equally likely values of Laplace noise."""
+    tails = (np.arange(_NODES // 4) + 0.5) / (_NODES // 2)
+    half = -scale * np.log(2.0 * tails)
+    return np.append(-half, half[::-1])
+
+
+def weighted_count_errors(
+    released: WeightedCount, table: WeightTable, noise: FloatVector
+) -> tuple[float, FloatVector]:
+    """Return the value of a weighted count before cutting, and its likely errors.
+
+    Every pair of equally likely noises is taken off the two integers and the value
+    that is left compared with the released one.
+    """
+    code = float(released.code)
+    weight = float(table.weights_of(table.counts_of(np.array([code])))[0])
+    if weight <= 0:
+        return 0.5, np.repeat([-np.inf, np.inf], _NODES // 2)
+    value = 0.5 + released.weighted / weight
+    weights = table.weights_of(table.counts_of(code - noise))[:, None]
+    left = np.tile(released.weighted - noise, (noise.size, 1))
+    # A weight of 0 says nothing: the truth may lie anywhere beyond.
+    beyond = np.where(left >= 0, np.inf, -np.inf)
+    truth = 0.5 + np.divide(left, weights, out=beyond, where=weights > 0)
+    # The middle of every 32 neighbours stands for them.
+    return value, np.sort((value - truth).ravel())[_THIN // 2 :: _THIN]
+
+
+LEAST_SIGNAL: Final = 10.0
+"""Epsilon times the smaller class, below which every mechanism is near useless."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateEstimate(Estimate):
+    """A released value, its error sources, its claim and what made it.
+
+    ``sampling`` and ``noise`` are summaries for tables; ``interval`` uses the laws
+    themselves, which have heavier tails than a normal one.
+    """
+
+    claim: Claim
+    mechanism: str
+    released: ReleasedScalar
+    positives: float | None = None
+    """The number of positives as released or declared, if either was."""
+    notes: tuple[str, ...] = ()
+
+    def interval(
+        self, level: float = 0.95, *, worst_case_binning: bool = False
+    ) -> Interval:
+        """Return the interval: noise and sampling convolved. There are no bins."""
+        del worst_case_binning
+        if not 0 < level < 1:
+            raise InputError("the level of an interval lies strictly between 0 and 1")
+        if math.isnan(self.value):
+            return Interval(math.nan, math.nan)
+        return self.released.interval(level)
+
+    def __str__(self) -> str:
+        lines = [f"{self.value:.4f}"]
+        if not math.isnan(self.value):
+            low, high = self.interval()
+            lines[0] += f", 95% interval [{low:.4f}, {high:.4f}] from "
+            lines[0] += " and ".join(s for s in self.covers if s != "binning")
+        if isinstance(self.status, Unusable):
+            lines.append(f"Unusable: {self.status.reason}.")
+        lines.append(f"Mechanism: {self.mechanism}.")
+        lines += [f"Note: {note}." for note in self.notes]
+        return "\n".join([*lines, str(self.claim)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; what is not known is null."""
+        found = Estimate.to_dict(self)
+        if not math.isfinite(self.released.noise_sd):
+            found["noise_sd"] = None
+        return found | {
+            "mechanism": self.mechanism,
+            "notes": list(self.notes),
+            "claim": self.claim.to_dict(),
+        }
+
+
+def private_estimate(
+    released: ReleasedScalar,
+    *,
+    claim: Claim,
+    mechanism: str,
+    positives: float | None,
+    refusal: str | None,
+    notes: tuple[str, ...] = (),
+) -> PrivateEstimate:
+    """Cut the value to 0 .. 1 and summarise its errors; refuse when told to."""
+    value = min(max(released.value, 0.0), 1.0)
+    sampling: ScalarLaw | NotYet
+    if isinstance(released.sampling, NoSampling):
+        sampling = NotYet("the class counts are private and were not released")
+    else:
+        sampling = Normal(released.sampling.sd(value))
+    status: Usable | Unusable = Usable()
+    if refusal is not None:
+        status, value = Unusable(refusal), math.nan
+        warnings.warn(
+            f"the released value is withheld (NaN): {refusal}",
+            UndefinedMetricWarning,
+            stacklevel=4,
+        )
+    return PrivateEstimate(
+        value=value,
+        sampling=sampling,
+        noise=Normal(released.noise_sd),
+        binning=Binning(value, value, 0.0),
+        status=status,
+        claim=claim,
+        mechanism=mechanism,
+        released=released,
+        positives=positives,
+        notes=notes,
+    )
+
+
+def curator_claim(
+    loss: Loss, *, what: str, rows: int, entropy: Entropy, record: str
+) -> Claim:
+    """Return the claim of one release by a trusted curator."""
+    return Claim(
+        unit=ROW,
+        loss=loss,
+        trust=Trust.CURATOR,
+        computational=False,
+        setting="seeded" if isinstance(entropy, Seeded) else "deployed",
+        discloses=(what, f"the number of examples, {rows:,}"),
+        not_protected=(
+            "the same person in several rows",
+            "how long the release took to compute",
+            record,
+        ),
+    )
+
+
+def too_little(epsilon: float, positives: float, rows: int) -> str | None:
+    """Say so when the smaller class is too small for this epsilon.
+
+    ``positives`` is the released or declared number, never the private one.
+    """
+    minority = max(min(positives, rows - positives), 0.0)
+    if epsilon * minority >= LEAST_SIGNAL:
+        return None
+    return (
+        f"epsilon times the smaller class is about {epsilon * minority:.2g}, below "
+        f"{LEAST_SIGNAL:g}: noise of any mechanism would hide the value; use more "
+        "examples or a larger epsilon"
+    )

@@ -1,0 +1,28 @@
+"""Optional dependencies: imported when they are needed and not before."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Final
+
+from discreet.errors import MissingExtraError
+
+_PURPOSES: Final[Mapping[str, str]] = {
+    "demo": "the demo",
+    "flower": "joining a federation",
+    "mpc": (
+        "computing on secret shares (SecretFlow SPU, which runs on Python 3.11 but "
+        "not on later versions)"
+    ),
+}
+"""What each extra of the package is for, unless the caller knows better."""
+
+
+def load(name: str, extra: str, *, purpose: str | None = None) -> ModuleType:
+    """Import a module that needs an extra, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(purpose or _PURPOSES[extra], extra) from error

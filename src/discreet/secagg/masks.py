@@ -1,0 +1,220 @@
+r"""Masks: the ring in which they are uniform, their words, and taking them off.
+
+Masks need a group in which they are uniform; sums of counts need integers. Both
+meet in :math:`\mathbb{Z}_{2^{64}}`, in two's complement: a signed sum is read off
+the ring correctly as long as it lies in :math:`[-2^{63}, 2^{63})`. A site therefore
+refuses a vector with an entry beyond :func:`room`, and the sum cannot wrap.
+
+A mask is the key stream of AES-256 in counter mode; its key serves one mask only,
+so the counter starts at zero. The masks come off the sum, and never off a single
+vector, once enough shares are revealed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from discreet.arrays import IntVector
+from discreet.errors import InputError
+from discreet.secagg import shamir
+from discreet.secagg.errors import TooFewSitesError, UnknownFaultySiteError
+from discreet.secagg.keys import (
+    Agreement,
+    Purpose,
+    derive_key,
+    pair_mask_key,
+    seed_commitment,
+)
+from discreet.secagg.messages import Revealed, Roster
+
+
+def room(sites: int) -> int:
+    """Return the largest magnitude that each of ``sites`` entries may have.
+
+    >>> room(2) == (2**63 - 1) // 2
+    True
+    """
+    return (2**63 - 1) // sites
+
+
+def into_ring(vector: IntVector, *, length: int, sites: int) -> NDArray[np.uint64]:
+    """Check one site's vector and copy it into the ring."""
+    if vector.dtype != np.int64 or vector.shape != (length,):
+        raise InputError(f"a site's vector must be {length} 64-bit integers")
+    bound = room(sites)
+    if length and (int(vector.max()) > bound or int(vector.min()) < -bound):
+        raise InputError(
+            f"an entry of the vector exceeds {bound}, the most that {sites} sites "
+            "can add without wrapping; nothing was sent"
+        )
+    return vector.astype(np.uint64)
+
+
+def from_ring(words: NDArray[np.uint64]) -> IntVector:
+    """Read ring elements as signed integers."""
+    return words.view(np.int64).copy()
+
+
+def log2_overflow_bound(
+    *, epsilon: float, length: int, sites: int, largest_count: int
+) -> float:
+    r"""Bound the base-2 logarithm of the chance that noise leaves a site's room.
+
+    A site adds the difference of two negative binomials NB(r, a) with r <= 1 and
+    :math:`a = e^{-\varepsilon}` (a unit of L1 sensitivity; divide epsilon by it
+    otherwise). NB(r, a) is stochastically below the geometric law NB(1, a), whose
+    tail is :math:`P(X \ge x) = a^x`. With x the room left by the counts, the
+    union over both signs and all entries is
+    :math:`2 \cdot \mathrm{length} \cdot e^{-\varepsilon x}`. In that event the
+    site declines; the sum is never silently wrong.
+
+    >>> log2_overflow_bound(epsilon=1e-6, length=16_384, sites=10_000,
+    ...                     largest_count=10**9) < -(10**9)
+    True
+    """
+    if epsilon <= 0 or length < 1:
+        raise InputError("epsilon and the length must be positive")
+    left = room(sites) - largest_count
+    if left <= 0:
+        return 0.0
+    return min(0.0, math.log2(2 * length) - epsilon * left / math.log(2))
+
+
+def expand(key: bytes, length: int) -> NDArray[np.uint64]:
+    """Expand a key to ``length`` words that look uniform on [0, 2^64)."""
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(stream.update(bytes(8 * length)), dtype="<u8")
+    return words.astype(np.uint64, copy=False)
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Who dealt shares to whom, and the commitments to the seeds."""
+
+    holders: Mapping[int, tuple[int, ...]]
+    commitments: Mapping[int, bytes] = field(repr=False)
+
+    def to_holder(self) -> dict[int, frozenset[int]]:
+        """Return for each sharer the sharers that dealt to it."""
+        dealers: dict[int, set[int]] = {site: set() for site in self.holders}
+        for dealer, holders in self.holders.items():
+            for holder in holders:
+                if holder in dealers:
+                    dealers[holder].add(dealer)
+        return {site: frozenset(found) for site, found in dealers.items()}
+
+
+@dataclass(frozen=True)
+class MaskedSum:
+    """The sum of the survivors' masked vectors, and all that is public about it."""
+
+    session: bytes
+    threshold: int
+    roster: Roster = field(repr=False)
+    dealt: Dealt = field(repr=False)
+    survivors: frozenset[int]
+    words: NDArray[np.uint64] = field(repr=False)
+
+
+def unmask(masked: MaskedSum, revealed: Mapping[int, Revealed]) -> NDArray[np.uint64]:
+    """Restore every secret that is needed, check each, and remove the masks.
+
+    A survivor's own mask goes with its seed. A silent site's masks, which its
+    surviving neighbours still carry, go with its mask key.
+
+    Raises:
+        TooFewSitesError: some secret has fewer shares than the threshold.
+        UnknownFaultySiteError: some shares give back a wrong secret.
+    """
+    pairs = _surviving_neighbours(masked)
+    # In a complete graph every secret is restored from all but one of these.
+    near = tuple(sorted(revealed)[: masked.threshold + 1])
+    seeds = {
+        site: _restore_seed(masked, site, _shares_of(masked, site, revealed), near)
+        for site in sorted(masked.survivors)
+    }
+    keys = {
+        site: _restore_key(masked, site, _shares_of(masked, site, revealed), near)
+        for site in sorted(pairs)
+    }
+    peers = {
+        site: X25519PublicKey.from_public_bytes(masked.roster.advert(site).mask_key)
+        for site in masked.survivors
+    }
+    words = masked.words.copy()
+    for site, seed in seeds.items():
+        key = derive_key(seed, Purpose.SELF_MASK, masked.session, site)
+        words -= expand(key, words.size)
+    for silent, agreement in keys.items():
+        for site in pairs[silent]:
+            # Undo what the survivor did for a pair whose other half is missing.
+            secret = agreement.with_peer(peers[site])
+            pair = expand(
+                pair_mask_key(secret, masked.session, site, silent), words.size
+            )
+            if site < silent:
+                words -= pair
+            else:
+                words += pair
+    return words
+
+
+def _surviving_neighbours(masked: MaskedSum) -> dict[int, set[int]]:
+    """Return the survivors that carry a mask shared with each silent site."""
+    pairs: dict[int, set[int]] = {}
+    for dealer, holders in masked.dealt.holders.items():
+        for holder in holders:
+            if holder not in masked.dealt.holders:
+                continue  # it never shared, so nobody masked with it
+            if (dealer in masked.survivors) == (holder in masked.survivors):
+                continue
+            alive, silent = dealer, holder
+            if holder in masked.survivors:
+                alive, silent = holder, dealer
+            pairs.setdefault(silent, set()).add(alive)
+    return pairs
+
+
+def _shares_of(
+    masked: MaskedSum, site: int, revealed: Mapping[int, Revealed]
+) -> dict[int, bytes]:
+    """Take as many shares of one site's secret as restore it."""
+    survives = site in masked.survivors
+    shares = {}
+    for holder in masked.dealt.holders[site]:
+        answer = revealed.get(holder)
+        if answer is not None:
+            found = answer.seed_shares if survives else answer.key_shares
+            shares[holder] = found[site]
+            if len(shares) == masked.threshold:
+                return shares
+    raise TooFewSitesError("reveal", len(shares), masked.threshold)
+
+
+def _restore_seed(
+    masked: MaskedSum, site: int, shares: Mapping[int, bytes], near: tuple[int, ...]
+) -> bytes:
+    seed = shamir.restore(shares, near=near)
+    expected = masked.dealt.commitments[site]
+    if seed is None or seed_commitment(seed, masked.session, site) != expected:
+        raise UnknownFaultySiteError(site, tuple(shares))
+    return seed
+
+
+def _restore_key(
+    masked: MaskedSum, site: int, shares: Mapping[int, bytes], near: tuple[int, ...]
+) -> Agreement:
+    secret = shamir.restore(shares, near=near)
+    if secret is None:
+        raise UnknownFaultySiteError(site, tuple(shares))
+    agreement = Agreement(secret)
+    if agreement.public() != masked.roster.advert(site).mask_key:
+        raise UnknownFaultySiteError(site, tuple(shares))
+    return agreement

@@ -1,0 +1,144 @@
+"""The plaintext engine against the definitions, by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracles
+from discreet.data.examples import Examples
+from discreet.errors import InputError, UndefinedMetricWarning
+from discreet.exact.encode import encode
+from discreet.exact.engine import Reference
+from discreet.exact.model import AREAS
+from discreet.exact.program import ONE, FixedPoint, Program
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.booleans()),
+    min_size=2,
+    max_size=12,
+).filter(lambda rows: len({label for _, label in rows}) == 2)
+
+
+def areas(*sites, ties="exact", padded_to=None):
+    owners = [encode(Examples(*site), padded_to=padded_to) for site in sites]
+    sizes = tuple(owner.rows for owner in owners)
+    program = Program(sizes, ties=ties, padded=padded_to is not None)
+    return program.decode(Reference().run(program, owners).values)
+
+
+@given(ROWS)
+def test_areas_with_ties_equal_their_definitions(rows):
+    scores, labels = zip(*rows, strict=True)
+    found = areas((scores, labels))
+    assert found["auc"] == pytest.approx(
+        oracles.auc_by_pairs(scores, labels), abs=1e-15
+    )
+    expected = oracles.average_precision(scores, labels)
+    assert found["average_precision"] == pytest.approx(expected, abs=1e-15)
+    expected = oracles.trapezoid_aupr(scores, labels)
+    assert found["aupr"] == pytest.approx(expected, abs=1e-15)
+
+
+@given(ROWS, st.integers(0, 12), st.randoms())
+def test_how_rows_are_split_and_ordered_does_not_matter(rows, cut, random):
+    scores, labels = zip(*rows, strict=True)
+    whole = areas((scores, labels))
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    cut = min(max(cut, 1), len(rows) - 1)
+    parts = [
+        tuple(zip(*part, strict=True)) for part in (shuffled[:cut], shuffled[cut:])
+    ]
+    assert areas(*parts) == whole
+
+
+@given(ROWS)
+def test_padding_changes_nothing(rows):
+    scores, labels = zip(*rows, strict=True)
+    assert areas((scores, labels), padded_to=16) == areas((scores, labels))
+
+
+@given(ROWS)
+def test_without_equal_scores_both_versions_agree(rows):
+    _, labels = zip(*rows, strict=True)
+    scores = np.linspace(0.0, 1.0, len(rows))
+    assert areas((scores, labels), ties="none") == areas((scores, labels))
+
+
+def test_without_tie_handling_the_order_of_equal_scores_decides():
+    tied = [0.5] * 4
+    assert areas((tied, [1, 1, 0, 0]), ties="none")["auc"] == 1.0
+    assert areas((tied, [0, 0, 1, 1]), ties="none")["auc"] == 0.0
+    assert areas((tied, [0, 0, 1, 1]))["auc"] == 0.5
+
+
+def test_one_ulp_decides_a_pair():
+    score = 0.7
+    above = float(np.nextafter(score, 1.0))
+    assert areas(([score, above], [0, 1]))["auc"] == 1.0
+    assert areas(([score, score], [0, 1]))["auc"] == 0.5
+    assert areas(([above, score], [0, 1]))["auc"] == 0.0
+
+
+def test_perfect_ranking_is_exactly_1():
+    found = areas(([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))
+    assert found == {"auc": 1.0, "average_precision": 1.0, "aupr": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("labels", "undefined", "cause"),
+    [
+        ([0, 0, 0], AREAS, "no positive example"),
+        ([1, 1, 1], ("auc",), "no negative example"),
+    ],
+)
+def test_an_empty_class_is_nan_with_its_cause(labels, undefined, cause):
+    with pytest.warns(UndefinedMetricWarning, match=cause):
+        found = areas(([0.1, 0.2, 0.3], labels))
+    assert [m for m, value in found.items() if math.isnan(value)] == list(undefined)
+
+
+def test_rows_that_the_program_did_not_ask_for_are_refused():
+    owner = encode(Examples([0.1, 0.9], [0, 1]))
+    with pytest.raises(InputError, match="sizes that were agreed"):
+        Reference().run(Program((3,)), [owner])
+    padded = encode(Examples([0.1, 0.9], [0, 1]), padded_to=3)
+    with pytest.raises(InputError, match="without padding"):
+        Reference().run(Program((3,)), [padded])
+    with pytest.raises(InputError, match="0 shares of noise"):
+        Reference().run(Program((2,)), [owner], noise=[np.zeros(2, dtype=np.int64)])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000, 8000, 2**20, 2**21 - 1])
+def test_nothing_overflows_64_bits_whatever_the_labels(rows):
+    bits = FixedPoint(rows)
+    high, low = bits.reciprocals()
+    largest_denominator = 2 * rows * 2**bits.high_bits
+    assert 16 * largest_denominator < 2**63
+    # The low limbs' sum, largest when every row is positive and counts twice.
+    assert 2 * rows * rows * int(low.max()) < 2**63
+    assert 16 * ONE < 2**63
+    first, last = int(high[0]), int(low[-1])
+    assert first == 2**bits.high_bits
+    assert 0 <= last < 2**bits.low_bits
+    whole = (int(high[-1]) << bits.low_bits) + last
+    assert whole == 2 ** (bits.high_bits + bits.low_bits) // rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "bound"),
+    [(1000, 1e-14), (10**5, 5e-13), (10**6, 5e-12), (2**21 - 1, 2e-11)],
+)
+def test_rounding_changes_an_area_by_as_little_as_the_docstring_says(rows, bound):
+    bits = FixedPoint(rows)
+    for positives in (1, rows // 2, rows):
+        rounding = positives / 2.0 ** (bits.high_bits + bits.low_bits)
+        assert rounding + 1 / (positives * 2.0**bits.high_bits) < bound
+
+
+def test_too_many_rows_are_refused_with_the_limit():
+    with pytest.raises(InputError, match="2,097,151 rows in all, got 2,097,152"):
+        Program((2**21,))

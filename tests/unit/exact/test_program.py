@@ -1,0 +1,105 @@
+"""The agreement: what it refuses, what its digest covers, what it opens."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.exact.model import AREAS
+from discreet.exact.program import ONE, Program
+
+PROGRAMS = [
+    Program((3, 4)),
+    Program((3, 4), metrics=("auc",)),
+    Program((3, 4), ties="none"),
+    Program((4, 4), padded=True),
+    Program((3, 4), metrics=("auc",), epsilon=Fraction(1, 3)),
+    Program((4, 3)),
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.canonical().decode())
+def test_a_program_survives_its_file(program):
+    text = json.dumps(program.to_dict())
+    assert Program.from_dict(json.loads(text)) == program
+
+
+def test_every_field_and_the_executable_change_the_digest():
+    digests = {program.digest(b"code") for program in PROGRAMS}
+    assert len(digests) == len(PROGRAMS)
+    assert PROGRAMS[0].digest(b"code") == Program((3, 4)).digest(b"code")
+    assert PROGRAMS[0].digest(b"other") not in digests
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 1}, "version 2"),
+        ({"extra": 1}, "version 2"),
+        ({"sizes": [3.0]}, "wrong types"),
+        ({"sizes": [True]}, "wrong types"),
+        ({"sizes": "33"}, "wrong types"),
+        ({"metrics": "auc"}, "wrong types"),
+        ({"metrics": ["brier"]}, "exact areas are"),
+        ({"padded": 1}, "wrong types"),
+        ({"ties": "half"}, "ties are"),
+        ({"epsilon": 1.0}, "wrong types"),
+        ({"epsilon": "1"}, "AUC can be opened with noise"),
+        ({"sizes": [0]}, "at least one row"),
+        ({"sizes": []}, "at least one row"),
+    ],
+)
+def test_a_file_that_is_no_program_is_refused(change, message):
+    with pytest.raises((PlanError, InputError), match=message):
+        Program.from_dict(Program((3,)).to_dict() | change)
+
+
+def test_noise_and_hidden_sizes_do_not_go_together():
+    with pytest.raises(PlanError, match="leave out hide_sizes"):
+        Program((4,), metrics=("auc",), padded=True, epsilon=Fraction(1))
+
+
+def test_inputs_name_who_gives_what():
+    named = {
+        program: [(i.name, i.shape, i.source, i.index) for i in program.inputs()]
+        for program in PROGRAMS
+    }
+    assert named[PROGRAMS[0]] == [
+        ("keys0", (3,), "owner", 0),
+        ("labels0", (3,), "owner", 0),
+        ("keys1", (4,), "owner", 1),
+        ("labels1", (4,), "owner", 1),
+        ("reciprocal_high", (7,), "public", 0),
+        ("reciprocal_low", (7,), "public", 0),
+    ]
+    assert named[PROGRAMS[4]][4:] == [(f"noise{k}", (2,), "party", k) for k in range(3)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.canonical().decode())
+def test_public_inputs_are_the_public_ones_among_the_inputs(program):
+    shapes = {i.name: i.shape for i in program.inputs() if i.source == "public"}
+    assert {n: v.shape for n, v in program.public_inputs().items()} == shapes
+
+
+def test_opened_integers_become_areas():
+    program = Program((3,))
+    opened = np.array([ONE // 2, ONE, ONE + 3], dtype=np.int64)
+    assert list(program.decode(opened).values()) == [0.5, 1.0, 1.0]
+    assert list(program.decode(opened)) == list(AREAS)
+
+
+def test_a_division_by_zero_is_nan():
+    program = Program((3,), metrics=("auc",))
+    with pytest.warns(UndefinedMetricWarning, match="one class only"):
+        found = program.decode(np.array([2 * ONE - 1]))
+    assert math.isnan(found["auc"])
+
+
+def test_an_opening_of_another_program_is_refused():
+    with pytest.raises(InputError, match="3 opened integers were expected, got 1"):
+        Program((3,)).decode(np.array([ONE]))
+    with pytest.raises(PlanError, match="holds no areas"):
+        PROGRAMS[4].decode(np.array([1, 2]))

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+
+import recalibrate_oracles as oracle
+from discreet.data.edges import Edges, Support, Uniform
+from discreet.errors import InputError
+from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.mechanism import NoNoise
+from discreet.recalibrate.stepwise import (
+    bins_for,
+    fit_bbq,
+    fit_binning,
+    log_score,
+    numbers_of_groups,
+    quantile_starts,
+)
+from discreet.statistic.observed import NoisyHistogram
+
+EDGES = Edges.realise(Uniform(12))
+
+
+def examples(seed, size=60, bins=12):
+    rng = np.random.default_rng(seed)
+    place = np.minimum(rng.geometric(0.2, size) - 1, bins - 1)
+    labels = (rng.random(size) < (place + 1) / (bins + 1)).astype(int)
+    return list(zip(place.tolist(), labels.tolist(), strict=True))
+
+
+def counts_of(pairs, edges=EDGES):
+    place, labels = np.array(pairs).T
+    n, p = (
+        np.bincount(place[labels == y], minlength=len(edges)).astype(float)
+        for y in (0, 1)
+    )
+    return NoisyHistogram(edges, n, p, NoNoise())
+
+
+def rate_of_bins(fitted, edges=EDGES):
+    return fitted.apply(edges.array[:-1])
+
+
+@pytest.mark.parametrize("draw", range(12))
+@pytest.mark.parametrize("groups", [1, 2, 3, 5, 12])
+def test_binning_gives_the_rates_of_the_pooled_examples(draw, groups):
+    pairs = examples(draw)
+    found = rate_of_bins(fit_binning(counts_of(pairs), bins=groups))
+    filled = sorted({b for b, _ in pairs})
+    wanted = np.array(oracle.binning(pairs, 12, groups))
+    assert found[filled] == pytest.approx(wanted[filled])
+
+
+@pytest.mark.parametrize("draw", range(12))
+def test_bbq_gives_the_average_of_brute_force(draw):
+    pairs = examples(draw)
+    found = rate_of_bins(fit_bbq(counts_of(pairs)))
+    assert found == pytest.approx(oracle.bbq(pairs, 12, EDGES.values), rel=1e-9)
+
+
+def test_bbq_on_known_score_values_gives_the_average_of_brute_force():
+    edges = Edges.realise(Support(tuple(k / 12 for k in range(12))))
+    pairs = examples(3)
+    found = rate_of_bins(fit_bbq(counts_of(pairs, edges)), edges)
+    wanted = oracle.bbq(pairs, 12, edges.values)
+    assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_score_is_the_probability_of_the_labels_one_by_one():
+    pairs = examples(5)
+    counts = counts_of(pairs)
+    starts = np.array([0, 2, 7])
+    group = oracle.members(12, [2, 7])
+    middles = [(0 + 2) / 24, (2 + 7) / 24, (7 + 12) / 24]
+    found = log_score(counts.negatives, counts.positives, starts, EDGES.array)
+    assert found == pytest.approx(oracle.log_evidence(pairs, group, middles))
+
+
+def test_scores_far_beyond_a_float_still_make_an_average():
+    p = np.arange(12) * 1e6
+    n = 12e6 - p
+    fitted = fit_bbq(NoisyHistogram(EDGES, n, p, NoNoise()))
+    assert rate_of_bins(fitted) == pytest.approx(p / (n + p), abs=1e-6)
+
+
+def test_bbq_clips_noisy_counts_at_zero():
+    n, p = np.array([50.0, -3.0, 5.0, 2.0]), np.array([2.0, 4.0, 20.0, -1.0])
+    edges = Edges.realise(Uniform(4))
+    noisy = NoisyHistogram(edges, n, p, LaplaceLaw(1.0))
+    clipped = NoisyHistogram(edges, np.maximum(n, 0), np.maximum(p, 0), NoNoise())
+    assert fit_bbq(noisy).rates == fit_bbq(clipped).rates
+
+
+def test_bbq_averages_binnings_from_a_tenth_to_ten_times_the_cube_root():
+    assert numbers_of_groups(27_500, bins=1024) == range(3, 302)
+    assert numbers_of_groups(27_500, bins=40) == range(3, 41)
+    assert numbers_of_groups(5, bins=40) == range(1, 18)
+    assert numbers_of_groups(1e9, bins=20) == range(20, 21)
+
+
+def test_the_number_of_bins_follows_the_written_rule():
+    half = np.full(10, 2700.0)
+    exact = NoisyHistogram(Edges.realise(Uniform(10)), half, half, NoNoise())
+    assert bins_for(exact) == round(54_000 ** (1 / 3))
+    # The papers' local rule: noise of sqrt(M)/eps gives sqrt(eps sqrt(M)).
+    epsilon = 2.0
+    scale = np.sqrt(54_000) / epsilon
+    local = NoisyHistogram(exact.edges, half, half, LaplaceLaw(scale))
+    assert bins_for(local) == round(np.sqrt(epsilon * np.sqrt(54_000)))
+    small = NoisyHistogram(exact.edges, half, half, LaplaceLaw(1.0))
+    assert bins_for(small) == bins_for(exact)
+
+
+def test_no_group_is_empty_wherever_the_mass_is():
+    for totals in ([0, 0, 5, 0, 0], [9, 0, 0, 0, 1], [0, 1, 1, 0, 0], [1, 0, 1, 0, 1]):
+        starts = quantile_starts(np.array(totals, dtype=float), 4)
+        assert (np.add.reduceat(np.array(totals), starts) > 0).all()
+
+
+def test_no_examples_is_an_error_that_says_so():
+    nothing = NoisyHistogram(EDGES, np.zeros(12), np.zeros(12), NoNoise())
+    for fitter in (fit_binning, fit_bbq):
+        with pytest.raises(InputError, match="no examples"):
+            fitter(nothing)
+    with pytest.raises(InputError, match="at least 1 group"):
+        quantile_starts(np.ones(3), 0)

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from discreet.errors import InputError
+from discreet.secagg.keys import (
+    Purpose,
+    derive_key,
+    pair_mask_key,
+    seed_commitment,
+    tagged,
+)
+from discreet.secagg.masks import (
+    expand,
+    from_ring,
+    into_ring,
+    log2_overflow_bound,
+    room,
+)
+
+SECRET, SESSION = b"s" * 32, b"n" * 32
+
+
+def test_keys_differ_by_purpose_session_site_and_direction():
+    keys = {
+        derive_key(SECRET, purpose, session, *sites)
+        for purpose in Purpose
+        for session in (SESSION, b"m" * 32)
+        for sites in ((1, 2), (2, 1), (1, 3), (1,))
+    }
+    assert len(keys) == len(Purpose) * 2 * 4
+
+
+def test_both_ends_of_a_pair_derive_the_same_mask_key():
+    one, other = (pair_mask_key(SECRET, SESSION, *p) for p in ((3, 8), (8, 3)))
+    assert one == other
+
+
+def test_the_framing_of_hashed_parts_is_injective():
+    assert tagged(b"t", b"ab", b"c") != tagged(b"t", b"a", b"bc")
+    assert tagged(b"t", b"") != tagged(b"t")
+
+
+def test_a_mask_is_the_block_cipher_on_the_counter():
+    key = bytes(range(32))
+    blocks = b"".join(i.to_bytes(16, "big") for i in range(3))
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - oracle
+    expected = np.frombuffer(cipher.update(blocks), dtype="<u8")
+    np.testing.assert_array_equal(expand(key, 5), expected[:5])
+
+
+def test_a_longer_mask_begins_with_the_shorter_one():
+    np.testing.assert_array_equal(expand(SECRET, 9)[:4], expand(SECRET, 4))
+
+
+def test_commitments_differ_by_seed_session_and_site():
+    made = {
+        seed_commitment(SECRET, SESSION, 1),
+        seed_commitment(SECRET, SESSION, 2),
+        seed_commitment(SECRET, b"m" * 32, 1),
+        seed_commitment(b"t" * 32, SESSION, 1),
+    }
+    assert len(made) == 4
+
+
+def test_negative_numbers_come_back_from_the_ring():
+    vector = np.array([-1, 0, 5, -(2**40)])
+    words = into_ring(vector, length=4, sites=3)
+    assert words[0] == 2**64 - 1
+    np.testing.assert_array_equal(from_ring(words), vector)
+
+
+def test_sums_of_vectors_within_the_room_never_wrap():
+    for sites in (2, 3, 7, 1000):
+        assert sites * room(sites) < 2**63
+        largest = np.array([room(sites), -room(sites)])
+        assert into_ring(largest, length=2, sites=sites).size == 2
+
+
+@pytest.mark.parametrize("entry", [1, -1])
+def test_an_entry_beyond_the_room_is_refused_without_naming_it(entry):
+    vector = np.array([0, entry * (room(3) + 1)])
+    with pytest.raises(InputError, match="nothing was sent"):
+        into_ring(vector, length=2, sites=3)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [np.zeros(3, dtype=np.int64), np.zeros(2), np.zeros((2, 1), dtype=np.int64)],
+)
+def test_a_vector_of_another_shape_or_type_is_refused(vector):
+    with pytest.raises(InputError, match="2 64-bit integers"):
+        into_ring(vector, length=2, sites=3)
+
+
+def test_the_overflow_bound_holds_for_the_geometric_law():
+    # With room for x, P(|noise| >= x) <= 2 e^(-eps x): compare with the exact tail
+    # of the discrete Laplace law, 2 a^x/(1 + a), which shares with r = 1 follow.
+    a = np.exp(-0.5)
+    left = 40
+    count = room(1) - left
+    bound = log2_overflow_bound(epsilon=0.5, length=1, sites=1, largest_count=count)
+    exact = np.log2(2 * a**left / (1 + a))
+    assert exact <= bound <= exact + 1
+
+
+def test_the_overflow_bound_is_trivial_without_room():
+    assert log2_overflow_bound(epsilon=1, length=9, sites=2, largest_count=2**63) == 0.0
+    with pytest.raises(InputError, match="positive"):
+        log2_overflow_bound(epsilon=0, length=9, sites=2, largest_count=1)

@@ -1,0 +1,92 @@
+"""Nothing heavy is loaded before it is needed, and every public name is there."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from typer.main import get_command
+
+import discreet
+from discreet.cli.main import app
+
+HEAVY = {
+    *("scipy", "matplotlib", "pyarrow", "jinja2", "dp_accounting", "jax", "flwr"),
+    *("sklearn", "pandas", "polars", "spu", "cryptography", "numpy"),
+}
+
+
+def loaded(code):
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    run = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return {name.partition(".")[0] for name in run.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import discreet",
+        "import discreet; dir(discreet); discreet.InputError; discreet.__version__",
+        """
+from discreet.cli.main import main
+sys.argv = ["discreet", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+""",
+    ],
+)
+def test_nothing_heavy_is_loaded_by_the_import_and_by_help(code):
+    assert not loaded(code) & HEAVY
+
+
+def test_a_privacy_model_needs_neither_files_nor_plots():
+    heavy = HEAVY - {"numpy", "scipy", "cryptography"}
+    assert not loaded("import discreet; discreet.LocalDP(1)") & heavy
+
+
+def test_every_public_name_is_loaded_on_demand_and_listed():
+    for name in discreet.__all__:
+        assert getattr(discreet, name) is not None
+    assert set(discreet.__all__) <= set(dir(discreet))
+    from discreet import evaluate
+    from discreet.runtime.simulation import evaluate as at_home
+
+    assert evaluate is at_home is discreet.evaluate
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        _ = discreet.evalute
+
+
+def test_type_checkers_are_told_the_homes_that_names_are_loaded_from():
+    tree = ast.parse(Path(discreet.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    told = {
+        alias.name: node.module.removeprefix("discreet.")
+        for node in block.body
+        for alias in node.names
+        if node.module != "discreet"
+    }
+    assert told == discreet._HOMES
+    eager = {name for name in vars(discreet.errors) if name in discreet.__all__}
+    assert {*told, *eager, "curator"} == set(discreet.__all__)
+
+
+def test_what_help_says_of_a_command_is_its_own_first_line():
+    group = get_command(app)
+    context = click.Context(group)
+    panels = []
+    for name in group.list_commands(context):
+        promised = group.get_command(context, name)
+        _, command, _ = group.resolve_command(context, [name])
+        assert command.name == name
+        assert command.help.split("\n\n")[0].replace("\n", " ") == promised.help
+        panels.append(promised.rich_help_panel.partition(":")[0])
+    order = ["Analyst", "Site", "Coordinator", "Reviewer"]
+    assert panels == sorted(panels, key=order.index)
+    assert set(panels) == set(order)
