@@ -30,7 +30,10 @@ def rank_result(
     reading: RankReading, claim: Claim, contributors: int, expected: int
 ) -> Evaluation:
     """Return the evaluation of one reading."""
-    opened = ScalarReading(
-        {"auc": reading.auc}, REMEDY, reading.notes, {"examples": reading.examples}
+    found = ScalarReading(
+        {"auc": reading.auc},
+        remedy=REMEDY,
+        notes=reading.notes,
+        facts={"examples": reading.examples},
     )
-    return Evaluation(opened, claim, contributors, expected)
+    return Evaluation(found, claim, contributors, expected)

@@ -152,7 +152,6 @@ def _half(
         session,
         0,
         terms.budget,
-        terms.digest(),
         plan=terms.digest(),
         reusable=once,
         unit=LABEL,

@@ -53,7 +53,13 @@ from discreet.site.letters import (
     to_numbers,
 )
 from discreet.site.policy import Policy, PolicyError
-from discreet.site.progress import Once, Progress, after_refusal
+from discreet.site.progress import (
+    Once,
+    Progress,
+    after_refusal,
+    progress_in,
+    was_refused,
+)
 from discreet.site.respond import respond, stored_answer
 
 
@@ -91,9 +97,9 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        before = Progress.of(state) if state else None
-        if before is not None and before.session != letter.session:
-            before = None
+        if was_refused(state, letter) and letter.kind is not Kind.END:
+            return state, letter.reply(Kind.DECLINED, site=0)
+        before = progress_in(state, letter.session)
         if before is not None:
             stored = before.reply_to(letter)
             if stored is not None:
