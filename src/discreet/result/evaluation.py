@@ -95,8 +95,8 @@ class Evaluation:
 
     @property
     def facts(self) -> Mapping[str, int | float | str]:
-        """How single numbers were obtained: rows, bytes, rounds; else nothing."""
-        return {} if isinstance(self.reading, Reading) else self.reading.facts
+        """How opened numbers were obtained: rows, bytes, rounds; none for counts."""
+        return self.reading.facts if isinstance(self.reading, ScalarReading) else {}
 
     @property
     def observed(self) -> NoisyHistogram:
