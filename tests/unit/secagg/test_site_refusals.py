@@ -19,6 +19,7 @@ from discreet.secagg.messages import (
     Delivery,
     Request,
     Roster,
+    Shares,
     SumInvitation,
     Survivors,
 )
@@ -182,6 +183,23 @@ def test_sites_that_saw_different_rosters_cannot_read_each_others_shares(federat
     f.answer("share")
     with pytest.raises(Exception, match="site 1 answered for another session"):
         f.coordinator.receive(1, f.answers[1])
+
+
+def test_a_single_key_of_a_third_site_makes_another_session(federation):
+    """A coordinator that shows one site other keys splits it from all the others."""
+    f = federation(n=6).until("share")
+    adverts = adverts_of(f.messages[1])
+    adverts[5] = replace(adverts[5], mask_key=public_of(b"x" * 32))
+    f.messages[1] = Roster.of(adverts, signed=False).raw
+    f.answer("share")
+    assert f.states[1].session != f.states[2].session
+    swapped = Delivery(
+        f.states[2].session,
+        tuple(f.sites),
+        {s: Shares.decode(f.answers[s]).boxes[2] for s in f.sites if s != 2},
+    )
+    with pytest.raises(FaultySiteOrCoordinatorError, match="site 1, or the"):
+        f.act("mask", 2, swapped.encode())
 
 
 def test_a_vector_of_another_length_is_the_callers_fault_and_costs_nothing(federation):
