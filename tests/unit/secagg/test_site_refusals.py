@@ -13,7 +13,7 @@ from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
 )
-from discreet.secagg.keys import public_of
+from discreet.secagg.keys import Purpose, derive_key, public_of, seal
 from discreet.secagg.messages import (
     Advert,
     Delivery,
@@ -23,6 +23,7 @@ from discreet.secagg.messages import (
     SumInvitation,
     Survivors,
 )
+from discreet.secagg.shamir import PRIME, SHARE_SIZE
 
 SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 
@@ -156,6 +157,20 @@ class TestDelivery:
         with pytest.raises(FaultySiteOrCoordinatorError, match="site 3, or the") as e:
             f.act("mask", 1, forged.encode())
         assert e.value.site == 3
+
+    @pytest.mark.parametrize("place", [0, SHARE_SIZE])
+    def test_with_a_number_that_is_no_share(self, federation, place):
+        """The dealer itself sealed it, and no holder keeps what restores nothing."""
+        f = federation().until("mask")
+        delivery = Delivery.decode(f.messages[1])
+        session = delivery.session
+        key = derive_key(f.states[3].agreed[1], Purpose.SHARE_BOX, session, 3, 1)
+        packet = bytearray(2 * SHARE_SIZE)
+        packet[place : place + SHARE_SIZE] = PRIME.to_bytes(SHARE_SIZE, "big")
+        box = seal(key, bytes(packet), bound_to=session, entropy=f.entropy)
+        forged = replace(delivery, boxes={**delivery.boxes, 3: box})
+        with pytest.raises(FaultySiteOrCoordinatorError, match="are no shares"):
+            f.act("mask", 1, forged.encode())
 
     def test_with_shares_swapped_between_two_dealers(self, federation):
         f = federation().until("mask")
