@@ -23,8 +23,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.runtime.delivery import Delivery, Lost
 from discreet.runtime.in_process import InProcess
@@ -203,6 +203,7 @@ def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
         Ledger.new(folder / f"{place}.sqlite").close()
         labels = rng.random(100) < 0.3
         data[place] = Examples(rng.random(100), labels)
+        Ledger.new(folder / f"{place}.sqlite").close()
 
     def site(place: int) -> Site:
         return Site(

@@ -21,11 +21,11 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
@@ -253,7 +253,9 @@ def test_a_function_that_fails_tells_the_coordinator_nothing(
     add_evaluation(app, broken)
     grid.nodes[11].app = app
     assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
-    assert "Smith" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert "Smith" not in said, "nor its own terminal"
 
 
 def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:
@@ -348,6 +350,7 @@ def test_a_consortiums_keys_fit_its_roster(tmp_path: Path) -> None:
 def test_wrong_key_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"lacks ca\.pem, node\.key"):
         SiteKeys(tmp_path)
+    (tmp_path / "identity.key").touch(mode=0o600)
     (tmp_path / "identity.key").write_text("no key")
     with pytest.raises(InputError, match="Ed25519"):
         read_identity(tmp_path / "identity.key")

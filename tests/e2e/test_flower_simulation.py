@@ -9,14 +9,6 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from discreet.models.defaults import recommend
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LabelDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.server.superlink.fleet.vce.backend import Backend
@@ -26,7 +18,13 @@ from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
 from discreet.data.edges import Warped
-from discreet.plan.plan import Cohort, PublicFacts
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.mod import add_evaluation

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.models.privacy_models import (
-    DistributedDP,
-    LocalDP,
-    PrivacyModel,
-    SecureAggregation,
-)
 
 from bench.unreliable import Faults, Unreliable
 from discreet.entropy import Seeded
 from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import MemoryAccount
 from discreet.runtime.delivery import (
     AGAIN_SECONDS,
@@ -309,3 +307,15 @@ def test_a_letter_of_another_session_does_not_end_the_one_in_hand(
     exchange = Disturbed(inner.sites, inner.report)
     (release,) = federation.session(plan, exchange).run()
     assert release.contributors == 3
+
+
+def test_a_refused_letter_that_comes_again_is_one_refusal(tmp_path: Path) -> None:
+    """A bad network must not use up the refusals that a policy allows in a day."""
+    federation = Federation(tmp_path, policy=replace(POLICY, privacy=("local",)))
+    exchange = Repeating(**vars(federation.exchange()))
+    with pytest.raises(AbortedError, match="3 declined"):
+        federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
+    declined = [x for pair in exchange.pairs for x in pair if x.kind is Kind.DECLINED]
+    assert len(declined) == 6
+    assert len(federation.reasons) == 3
+    assert all(first.encode() == second.encode() for first, second in exchange.pairs)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.models.privacy_models import DistributedDP, LocalDP
 
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.runtime.in_process import InProcess

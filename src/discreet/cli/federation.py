@@ -30,7 +30,7 @@ from discreet.errors import MissingExtraError
 from discreet.plan.file import dumps
 from discreet.plan.roster import Roster, key_text
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
-from discreet.runtime.session import Step
+from discreet.runtime.session import AbortedError, Step
 from discreet.site import policyfile
 from discreet.site.letters import Ending, Kind, Letter
 
@@ -214,7 +214,8 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
     """Run a plan over the sites that connect, and print the evaluation.
 
     The session is saved after each step. When this command was interrupted, the
-    same command goes on with it, while the sites wait: nobody pays twice.
+    same command goes on with it, while the sites wait: nobody pays twice. Exits
+    with 1 when the session was aborted.
     """
     deploy = _deploy()
     deploy.quiet()
@@ -241,15 +242,19 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
             progress.update(task, description=text)
             progress.console.print(text)
 
-        result = deploy.coordinate(
-            agreed,
-            folder,
-            host=host,
-            port=port,
-            wait_seconds=wait,
-            step_seconds=step,
-            watch=watch,
-            saved=saved,
-        )
+        try:
+            result = deploy.coordinate(
+                agreed,
+                folder,
+                host=host,
+                port=port,
+                wait_seconds=wait,
+                step_seconds=step,
+                watch=watch,
+                saved=saved,
+            )
+        except AbortedError as error:
+            typer.echo(f"Aborted: {error}.", err=True)
+            raise typer.Exit(1) from error
     write_result(result, wide=wide, json=json, report=report, plots=plots)
     saved.discard()  # not before somebody has the result

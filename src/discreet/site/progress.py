@@ -130,11 +130,29 @@ class Progress:
         return not self.conversation
 
 
+def progress_in(state: bytes, session: bytes) -> Progress | None:
+    """Return how far a site is in a session, None when it is not in it."""
+    if len(unpack_all(state)) < 2:
+        return None
+    progress = Progress.of(state)
+    return progress if progress.session == session else None
+
+
 def after_refusal(state: bytes, letter: Letter) -> bytes:
-    """Forget a session in which a wrong letter came, and no other session."""
+    """Forget a session in which a wrong letter came, and no other session.
+
+    What is left says that it was refused: its next letters, and this one when it
+    comes again, are declined without another entry in the ledger.
+    """
     try:
-        progress = Progress.of(state)
+        progress = None if len(unpack_all(state)) < 2 else Progress.of(state)
     except DiscreetError:
-        return b""
-    over = progress.ending is not None
-    return state if over or progress.session != letter.session else b""
+        progress = None
+    if progress is not None and (progress.ending or progress.session != letter.session):
+        return state
+    return pack(letter.session)
+
+
+def was_refused(state: bytes, letter: Letter) -> bool:
+    """Whether a site has declined the session of a letter before."""
+    return state == pack(letter.session)

@@ -39,7 +39,7 @@ from discreet.secagg.site_state import (
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
 from discreet.site.failures import sentence
-from discreet.site.label import Held, flipped, ranked
+from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -53,7 +53,13 @@ from discreet.site.letters import (
     to_numbers,
 )
 from discreet.site.policy import Policy, PolicyError
-from discreet.site.progress import Once, Progress, after_refusal
+from discreet.site.progress import (
+    Once,
+    Progress,
+    after_refusal,
+    progress_in,
+    was_refused,
+)
 from discreet.site.respond import respond, stored_answer
 
 
@@ -91,9 +97,9 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        before = Progress.of(state) if state else None
-        if before is not None and before.session != letter.session:
-            before = None
+        if was_refused(state, letter) and letter.kind is not Kind.END:
+            return state, letter.reply(Kind.DECLINED, site=0)
+        before = progress_in(state, letter.session)
         if before is not None:
             stored = before.reply_to(letter)
             if stored is not None:
@@ -148,15 +154,6 @@ class Site:
         this = began.resolve()
         admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
-            case "relay" if plan.privacy.reusable:
-                vector = flipped(
-                    self._held(plan),
-                    this,
-                    self.flips,
-                    session=letter.session,
-                    entropy=self.entropy,
-                )
-                return _sent(began, letter, vector)
             case "relay":
                 return _sent(began, letter, self._respond(plan, this, letter.session))
             case "ranks":
@@ -226,6 +223,7 @@ class Site:
             population=self.policy.population,
             entropy=self.entropy,
             policy=self.policy,
+            flips=self.flips,
             log=self.log,
         )
 

@@ -40,6 +40,7 @@ from discreet.runtime.flower.simulated import (
     REHEARSAL,
     in_simulation,
     throwaway_folder,
+    throwaway_ledger,
 )
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
@@ -96,7 +97,8 @@ def _site_of(scored: Scored, entropy: Entropy) -> Callable[[Message, Context], S
             ledger = _path(context, LEDGER) or path.with_name("ledger.sqlite")
             return policyfile.load(path), ledger
         if in_simulation():
-            return REHEARSAL, simulated() / f"{context.node_id}.sqlite"
+            own = simulated() / f"{context.node_id}.sqlite"
+            return REHEARSAL, throwaway_ledger(own)
         raise PolicyError(
             f"this node has no policy: start its SuperNode with {POLICY} in "
             "--node-config"

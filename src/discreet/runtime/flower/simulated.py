@@ -21,6 +21,7 @@ from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid
 
 from discreet.plan.privacy_model import MODELS
+from discreet.site.ledger import Ledger
 from discreet.site.policy import UNIT_NAMES, Policy
 
 _ENGINE: Final = "flwr.simulation.ray_transport.ray_actor"
@@ -36,6 +37,7 @@ REHEARSAL: Final = Policy(
     delta_total=Fraction(_PLENTY - 1, _PLENTY),
     exact_sums=_PLENTY,
     sessions_per_plan=_PLENTY,
+    refusals_per_day=_PLENTY,
     sites=1,
     examples=0,
 )
@@ -63,3 +65,10 @@ def throwaway_folder() -> Path:
     made = Path(tempfile.mkdtemp(prefix="discreet-simulated-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
+
+
+def throwaway_ledger(path: Path) -> Path:
+    """Start a record of a node's own, once; return its path."""
+    if not path.exists():
+        Ledger.new(path).close()
+    return path
