@@ -206,6 +206,13 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
         bool,
         typer.Option("--fresh", help="Drop an interrupted session of this plan."),
     ] = False,
+    unauthenticated: Annotated[
+        bool,
+        typer.Option(
+            "--unauthenticated",
+            help="Run a plan without a roster; the claim says so.",
+        ),
+    ] = False,
     wide: Wide = False,
     json: JsonFile = None,
     plots: PlotFolder = None,
@@ -252,6 +259,7 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
                 step_seconds=step,
                 watch=watch,
                 saved=saved,
+                unauthenticated=unauthenticated,
             )
         except AbortedError as error:
             typer.echo(f"Aborted: {error}.", err=True)

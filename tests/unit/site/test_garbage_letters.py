@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from unit.test_session import COORDINATOR, POLICY, Federation, plan_for
 
 from discreet.entropy import Seeded
 from discreet.errors import DiscreetError
@@ -18,6 +18,7 @@ from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import AbortedError, Session
 from discreet.site import letters
 from discreet.site.letters import Invitation, Kind, Letter, pack, session_of, unpack
+from unit.test_session import COORDINATOR, POLICY, Federation, plan_for
 
 PATIENT = replace(POLICY, sessions_per_plan=9)
 STEPS = {"advertise": 1, "share": 2, "mask": 3, "confirm": 4, "reveal": 5}
@@ -48,12 +49,9 @@ class Garbling(InProcess):
 def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) -> None:
     """Run a session in which site 1 gets garbage; it has two survivors or none."""
     exchange = Garbling(federation.exchange().sites, lambda *_: None, at=at, how=how)
-    try:
-        Session(
-            plan, range(1, 4), exchange, Seeded(b"run" + bytes([run])), COORDINATOR
-        ).run()
-    except (AbortedError, DiscreetError):
-        pass
+    entropy = Seeded(b"run" + bytes([run]))
+    with suppress(AbortedError, DiscreetError):
+        Session(plan, range(1, 4), exchange, entropy, COORDINATOR).run()
     assert exchange.turn >= at, "the session never came to the step that is spoilt"
 
 
