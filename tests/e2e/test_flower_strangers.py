@@ -117,11 +117,11 @@ def test_an_anonymous_flood_does_not_grow_the_server(
 
 
 def test_a_plan_without_a_roster_is_refused_unless_it_is_said_to_be_so(
-    running: Consortium, tmp_path: Path
+    running: Consortium,
 ) -> None:
     plan = plan_for(DistributedDP("1"), survivors=3)
     keys = CoordinatorKeys(running.folder / "coordinator")
-    with pytest.raises(PlanError, match="no roster.*--unauthenticated"):
+    with pytest.raises(PlanError, match=r"no roster.*--unauthenticated"):
         coordinate(plan, keys, host="127.0.0.1", port=1)
     assert "strangers" in str(plan.claim("deployed", sites=3))
     signed = plan_for(DistributedDP("1"), survivors=3, roster=running.roster)

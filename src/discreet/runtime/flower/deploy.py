@@ -170,7 +170,7 @@ def saved_session(
     return SavedSession(path, keys.secret(), binding(plan.digest(), list(keys.nodes())))
 
 
-def coordinate(
+def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     plan: Plan,
     keys: CoordinatorKeys,
     *,
@@ -205,7 +205,7 @@ def coordinate(
         wait_until_free(host, port)
         most = MOST_BYTES + 32 * sum(r.statistic.size for r in plan.rounds)
         with superlink(keys, host=host, port=port, most_bytes=most) as link:
-            numbers = register(link, authority, keys.nodes())
+            numbers = register(link, authority, _admitted(plan, keys.nodes()))
             node_ids = dict(enumerate(numbers.values(), 1))
             with coordinator_grid(link, authority) as grid:
                 delivery = Delivery(GridCarrier(grid, node_ids=node_ids), step_seconds)
@@ -228,6 +228,20 @@ def coordinate(
 def _interrupted(saved: SavedSession) -> Journal | None:
     raw = saved.load()
     return None if raw is None else Journal.of(raw)
+
+
+def _admitted(plan: Plan, nodes: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the node keys of the plan's own sites; no other may connect."""
+    if plan.roster is None:
+        return dict(nodes)
+    named = [site.name for site in plan.roster.sites]
+    missing = [name for name in named if name not in nodes]
+    if missing:
+        raise InputError(
+            f"the coordinator has no node key of {len(missing)} sites of the roster, "
+            f"{missing[0]!r} for one: `discreet roster` puts it there"
+        )
+    return {name: nodes[name] for name in named}
 
 
 def _wanted(plan: Plan, nodes: Collection[int]) -> int:

@@ -47,7 +47,7 @@ FREE_SECONDS: Final = 5.0
 LOOPBACK: Final = "127.0.0.1"
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
-_SECRET_FILE: Final = "--superexec-auth-secret-file"
+_SECRET_FILE: Final = "--superexec-auth-secret-file"  # noqa: S105 - an option's name
 
 
 class ProcessError(DiscreetError):
