@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from discreet.models.recommend import recommend
 
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
@@ -13,7 +14,6 @@ from discreet.data.scores import ScoreRange
 from discreet.estimate.estimate import Zero
 from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise

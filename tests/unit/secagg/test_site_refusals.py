@@ -217,11 +217,16 @@ def test_a_single_key_of_a_third_site_makes_another_session(federation):
         f.act("mask", 2, swapped.encode())
 
 
-def test_a_vector_of_another_length_is_the_callers_fault_and_costs_nothing(federation):
+def test_a_vector_of_another_length_is_the_callers_fault(federation):
     f = federation().until("mask")
     with pytest.raises(InputError, match="3 64-bit integers"):
-        steps.mask(f.states[1], f.messages[1], np.zeros(2, dtype=np.int64))
-    f.act("mask", 1)
+        steps.mask(f.states[1], f.messages[1], lambda: np.zeros(2, dtype=np.int64))
+
+
+def test_no_vector_is_asked_for_before_the_delivery_is_found_good(federation):
+    f = federation().until("mask")
+    with pytest.raises(FaultyCoordinatorError):
+        steps.mask(f.states[1], f.messages[1][:-1], lambda: pytest.fail("asked for"))
 
 
 class TestSurvivors:
