@@ -197,6 +197,8 @@ def _answer(address: str, folder: Path, place: int) -> None:
     labels = rng.random(EXAMPLES) < 0.3
     data = Examples(np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1), labels)
     ledger = folder / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger.new(ledger).close()
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context

@@ -27,11 +27,10 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.known_totals import KnownTotals
 from discreet.estimate.reliability import calibration_curve
-from discreet.models.label import LabelDP
+from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
-from discreet.ranks.curves import plan_curves
-from discreet.ranks.predicted_error import predict_binned, predict_response
+from discreet.ranks.curve_plan import predict_binned, predict_response
 from discreet.ranks.public_scores import PublicScores
 from discreet.statistic.observed import NoisyHistogram
 

@@ -31,13 +31,14 @@ from scipy.special import ndtri
 from discreet.arrays import FloatVector, IntVector
 from discreet.noise.polya import simulate_polya_difference
 from discreet.privacy.loss import PureDP
-from discreet.ranks.build import MechanismName, build, options_for
-from discreet.ranks.common import CommonEndpoint
-from discreet.ranks.delta_method import noise_sd
-from discreet.ranks.ranks import SiteRanks, midranks
-from discreet.ranks.score_noise import simulate_noisy_scores
-from discreet.ranks.simulate import simulate_errors
-from discreet.ranks.sums import LabelMechanism, RankSums, add_covariances
+from discreet.ranks.choice import options_for
+from discreet.ranks.midranks import SiteRanks, midranks
+from discreet.ranks.rank_mechanisms import build
+from discreet.ranks.rank_totals import RankTotals, add_covariances, noise_sd
+from discreet.ranks.released_sums import SiteMechanism, SummedEndpoint
+from discreet.ranks.score_noise import STEPS, on_grid
+from discreet.statistic.rank_sums import MechanismName
+from simulated_sums import simulate_errors, simulate_laplace
 
 EXAMPLES: Final = 458_407
 POSITIVES: Final = 117_317
@@ -89,10 +90,10 @@ class Data:
     posteriors: FloatVector
 
     @property
-    def sums(self) -> RankSums:
+    def sums(self) -> RankTotals:
         """The exact sums."""
         places = np.flatnonzero(self.labels)
-        return RankSums(float(places.sum()), float(places.size))
+        return RankTotals(float(places.sum()), float(places.size))
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> Data:
@@ -128,7 +129,7 @@ class Cell:
 
 def released(
     name: MechanismName, ranks: Sequence[SiteRanks], epsilon: int
-) -> list[LabelMechanism]:
+) -> list[SiteMechanism]:
     budget = PureDP(Fraction(epsilon))
     options = options_for(name, ranks, budget)
     return [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
@@ -144,7 +145,8 @@ def simulated_aucs(data: Data, errors: tuple[FloatVector, FloatVector]) -> Float
 
 def measure(
     data: Data,
-    used: Sequence[LabelMechanism],
+    used: Sequence[SiteMechanism],
+    ranks: Sequence[SiteRanks],
     labels: Sequence[IntVector],
     runs: int,
     rng: np.random.Generator,
@@ -152,7 +154,7 @@ def measure(
     over: int = 1,
 ) -> Cell:
     """Simulate and predict; ``over`` divides the noise."""
-    rank_sum, positives = simulate_errors(used, labels, runs, rng)
+    rank_sum, positives = simulate_errors(used, ranks, labels, runs, rng)
     covariance = add_covariances(m.covariance for m in used)
     predicted = noise_sd(data.sums, EXAMPLES, covariance) / over
     aucs = simulated_aucs(data, (rank_sum / over, positives / over))
@@ -172,13 +174,19 @@ def table_one(
         for how in ("IID", "non-IID"):
             ranks, labels = data.split(count, how, rng)
             for name in _mechanisms(how):
-                used: list[LabelMechanism] = []
+                used: list[SiteMechanism] = []
                 for epsilon in EPSILONS:
                     scaled = name != "choice"
                     if not (scaled and used):
                         used = released(name, ranks, 1 if scaled else epsilon)
                     cells[name, how, count, epsilon] = measure(
-                        data, used, labels, runs, rng, over=epsilon if scaled else 1
+                        data,
+                        used,
+                        ranks,
+                        labels,
+                        runs,
+                        rng,
+                        over=epsilon if scaled else 1,
                     )
     return cells
 
@@ -210,7 +218,9 @@ def print_response(data: Data, runs: int, rng: np.random.Generator) -> None:
     print("\nRandomized response (any number of sites), paper | ours | predicted")
     ranks, labels = data.split(1, "IID", rng)
     for epsilon, printed in _RESPONSE.items():
-        cell = measure(data, released("response", ranks, epsilon), labels, runs, rng)
+        cell = measure(
+            data, released("response", ranks, epsilon), ranks, labels, runs, rng
+        )
         agrees = abs(math.log(cell.simulated / printed)) <= AGREES
         print(
             f"  eps {epsilon} {printed:.2e} | {cell.simulated:.2e} | "
@@ -242,7 +252,7 @@ def print_confirmed(data: Data, runs: int, rng: np.random.Generator) -> None:
     print(f"\nPredicted deviation against {runs} runs (goal: within 3%)")
     for name, how, count, epsilon in CONFIRMED:
         ranks, labels = data.split(count, how, rng)
-        cell = measure(data, released(name, ranks, epsilon), labels, runs, rng)
+        cell = measure(data, released(name, ranks, epsilon), ranks, labels, runs, rng)
         off = cell.simulated / cell.predicted - 1
         print(
             f"  {name:9s} {how:8s} K {count} eps {epsilon}: predicted "
@@ -255,7 +265,7 @@ def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> None:
     for epsilon in EPSILONS:
         line = []
         for count in SITES:
-            common = CommonEndpoint(EXAMPLES, PureDP(Fraction(epsilon)), count)
+            common = SummedEndpoint(EXAMPLES, PureDP(Fraction(epsilon)), count)
             law = common.law(count)
             noise = simulate_polya_difference(law.gamma, law.shape, (runs, 2), rng)
             errors = (noise[:, 0] / 2, noise.sum(axis=1) / common.reach)
@@ -268,9 +278,10 @@ def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> None:
 def print_score_noise(data: Data, rng: np.random.Generator) -> None:
     print("\nNoise on the scores instead (Table 9), AUC: paper | binormal posteriors")
     for epsilon, printed in SCORE_NOISE.items():
-        noisy = simulate_noisy_scores(data.posteriors, float(epsilon), rng)
+        noise = simulate_laplace(STEPS / epsilon, data.posteriors.shape, rng)
+        noisy = on_grid(data.posteriors) + noise
         doubled = midranks(noisy)
-        found = RankSums(int(doubled @ data.labels) / 2, data.sums.positives)
+        found = RankTotals(int(doubled @ data.labels) / 2, data.sums.positives)
         print(f"  eps {epsilon:2d} {printed:.4f} | {found.auc(EXAMPLES):.4f}")
 
 

@@ -200,6 +200,7 @@ def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
     onces = {place: InMemoryOnce() for place in SITES}
     data = {}
     for place in SITES:
+        Ledger.new(folder / f"{place}.sqlite").close()
         labels = rng.random(100) < 0.3
         data[place] = Examples(rng.random(100), labels)
         Ledger.new(folder / f"{place}.sqlite").close()

@@ -7,11 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.arrays import FloatVector, IntVector
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.ranks.build import build, options_for
-from discreet.ranks.linear import LinearSums
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.sums import LabelMechanism
+from discreet.ranks.choice import options_for
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.rank_mechanisms import build
+from discreet.ranks.released_sums import LinearSums, SiteMechanism
+from discreet.ranks.sum_noise import StaircaseNoise
 
 LINEAR = (
     "choice",
@@ -46,7 +48,7 @@ def random_sites(count: int, rng: np.random.Generator) -> Iterator[SiteRanks]:
 
 def mechanism_of(
     name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
-) -> LabelMechanism:
+) -> SiteMechanism:
     """Return what a site releases under a name."""
     option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]  # type: ignore[arg-type]
     return build(option, ranks, budget)
@@ -58,3 +60,12 @@ def linear_of(
     """Return the mechanism if it releases noisy sums, None if it flips labels."""
     found = mechanism_of(name, ranks, budget)
     return found if isinstance(found, LinearSums) else None
+
+
+def staircase_pmf(noise: StaircaseNoise, values: IntVector) -> FloatVector:
+    """Return the probability of each integer, by the definition of a staircase."""
+    beyond = np.abs(values) - noise.width
+    level = np.where(beyond < 0, 0, 1 + beyond // noise.step)
+    e = float(noise.epsilon)
+    mass = 2 * noise.width - 1 + 2 * noise.step / np.expm1(e)
+    return np.exp(-e * level) / mass

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.roc import binormal_tpr
+from discreet.curator.areas import binormal_tpr
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
 from papers.boyd2015.pool import Sample, simulate_ours, simulate_paper

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from discreet.arrays import FloatVector
-from discreet.curator.roc import binormal_tpr
+from discreet.curator.areas import binormal_tpr
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline

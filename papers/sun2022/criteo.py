@@ -21,8 +21,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import norm
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.ranks.delta_method import centre_of
-from discreet.ranks.sums import RankSums, SumsCovariance
+from discreet.ranks.rank_totals import RankTotals, TotalsCovariance, centre_of
 from papers.data import Data
 
 Size: TypeAlias = Literal["small", "large"]
@@ -61,10 +60,10 @@ class Ranked:
         return int(self.labels.size)
 
     @cached_property
-    def sums(self) -> RankSums:
+    def sums(self) -> RankTotals:
         """The exact rank sum and number of positives."""
         places = np.flatnonzero(self.labels)
-        return RankSums(float(places.sum()), float(places.size))
+        return RankTotals(float(places.sum()), float(places.size))
 
     @cached_property
     def auc(self) -> float:
@@ -87,10 +86,10 @@ class Ranked:
         return centre_of(self.positives, self.examples - self.positives, self.auc)
 
     @cached_property
-    def rank_moments(self) -> SumsCovariance:
+    def rank_moments(self) -> TotalsCovariance:
         """The sums of r^2, r and 1, from which randomized response has its errors."""
         m = float(self.examples)
-        return SumsCovariance(m * (m - 1) * (2 * m - 1) / 6, m * (m - 1) / 2, m)
+        return TotalsCovariance(m * (m - 1) * (2 * m - 1) / 6, m * (m - 1) / 2, m)
 
     def aucs_of(self, rank_sum: FloatVector, positives: FloatVector) -> FloatVector:
         """Return the AUCs that noisy sums give, wild ones included."""

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.ranks.ranks import midranks
-from discreet.ranks.score_noise import simulate_noisy_scores
-from discreet.ranks.sums import RankSums
+from discreet.noise.laplace import simulate_discrete_laplace
+from discreet.ranks.midranks import midranks
+from discreet.ranks.rank_totals import RankTotals
+from discreet.ranks.score_noise import STEPS, on_grid
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.sun2022.criteo import EPOCHS, evaluation_set, source
@@ -25,8 +26,9 @@ def noisy_auc(
     rng: np.random.Generator,
 ) -> float:
     """Return the AUC of noisy scores against exact labels."""
-    doubled = midranks(simulate_noisy_scores(posteriors, epsilon, rng))
-    sums = RankSums(float(doubled @ labels) / 2, float(labels.sum()))
+    noise = simulate_discrete_laplace(STEPS / epsilon, posteriors.shape, rng)
+    doubled = midranks(on_grid(posteriors) + noise)
+    sums = RankTotals(float(doubled @ labels) / 2, float(labels.sum()))
     return sums.auc(labels.size)
 
 

@@ -3,7 +3,7 @@ r"""All sites at once: the Laplace mechanisms as four weights a site.
 Site k draws two independent Laplace variables of scale 1 and reports sums that are
 off by :math:`(s_1 n_1 + s_2 n_2)/\varepsilon` in S and
 :math:`(p_1 n_1 + p_2 n_2)/\varepsilon` in P. The weights follow from the site's public
-ranks. This is :mod:`discreet.ranks.fedauc` for real-valued noise, as the paper has
+ranks. This is :mod:`discreet.ranks.rank_mechanisms` for real-valued noise, as the paper has
 it, and for hundreds of thousands of sites; the tests compare the two.
 """
 
@@ -19,12 +19,11 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.privacy.loss import PureDP
-from discreet.ranks.build import build, options_for
-from discreet.ranks.common import CommonEndpoint
-from discreet.ranks.delta_method import noise_sd
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.response_sums import response_variance, simulate_response_errors
-from discreet.ranks.sums import SumsCovariance, add_covariances
+from discreet.ranks.choice import options_for
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.rank_mechanisms import build
+from discreet.ranks.rank_totals import TotalsCovariance, add_covariances, noise_sd
+from discreet.ranks.released_sums import SummedEndpoint, response_variance
 from papers.sun2022.criteo import Ranked
 
 Split: TypeAlias = Literal["IID", "non-IID"]
@@ -152,10 +151,14 @@ def response_sd(ranked: Ranked, epsilon: float) -> float:
 def simulate_response(
     ranked: Ranked, epsilon: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Flip every label once; return the errors of the decoded S and P."""
-    ranks = np.arange(ranked.examples, dtype=np.float64)
-    s, p = simulate_response_errors(ranks, ranked.labels, epsilon, 1, rng)
-    return float(s[0]), float(p[0])
+    r"""Flip every label once; return the errors of the decoded S and P.
+
+    A label's error is :math:`(f - \rho)(1 - 2y)/(1 - 2\rho)`, f its flip.
+    """
+    rho = 1.0 / (1.0 + math.exp(epsilon))
+    flips = rng.random(ranked.examples, dtype=np.float32) < rho
+    errors = (flips - rho) * (1.0 - 2.0 * ranked.labels) / (1.0 - 2.0 * rho)
+    return float(np.arange(ranked.examples) @ errors), float(errors.sum())
 
 
 @lru_cache(maxsize=64)
@@ -165,7 +168,7 @@ def choice_sd(ranked: Ranked, sites: int, how: Split, epsilon: int) -> float:
     split = pieces(ranked.examples, min(sites, ranked.examples), how)
     ranks = [SiteRanks(2 * piece.astype(np.int64), ranked.examples) for piece in split]
     options = options_for("choice", ranks, budget)
-    covariance: SumsCovariance = add_covariances(
+    covariance: TotalsCovariance = add_covariances(
         build(o, r, budget).covariance for o, r in zip(options, ranks, strict=True)
     )
     return noise_sd(ranked.sums, ranked.examples, covariance)
@@ -173,5 +176,5 @@ def choice_sd(ranked: Ranked, sites: int, how: Split, epsilon: int) -> float:
 
 def secure_sum_sd(ranked: Ranked, epsilon: float) -> float:
     """Return the standard deviation when only the sum of all sites is opened."""
-    common = CommonEndpoint(ranked.examples, PureDP(Fraction(epsilon)), 2)
+    common = SummedEndpoint(ranked.examples, PureDP(Fraction(epsilon)), 2)
     return noise_sd(ranked.sums, ranked.examples, common.covariance(2))

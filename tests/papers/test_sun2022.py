@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from discreet.privacy.loss import PureDP
-from discreet.ranks.build import build, options_for
-from discreet.ranks.delta_method import noise_sd
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.sums import add_covariances
+from discreet.ranks.choice import options_for
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.rank_mechanisms import build
+from discreet.ranks.rank_totals import add_covariances, noise_sd
 from papers.data import Data
 from papers.runner import Runner
 from papers.sun2022 import PAPER

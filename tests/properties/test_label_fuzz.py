@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
-from discreet.ranks.choice import Kind, Option
-from discreet.ranks.coordinator import invite
-from discreet.ranks.messages import Answer, Header, Invitation, Ranks, Scores
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.site import Ranked, join
-from discreet.ranks.terms import RankSumTerms
+from discreet.errors import ReleaseError
+from discreet.ranks.messages import Answer, Ranks, Scores
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.opened_sums import read
+from discreet.ranks.rank_mechanisms import Kind, Option
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import RankSite, collect
 from discreet.secagg.errors import ProtocolError
 
-HEADER = Header(bytes(32), bytes(range(32)), 5)
 MESSAGES = {
-    Invitation: Invitation(HEADER).encode(),
-    Scores: Scores(HEADER, np.array([0.5, 0.25, 1e-300])).encode(),
-    Ranks: Ranks(HEADER, SiteRanks(np.array([0, 3, 16]), 9)).encode(),
-    Answer: Answer(HEADER, Option(Kind.SLACK, -9, 50), np.array([-7, 5])).encode(),
+    Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),
+    Ranks: Ranks(SiteRanks(np.array([0, 3, 16]), 9)).encode(),
+    Answer: Answer(Option(Kind.SLACK, -9, 50), np.array([-7, 5])).encode(),
 }
+TERMS = RankSumTerms(2)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -39,22 +39,35 @@ def test_damaged_bytes_are_refused_or_are_another_message(kind, data):
         assert found.encode() == bad
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_refused_as_an_invitation(raw):
-    with pytest.raises(ProtocolError):
-        join(raw, np.zeros(2), terms=RankSumTerms(1), site=1, entropy=Seeded(b"fuzz"))
+def opened_of(values, seed):
+    scores = np.array(values) / 10
+    labels = np.array(values, dtype=np.int64) % 2
+    entropy = Seeded(seed.to_bytes(5, "big"))
+    site = RankSite(TERMS, scores, lambda: labels, entropy, lambda make: make())
+    states = [b""]
+
+    def ask(_, messages):
+        states[0], reply = site.receive(states[0], messages[1])
+        return {1: reply}
+
+    return collect(ask, [1], TERMS)[0]
 
 
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_ranks_of_any_scores_are_accepted_by_the_site_that_sent_them(values, seed):
-    terms, entropy = RankSumTerms(2), Seeded(seed.to_bytes(5, "big"))
-    scores = np.array(values) / 10
-    collecting, invitations = invite([1], terms=terms, entropy=entropy)
-    state, sent = join(invitations[1], scores, terms=terms, site=1, entropy=entropy)
-    collecting.receive(1, sent)
-    answering, ranks = collecting.advance()
-    ready = Ranked.read(state, ranks[1], scores)
-    labels = np.array(values, dtype=np.int64) % 2
-    _, answer = ready.answer(labels, terms=terms, entropy=entropy)
-    answering.receive(1, answer)
-    assert answering.advance().examples == len(values)
+    assert read(TERMS, opened_of(values, seed)).examples == len(values)
+
+
+@given(st.data())
+def test_any_opened_vector_is_read_or_refused_as_a_release(data):
+    total = opened_of([1, 4, 4, 9], 1)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, total.size - 1))
+        total[place] = data.draw(
+            st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1)
+        )
+    try:
+        reading = read(TERMS, total)
+    except ReleaseError:
+        return
+    assert reading.sites == 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from discreet.errors import BudgetError
 from discreet.privacy.account import Cap, Limits, MemoryAccount, Permit, Use
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
+from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 from discreet.site.ledger import Ledger
 
 CAP = Cap(Fraction(2), Fraction(1, 10**5), Fraction(0), 2)
@@ -28,6 +29,8 @@ USES = st.builds(
     intent=st.sampled_from([b"", b"i", b"j"]),
     plan=st.sampled_from([b"p", b"q"]),
     reusable=st.sampled_from([None, b"labels"]),
+    unit=st.sampled_from([None, EXAMPLE, LABEL, Unit("subject", "add_remove", 2)]),
+    asked=st.sampled_from([b"", b"bins"]),
 )
 STEPS = st.one_of(
     st.tuples(st.just("reserve"), USES),

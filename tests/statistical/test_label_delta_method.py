@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from bench.simulated_sums import simulate_errors
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.ranks.build import build, options_for
-from discreet.ranks.delta_method import noise_sd
-from discreet.ranks.ranks import rank_sites
-from discreet.ranks.simulate import simulate_errors
-from discreet.ranks.sums import RankSums, add_covariances
+from discreet.ranks.choice import options_for
+from discreet.ranks.midranks import rank_sites
+from discreet.ranks.rank_mechanisms import build
+from discreet.ranks.rank_totals import RankTotals, add_covariances, noise_sd
 
 pytestmark = pytest.mark.statistical
 
@@ -32,11 +32,11 @@ def federation(sites, rng, *, iid):
 def aucs(ranks, labels, budget, name, rng, runs=RUNS):
     options = options_for(name, ranks, budget)
     used = [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
-    exact = RankSums(
+    exact = RankTotals(
         sum(int(r.doubled @ y) for r, y in zip(ranks, labels, strict=True)) / 2,
         float(sum(int(y.sum()) for y in labels)),
     )
-    s, p = simulate_errors(used, labels, runs, rng)
+    s, p = simulate_errors(used, ranks, labels, runs, rng)
     count = exact.positives + p
     drawn = (exact.rank_sum + s - count * (count - 1) / 2) / (
         count * (EXAMPLES - count)
@@ -77,9 +77,9 @@ def test_the_simulation_agrees_with_the_exact_mechanisms(entropy, rng):
     runs = 60
     real = np.zeros(runs)
     for run in range(runs):
-        for mechanism, y in zip(used, labels, strict=True):
-            found = mechanism.decode(mechanism.protect(y, entropy=entropy))
+        for mechanism, r, y in zip(used, ranks, labels, strict=True):
+            found = mechanism.decode(mechanism.protect(y, r, entropy=entropy))
             real[run] += found.positives - y.sum()
-    _, twin = simulate_errors(used, labels, 20_000, rng)
+    _, twin = simulate_errors(used, ranks, labels, 20_000, rng)
     room = 6.2 * math.sqrt(2.5 / runs)  # the excess kurtosis is at most 6/4
     assert real.var() == pytest.approx(twin.var(), rel=room)

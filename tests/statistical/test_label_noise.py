@@ -4,19 +4,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from bench.simulated_sums import (
+    simulate_gaussian,
+    simulate_laplace,
+    simulate_response_errors,
+    simulate_staircase,
+)
 from discreet.attack.audit import audit_scores
 from discreet.privacy.loss import PureDP
-from discreet.ranks.gaussian_row import GaussianNoise, simulate_gaussian
-from discreet.ranks.laplace_row import LaplaceNoise, simulate_laplace
-from discreet.ranks.linear import LinearSums, Row
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.response_sums import ResponseSums, simulate_response_errors
-from discreet.ranks.staircase_row import (
-    StaircaseNoise,
-    simulate_staircase,
-    staircase_pmf,
-)
-from label_cases import mechanism_of
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.released_sums import LinearSums, ResponseSums, Row
+from discreet.ranks.sum_noise import GaussianNoise, LaplaceNoise, StaircaseNoise
+from label_cases import mechanism_of, staircase_pmf
 from oracles import gaussian_table
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
@@ -129,12 +128,14 @@ RUNS = 40_000
 
 def attack(mechanism, other, entropy):
     """Score many releases of two neighbours by the direction in which they differ."""
-    direction = (mechanism.exact(ONE) - mechanism.exact(other)).astype(np.float64)
+    direction = (mechanism.exact(ONE, RANKS) - mechanism.exact(other, RANKS)).astype(
+        np.float64
+    )
     scales = np.array([math.sqrt(row.noise.variance) for row in mechanism.rows])
     scores = []
     for labels in (ONE, other):
         noise = [row.noise.draws(RUNS, entropy) for row in mechanism.rows]
-        released = mechanism.exact(labels) + np.column_stack(noise)
+        released = mechanism.exact(labels, RANKS) + np.column_stack(noise)
         scores.append(released @ (direction / scales**2))
     return audit_scores(*scores)
 
@@ -160,8 +161,8 @@ def test_every_released_sum_gets_its_noise(name, entropy):
     """The whole release path, in few runs: noise of the promised size on each sum."""
     mechanism = mechanism_of(name, RANKS, PureDP(Fraction(1)))
     runs = 150
-    drawn = [mechanism.protect(ONE, entropy=entropy) for _ in range(runs)]
-    noise = np.array(drawn) - mechanism.exact(ONE)
+    drawn = [mechanism.protect(ONE, RANKS, entropy=entropy) for _ in range(runs)]
+    noise = np.array(drawn) - mechanism.exact(ONE, RANKS)
     variances = np.array([row.noise.variance for row in mechanism.rows])
     ratio = (noise**2).mean(axis=0) / variances
     # A mean of squares of Laplace noise over 150 runs: sd sqrt(5/150) = .18, skewed.
@@ -172,8 +173,9 @@ def test_every_released_sum_gets_its_noise(name, entropy):
 
 def test_flips_have_their_probability(entropy):
     site = SiteRanks(np.arange(0, 60_000, 2, dtype=np.int64), examples=30_000)
-    mechanism = ResponseSums(site, PureDP(Fraction(1)), "labels")
-    kept = mechanism.protect(np.ones(30_000, dtype=np.int64), entropy=entropy).sum()
+    mechanism = ResponseSums(site, PureDP(Fraction(1)))
+    ones = np.ones(30_000, dtype=np.int64)
+    _, kept = mechanism.protect(ones, site, entropy=entropy)
     rho = mechanism.flip_probability
     sd = math.sqrt(30_000 * rho * (1 - rho))
     assert abs(30_000 - kept - 30_000 * rho) < 6.2 * sd

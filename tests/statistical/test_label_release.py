@@ -18,10 +18,9 @@ from discreet.attack.audit import audit_scores
 from discreet.data.edges import Support
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.models.label import LabelDP
+from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
-from discreet.ranks.curves import plan_curves
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.decode_release import open_release
 from discreet.runtime.label import simulate_labels

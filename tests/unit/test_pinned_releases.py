@@ -24,9 +24,9 @@ from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
-from discreet.ranks.auc import label_auc
 from discreet.runtime.comparison import compare
 from discreet.runtime.label import evaluate_labels
+from discreet.runtime.label_auc import label_auc
 from discreet.runtime.simulation import run
 from discreet.statistic import Hierarchy
 
@@ -117,7 +117,7 @@ def _numbers(result) -> dict[str, str]:
 
 def _labels(mechanism):
     return evaluate_labels(
-        _examples(),
+        _examples(subjects=np.arange(6000)),
         privacy=discreet.LabelDP(1, mechanism=mechanism),
         entropy=Seeded(SEED),
     )

@@ -8,6 +8,7 @@ from discreet.cli.plan import plan as command
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
 from discreet.plan.roster import key_text
+from discreet.statistic import RankSums
 
 USUAL = ("--examples", "20000", "--prevalence", "0.2", "--repetitions", "2")
 NOISY = ("--privacy", "distributed", "--epsilon", "1")
@@ -67,7 +68,12 @@ def test_a_plan_that_is_no_use_is_not_written_unless_it_must_be(run, tmp_path):
         ((*NOISY, "--sites", "1"), InputError, "min_survivors must be at least 2"),
         (("--auc", "0.4"), PlanError, "assumed AUC"),
         ((*LABEL, "--mechanism", "response"), InputError, "give --bins"),
-        ((*LABEL, "--bins", "32"), InputError, "--mechanism response or binned"),
+        (
+            (*LABEL, "--mechanism", "curves"),
+            InputError,
+            "--mechanism response or binned",
+        ),
+        ((*LABEL, "--bins", "32"), PlanError, "gives the AUC alone: it has no edges"),
         (("--privacy", "exact"), InputError, "discreet exact session"),
         ((*NOISY, "--mechanism", "arc"), InputError, "leave out --mechanism"),
     ],
@@ -96,6 +102,15 @@ def test_label_privacy_is_planned_with_the_bins_that_are_given(run, tmp_path):
     written = planfile.loads((tmp_path / "p.toml").read_text())
     assert written.privacy.mechanism == "binned"
     assert len(written.statistic.edges) == 32
+
+
+def test_the_default_label_mechanism_is_planned_as_rank_sums(run, tmp_path):
+    made = run(*USUAL, *LABEL, "-o", "p.toml")
+    assert made.exit_code == 0, made.output
+    assert "rank-sums" in made.output
+    written = planfile.loads((tmp_path / "p.toml").read_text())
+    assert written.statistic == RankSums("choice")
+    assert written.privacy.route == "ranks"
 
 
 def test_a_curator_plans_alone(run, tmp_path):

@@ -14,7 +14,7 @@ from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import MemoryAccount, Use, answer_once
-from discreet.site.admission import admit
+from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.respond import respond
@@ -57,15 +57,27 @@ def no_entropy(size):
     raise AssertionError(f"{size} bytes were drawn")
 
 
+def answer(plan, ledger, *, session, entropy=SYSTEM):
+    return respond(
+        SITE,
+        ledger,
+        plan,
+        plan.resolve(0, []),
+        session=session,
+        population=POLICY.population,
+        entropy=entropy,
+        policy=POLICY,
+    )
+
+
 def test_admission_charges_nothing_and_an_admitted_site_answers(ledger):
-    admitted = admit(PLAN, POLICY, SITE, ledger)
+    admit(PLAN, POLICY, ledger)
     assert ledger.entries() == ()
-    this = PLAN.resolve(0, [])
-    sent = admitted.respond(this, session=b"s", entropy=SYSTEM)
+    sent = answer(PLAN, ledger, session=b"s")
     assert sent.size == PLAN.statistic.size
     assert ledger.spent("icu").epsilon == 1
     assert ledger.entries()[0].use.sites == ROSTER.keys()
-    again = admitted.respond(this, session=b"s", entropy=no_entropy)
+    again = answer(PLAN, ledger, session=b"s", entropy=no_entropy)
     np.testing.assert_array_equal(again, sent)
 
 
@@ -81,28 +93,24 @@ def test_a_ledger_and_an_account_in_memory_lead_to_the_same_numbers(ledger):
 
 def test_a_restarted_process_is_admitted_to_the_session_it_has_paid_for(ledger):
     for session in (b"s", b"t"):  # the whole budget
-        this = PLAN.resolve(0, [])
-        admit(PLAN, POLICY, SITE, ledger).respond(this, session=session, entropy=SYSTEM)
-    admit(PLAN, POLICY, SITE, ledger, session=b"s")
+        answer(PLAN, ledger, session=session)
+    admit(PLAN, POLICY, ledger, session=b"s")
     with pytest.raises(BudgetError, match="exceed the cap"):
-        admit(PLAN, POLICY, SITE, ledger)
+        admit(PLAN, POLICY, ledger)
     with pytest.raises(BudgetError, match="exceed the cap"):
-        admit(PLAN, POLICY, SITE, ledger, session=b"u")
-    changed = discreet.Examples([0.1, 0.8, 0.9], [0, 1, 1])
-    admit(PLAN, POLICY, changed, ledger, session=b"s")  # it does not tell
+        admit(PLAN, POLICY, ledger, session=b"u")
 
 
 def test_a_plan_of_two_rounds_is_admitted_only_if_both_can_be_paid(ledger):
     facts = PublicFacts(scores=ScoreRange.declare("other", 0.0, 10.0))
     plan = planned(facts=facts)
     assert len(plan.rounds) == 2
-    site = discreet.Examples([1.0, 8.0, 4.0], [0, 1, 1], kind="other", low=0, high=10)
-    admit(plan, POLICY, site, ledger)
+    admit(plan, POLICY, ledger)
     ledger.reserve(Use("icu", b"x", 0, planned().privacy.loss, b"i"))
-    admit(plan, POLICY, site, ledger)
+    admit(plan, POLICY, ledger)
     ledger.reserve(Use("icu", b"y", 0, discreet.DistributedDP("0.3").loss, b"i"))
     with pytest.raises(BudgetError, match="exceed the cap"):
-        admit(plan, POLICY, site, ledger)
+        admit(plan, POLICY, ledger)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +140,12 @@ def test_a_plan_of_two_rounds_is_admitted_only_if_both_can_be_paid(ledger):
 def test_a_refusal_names_its_reason_and_charges_nothing(
     ledger, plan, examples, error, message
 ):
+    def look():
+        admit(plan, POLICY, ledger)
+        check_data(plan, POLICY, examples)
+
     with pytest.raises(error, match=message) as caught:
-        admit(plan, POLICY, examples, ledger)
+        look()
     assert isinstance(caught.value, DiscreetError)
     assert ledger.entries() == ()
 
@@ -141,31 +153,30 @@ def test_a_refusal_names_its_reason_and_charges_nothing(
 def test_data_that_cannot_be_counted_is_refused_on_admission(ledger):
     grouped = replace(planned(groups=["f", "m"]), metrics=frozenset({"auc"}))
     policy = replace(POLICY, groups=("*",))
+    admit(grouped, policy, ledger)
     with pytest.raises(InputError):
-        admit(grouped, policy, SITE, ledger)
+        check_data(grouped, policy, SITE)
 
 
 def test_an_exact_sum_over_fewer_sites_is_refused_on_admission(ledger):
-    this = EXACT.resolve(0, [])
-    admit(EXACT, POLICY, SITE, ledger).respond(this, session=b"s", entropy=SYSTEM)
-    admit(EXACT, POLICY, SITE, ledger)
+    answer(EXACT, ledger, session=b"s")
+    admit(EXACT, POLICY, ledger)
     smaller = replace(
         EXACT, cohort=Cohort(7), roster=replace(ROSTER, sites=ROSTER.sites[:-1])
     )
     with pytest.raises(BudgetError, match="differs from an earlier one by 1 site,"):
-        admit(smaller, POLICY, SITE, ledger)
+        admit(smaller, POLICY, ledger)
 
 
 def test_an_exact_sum_of_unknown_sites_is_given_once(ledger):
     unknown = replace(EXACT, roster=None)
-    this = unknown.resolve(0, [])
-    admit(unknown, POLICY, SITE, ledger).respond(this, session=b"s", entropy=SYSTEM)
+    answer(unknown, ledger, session=b"s")
     for plan in (unknown, EXACT):
         with pytest.raises(BudgetError, match="unknown sites"):
-            admit(plan, POLICY, SITE, ledger)
+            admit(plan, POLICY, ledger)
     listed = [f"node-{i}" for i in range(8)]
     with pytest.raises(BudgetError, match="unknown sites"):
-        admit(unknown, POLICY, SITE, ledger, sites=listed)
+        admit(unknown, POLICY, ledger, sites=listed)
 
 
 def test_answering_checks_the_policy_again(ledger):

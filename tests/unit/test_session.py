@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.metrics import roc_auc_score
 
 from discreet.data.edges import EdgeRule, Listed, Warped
 from discreet.data.examples import Examples
@@ -21,12 +22,14 @@ from discreet.models.local import LocalDP
 from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.response import ResponseKey
+from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit
+from discreet.result.scalars import ScalarEvaluation
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import (
     AbortedError,
@@ -83,7 +86,7 @@ def examples(place: int) -> Examples:
     rng = np.random.default_rng(place)
     labels = rng.random(300) < 0.3
     scores = np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1)
-    return Examples(scores, labels)
+    return Examples(scores, labels, subjects=range(len(labels)))
 
 
 def plan_for(
@@ -215,12 +218,88 @@ def test_flipped_labels_are_the_same_for_every_model_and_paid_once(
     assert federation.ledger(1).spent("people").epsilon == 1
 
 
-def test_rank_sums_of_labels_are_not_carried(tmp_path: Path) -> None:
-    plan = plan_for(LabelDP("1", mechanism="response"), survivors=3)
-    ranks = object.__new__(Plan)
-    ranks.__dict__.update(vars(plan), privacy=LabelDP("1"))
-    with pytest.raises(PlanError, match="not carried"):
-        Federation(tmp_path).session(ranks)
+def rank_plan(*, survivors: int = 3, signed_by: int = 0, epsilon: str = "2") -> Plan:
+    plan = recommend(
+        PublicFacts(900), LabelDP(epsilon), cohort=Cohort(min_survivors=survivors)
+    )
+    return replace(plan, roster=roster(signed_by) if signed_by else None)
+
+
+@pytest.mark.parametrize("signed_by", [0, 3])
+def test_the_default_label_mechanism_is_carried_charged_and_read_again(
+    tmp_path: Path, signed_by: int
+) -> None:
+    plan = planfile.loads(planfile.dumps(rank_plan(signed_by=signed_by)))
+    federation = Federation(tmp_path)
+    releases = federation.session(plan).run()
+    assert federation.reasons == []
+    result = opened_evaluation(plan, releases)
+    assert isinstance(result, ScalarEvaluation)
+    every = [examples(k).to_arrays() for k in (1, 2, 3)]
+    scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
+    assert result.facts == {"examples": 900}
+    away = abs(result.auc.value - roc_auc_score(labels, scores))
+    assert away < 6 * result.auc.noise.sd
+    assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
+    assert "every score, in no telling order" in str(result.claim)
+    assert "two noisy sums of each site" in str(result.claim)
+    assert [federation.ledger(k).spent("people").epsilon for k in (1, 2, 3)] == [2] * 3
+
+
+def test_nobody_is_charged_for_ranks_when_too_few_sites_join(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 1, 3: 1})
+    with pytest.raises(AbortedError, match=r"1 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+    assert federation.ledger(1).spent("people").epsilon == 0
+
+
+def test_a_ranked_site_that_does_not_answer_ends_the_session(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 2})
+    with pytest.raises(AbortedError, match=r"2 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+
+
+def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -> None:
+    """Fresh noise on the same labels would average out."""
+    plan, federation = rank_plan(), Federation(tmp_path)
+    passed: list[tuple[bytes, Letter, bytes]] = []
+
+    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        answers = {}
+        for node, letter in letters.items():
+            state = states.get(node, b"")
+            states[node], answers[node] = federation.site(node).receive(state, letter)
+            if node == 1 and letter.kind is Kind.STEP:
+                passed.append((state, letter, answers[node].body))
+        return answers
+
+    states: dict[int, bytes] = {}
+    Session(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
+    ((state, letter, body),) = passed
+    _, again = federation.site(1).receive(states[1], letter)
+    assert again.kind is Kind.DECLINED or again.body == body
+    federation.onces.clear()  # a restarted process that offers the old state
+    changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
+    _, retried = changed.site(1).receive(state, letter)
+    assert retried.body == body
+    assert federation.ledger(1).spent("people").epsilon == 2
+
+
+def flipped_examples(place: int) -> tuple[np.ndarray, np.ndarray]:
+    scores, labels = examples(place).to_arrays()
+    return scores, 1 - labels
+
+
+def test_a_site_that_does_not_allow_label_privacy_sends_no_score(
+    tmp_path: Path,
+) -> None:
+    policy = replace(POLICY, privacy=("distributed",))
+    federation = Federation(tmp_path, policy=policy)
+    with pytest.raises(AbortedError, match="0 sites are left"):
+        federation.session(rank_plan()).run()
+    assert len(federation.reasons) == 3
 
 
 def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(

@@ -13,13 +13,13 @@ from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import (
     CURVE_MECHANISMS,
-    RANK_MECHANISMS,
     LabelDP,
     LabelMechanism,
 )
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.statistic.rank_sums import RANK_MECHANISMS
 
 
 class Privacy(StrEnum):

@@ -55,7 +55,7 @@ class _Commands(LaterGroup):
         ),
         "ledger": Place(
             "discreet.cli.ledger:app",
-            "Look at a site's record of all that it gave away.",
+            "Make and read a site's record of all that it gave away.",
             _SITE,
         ),
         "consortium": Place(

@@ -163,11 +163,11 @@ def _plannable(asked: PrivacyModel | ExactMPC, bins: int | None) -> PrivacyModel
             "exact areas are agreed on in a session, not in a plan: use `discreet "
             "exact session`"
         )
-    if isinstance(asked, LabelDP):
+    if isinstance(asked, LabelDP) and asked.route == "relay":
         if asked.mechanism not in {"response", "binned"}:
             raise InputError(
-                "a plan under label privacy counts labels per bin: choose --mechanism "
-                "response or binned"
+                "a plan under label privacy says how labels are counted: choose "
+                "--mechanism response or binned, or choice for the AUC alone"
             )
         if bins is None:
             raise InputError(
@@ -194,7 +194,8 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        where = ", ".join(describe(e.rule) for e in r.statistic.binnings)
+        rules = [describe(e.rule) for e in r.statistic.binnings]
+        where = ", ".join(rules) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)

@@ -4,11 +4,16 @@ The unit is a row: one example replaced by any other. The number of examples is
 public, the number of positives is not.
 """
 
-from discreet.curator.areas import auc, average_precision
+from discreet.curator.areas import BinormalCurve, auc, average_precision
 from discreet.curator.budget import Budget
-from discreet.curator.histogram import PrivateRates, confusion, evaluate
+from discreet.curator.evaluate import (
+    PrivateRates,
+    PrivateRoc,
+    confusion,
+    evaluate,
+    roc_curve,
+)
 from discreet.curator.private_estimate import PrivateEstimate
-from discreet.curator.roc import BinormalCurve, PrivateRoc, roc_curve
 
 __all__ = [
     "BinormalCurve",

@@ -1,4 +1,4 @@
-"""Budget: one account for several releases on one data set.
+"""Budget: the account of several releases on one data set.
 
 The charge is made before any noise is drawn. With a path it is in a SQLite file
 and on disk before the release goes on: a crash in between loses the release, not the
@@ -15,8 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.account import Cap
+from discreet.privacy.account import (
+    ANOTHER_MESSAGE,
+    CHANGED,
+    FOREIGN_PERMIT,
+    Cap,
+    Permit,
+    Use,
+)
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import (
     Amount,
@@ -27,13 +35,18 @@ from discreet.privacy.loss import (
     decimal_text,
     exact,
 )
+from discreet.privacy.unit import ROW
 
 _VERSION: Final = 1
 _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS budget (version INTEGER, epsilon TEXT, delta TEXT)",
     """CREATE TABLE IF NOT EXISTS charge
     (id INTEGER PRIMARY KEY, what TEXT, epsilon TEXT, delta TEXT)""",
+    """CREATE TABLE IF NOT EXISTS answer (session BLOB, round INTEGER,
+    charge INTEGER, bytes BLOB, PRIMARY KEY (session, round))""",
 )
+_DATA: Final = "the curator's data"
+"""The population: a budget belongs to one data set."""
 
 
 class Budget:
@@ -107,26 +120,72 @@ class Budget:
             raise _unusable(error) from error
 
     def charge(self, loss: Loss, what: str) -> None:
-        """Charge for a release, or raise ``BudgetError`` and charge nothing."""
+        """Charge for a release that is made here and now, never sent again."""
+        use = Use(_DATA, SYSTEM(16), 0, loss, b"", note=what, unit=ROW)
+        self.reserve(use)
+
+    def reserve(self, use: Use) -> Permit:
+        """Charge for a use, or raise ``BudgetError`` and charge nothing."""
         if not self._open:
             raise BudgetError("this budget is closed; open it again to release more")
-        match loss:
+        if use.unit != ROW:
+            raise BudgetError(f"a budget is about {ROW}, not about {use.unit}")
+        match use.loss:
             case PureDP(epsilon):
                 delta = Fraction(0)
             case ApproxDP(epsilon, delta):
                 pass
             case _:
-                raise BudgetError(f"a budget cannot pay for {loss}")
+                raise BudgetError(f"a budget cannot pay for {use.loss}")
+        row = (use.note, decimal_text(epsilon), decimal_text(delta))
         with self._exclusive():
-            if not self.cap.allows(compose([*self._losses(), loss])):
+            known = self._file.execute(
+                "SELECT what, epsilon, delta FROM charge JOIN answer ON id = charge"
+                " WHERE session = ? AND round = ?",
+                (use.session, use.round),
+            ).fetchone()
+            if known is not None:
+                if tuple(known) != row:
+                    raise BudgetError(CHANGED)
+                return Permit(use)  # a retry of what was paid for
+            if not self.cap.allows(compose([*self._losses(), use.loss])):
                 raise BudgetError(
-                    f"{what} at {loss} would exceed what is left, epsilon "
+                    f"{use.note} at {use.loss} would exceed what is left, epsilon "
                     f"{decimal_text(self.remaining)}; nothing was charged or released"
                 )
-            row = (what, decimal_text(epsilon), decimal_text(delta))
-            self._file.execute(
+            charge = self._file.execute(
                 "INSERT INTO charge (what, epsilon, delta) VALUES (?, ?, ?)", row
+            ).lastrowid
+            self._file.execute(
+                "INSERT INTO answer VALUES (?, ?, ?, NULL)",
+                (use.session, use.round, charge),
             )
+        return Permit(use)
+
+    def record(self, permit: Permit, message: bytes) -> None:
+        """Store what is published; the first bytes stay."""
+        key = (permit.use.session, permit.use.round)
+        with self._exclusive():
+            known = self._answer(key)
+            if known is None:
+                raise BudgetError(FOREIGN_PERMIT)
+            if known[0] is not None and known[0] != message:
+                raise BudgetError(ANOTHER_MESSAGE)
+            self._file.execute(
+                "UPDATE answer SET bytes = ? WHERE session = ? AND round = ?",
+                (message, *key),
+            )
+
+    def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
+        """Return what was published before, to publish it again unchanged."""
+        known = self._answer((session, round))
+        return None if known is None else known[0]
+
+    def _answer(self, key: tuple[bytes, int]) -> tuple[bytes | None] | None:
+        found: tuple[bytes | None] | None = self._file.execute(
+            "SELECT bytes FROM answer WHERE session = ? AND round = ?", key
+        ).fetchone()
+        return found
 
     def _losses(self) -> list[Loss]:
         rows = self._file.execute("SELECT epsilon, delta FROM charge").fetchall()
@@ -144,7 +203,7 @@ class Budget:
         return (self.cap.epsilon or Fraction(0)) - self.spent.epsilon
 
     @property
-    def record(self) -> str:
+    def caveat(self) -> str:
         """What the account does not see, for a claim."""
         if self.path is None:
             return (
@@ -198,4 +257,4 @@ def charge(budget: Budget | None, loss: Loss, what: str) -> str:
     if budget is None:
         return NO_RECORD
     budget.charge(loss, what)
-    return budget.record
+    return budget.caveat

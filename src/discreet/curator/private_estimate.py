@@ -37,7 +37,7 @@ from discreet.estimate.estimate import (
 )
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Loss
-from discreet.privacy.unit import Unit
+from discreet.privacy.unit import ROW
 
 _NODES: Final = 256
 """Quantiles that stand for one law of noise."""
@@ -179,9 +179,6 @@ def weighted_count_errors(
     # The middle of every 32 neighbours stands for them.
     return value, np.sort((value - truth).ravel())[_THIN // 2 :: _THIN]
 
-
-ROW: Final = Unit("row", "replace")
-"""One example replaced: the number of examples is public, the class counts not."""
 
 LEAST_SIGNAL: Final = 10.0
 """Epsilon times the smaller class, below which every mechanism is near useless."""

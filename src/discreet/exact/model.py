@@ -24,6 +24,7 @@ from discreet.errors import PlanError
 from discreet.exact.encode import encode
 from discreet.metrics.names import Metric
 from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.parsing import whole
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
@@ -36,7 +37,7 @@ from discreet.privacy.loss import (
     amount_from_text,
     exact,
 )
-from discreet.privacy.unit import Sensitivity, Unit
+from discreet.privacy.unit import ROW, Sensitivity, Unit
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 Ties: TypeAlias = Literal["exact", "none"]
-ROW: Final = Unit("row", "replace")
 AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
 _SEMI_HONEST: Final = (
     "every compute party follows the protocol; one of them may be curious, and share "
@@ -78,8 +78,7 @@ class SharedRows(Statistic):
         known = len(set(self.metrics)) == len(self.metrics)
         if not (self.metrics and known and set(self.metrics) <= set(AREAS)):
             raise PlanError(f"exact areas are {', '.join(AREAS)}, each once")
-        if type(self.rows) is not int or self.rows < 1:
-            raise PlanError("a plan of shared rows says how many: at least 1")
+        whole(self.rows, "the number of shared rows", least=1)
 
     @property
     def size(self) -> int:

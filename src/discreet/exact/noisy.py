@@ -38,12 +38,13 @@ from discreet.curator.private_estimate import (
 from discreet.curator.weighted_count import WeightedCount, pair_count_weights
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ROW, SharedRows
+from discreet.exact.model import SharedRows
 from discreet.exact.program import PARTIES, Program
 from discreet.noise.mechanism import AdditiveNoise
 from discreet.noise.polya import PolyaLaw, PolyaShares
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.unit import ROW
 
 HONEST: Final = 2
 """Compute parties whose noise nobody else knows: one of three may be curious."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from discreet.errors import PlanError
-from discreet.models.distributed import noise_shares
+from discreet.models.distributed import noise_shares, two_rounds
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import PrivacyModel, Route
-from discreet.plan.rounds import ResolvedRound, Round
+from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
     Amount,
@@ -22,7 +22,7 @@ from discreet.privacy.loss import (
     decimal_text,
     exact,
 )
-from discreet.privacy.unit import Unit
+from discreet.privacy.unit import ROW, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class CentralDP(PrivacyModel):
     @property
     def protects(self) -> Unit:
         """One row, replaced."""
-        return Unit("row", "replace")
+        return ROW
 
     @property
     def loss(self) -> Loss:
@@ -67,11 +67,16 @@ class CentralDP(PrivacyModel):
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""
         del sites
-        return ("the number of rows", "the same person in several rows")
+        return (
+            "the number of rows",
+            "the same person in several rows",
+            "how long the release took to compute",
+        )
 
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse several holders: a curator has all the data."""
-        super(CentralDP, self).accepts(rounds, cohort)
+        """Refuse several holders, and a first look whose noise is not pure."""
+        if self.delta:
+            super(CentralDP, self).accepts(rounds, cohort)
         if cohort.min_survivors != 1 or cohort.colluders:
             raise PlanError(
                 "a curator holds all the data: one holder and no colluders; for "
@@ -94,6 +99,11 @@ class CentralDP(PrivacyModel):
         """A replaced row leaves one cell and enters another."""
         alone = super(CentralDP, self).signal(cohort, cells=cells)
         return None if alone is None else alone / 2
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Look first where scores lie when nothing public says it; then count there."""
+        found = None if self.delta else two_rounds(asked, self.signal(cohort))
+        return found or super(CentralDP, self).rounds(asked, cohort)
 
     def table(self) -> dict[str, Any]:
         """Return what a plan's file says beside the model's name."""

@@ -127,15 +127,8 @@ class DistributedDP(PrivacyModel):
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Look first where scores lie when nothing public says it; then count there."""
-        unknown = asked.edges is None and asked.facts.scores.kind == "other"
-        if self.delta or not unknown or not asked.binary:
-            return super(DistributedDP, self).rounds(asked, cohort)
-        leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
-        tree = Hierarchy(leaves, FIRST_BRANCHING)
-        signal = self.signal(cohort)
-        bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
-        adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
-        return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
+        found = None if self.delta else two_rounds(asked, self.signal(cohort))
+        return found or super(DistributedDP, self).rounds(asked, cohort)
 
     def table(self) -> dict[str, Any]:
         """Return what a plan's file says beside the model's name."""
@@ -157,6 +150,19 @@ class DistributedDP(PrivacyModel):
             unit=table["unit"],
             max_examples=table.get("max_examples"),
         )
+
+
+def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | None:
+    """Return a first look and counts where it found scores; None if none is needed."""
+    if asked.edges is not None or asked.facts.scores.kind != "other":
+        return None
+    if not asked.binary:
+        return None
+    leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
+    tree = Hierarchy(leaves, FIRST_BRANCHING)
+    bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
+    adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
+    return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 
 def noise_shares(loss: Loss, sensitivity: Sensitivity, honest: int) -> Mechanism:

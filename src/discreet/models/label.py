@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
 
 from discreet.data.edges import EdgeRule
 from discreet.errors import PlanError
 from discreet.estimate.estimator import Estimator
+from discreet.models.recommend import recommend
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import LIARS, PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -26,24 +28,20 @@ from discreet.privacy.loss import (
     exact,
 )
 from discreet.privacy.unit import LABEL, Unit
+from discreet.ranks.curve_plan import (
+    predict_best,
+    predict_binned,
+    predict_response,
+)
+from discreet.ranks.public_scores import PublicScores
+from discreet.ranks.rank_terms import AGAIN, KEPT_FLIPS, RankedNoise, RankSumTerms
 from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RankMechanism, RankSums
 
 CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
-RankMechanism: TypeAlias = Literal[
-    "choice",
-    "endpoint",
-    "slack",
-    "staircase",
-    "global-laplace",
-    "local-laplace",
-    "orthogonal",
-    "adaptive",
-]
 LabelMechanism: TypeAlias = RankMechanism | CurveMechanism
 CURVE_MECHANISMS: Final[tuple[CurveMechanism, ...]] = get_args(CurveMechanism)
 """Label mechanisms that release counts per bin: curves and calibration."""
-RANK_MECHANISMS: Final[tuple[RankMechanism, ...]] = get_args(RankMechanism)
-"""Label mechanisms that release sums of ranks: the AUC alone, more precisely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +103,66 @@ class LabelDP(PrivacyModel):
 
     @property
     def reusable(self) -> bool:
-        """Whether one charge serves any number of models on the same labels."""
+        """Whether one charge can serve any number of models on the same labels."""
+        return self.mechanism == "response"
+
+    @property
+    def computational(self) -> bool:
+        """Flips come from a keyed function."""
         return self.mechanism == "response"
 
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""
         del sites
-        again = (
-            "the charge covers every model measured on the same labels and key"
-            if self.reusable
-            else "a further model on the same labels is charged again"
-        )
         return (
             "the scores and how many examples each site holds",
             "what a good score says about a label by itself",
             LIARS,
-            again,
+            *(KEPT_FLIPS if self.reusable else AGAIN),
         )
 
+    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """The scores too, where they are sent to be ranked."""
+        if self.route == "relay":
+            return super(LabelDP, self).disclosures(plan, sites)
+        terms = RankSumTerms.of(plan.statistic, self.loss)
+        return (*terms.discloses, "which sites took part")
+
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse more than two classes, and groups."""
+        """Refuse more than two classes, groups, and sums by another mechanism."""
         super(LabelDP, self).accepts(rounds, cohort)
-        if not all(isinstance(r.statistic, ClassHistogram) for r in rounds):
-            raise PlanError("label privacy counts two classes and no groups")
+        for r in rounds:
+            match r.statistic:
+                case ClassHistogram() if self.route == "relay":
+                    pass
+                case RankSums(mechanism, _, "plain") if mechanism == self.mechanism:
+                    RankSumTerms.of(r.statistic, self.loss)  # epsilon and delta fit it
+                case _:
+                    raise PlanError(
+                        "label privacy counts two classes and no groups, or takes the "
+                        "rank sums of its own mechanism"
+                    )
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Refuse more than two classes, and groups, before anything is chosen."""
+        """Take rank sums, or count over edges that somebody else chose."""
         if not asked.binary:
             raise PlanError("label privacy counts two classes and no groups")
-        return super(LabelDP, self).rounds(asked, cohort)
+        if self.route == "relay":
+            return super(LabelDP, self).rounds(asked, cohort)
+        if asked.edges is not None:
+            raise PlanError(
+                f"the label mechanism {self.mechanism} gives the AUC alone: it has no "
+                "edges; use LabelDP(mechanism='curves')"
+            )
+        return (Round(RankSums(cast("RankMechanism", self.mechanism))),)
 
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
-        """Flips that were drawn once and for all, or noise on binned positives."""
-        del cohort
+        """Flips, noise on binned positives, or what ranks make of the budget."""
+        if isinstance(this.statistic, RankSums):
+            terms = RankSumTerms.of(
+                this.statistic, this.loss, colluders=cohort.colluders
+            )
+            return RankedNoise(terms)
         if not isinstance(this.statistic, ClassHistogram):
             raise PlanError("label privacy counts two classes and no groups")
         if not isinstance(this.loss, PureDP):
@@ -183,3 +208,44 @@ class LabelDP(PrivacyModel):
             amount_from_text(table["delta"], name="delta"),
             table["mechanism"],
         )
+
+
+def plan_curves(
+    public: PublicScores,
+    privacy: LabelDP,
+    *,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    prevalence: float | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Return the plan that every site of these scores can recompute.
+
+    Args:
+        public: the scores of all sites.
+        privacy: with the mechanism ``response``, ``binned``, or ``curves``, which
+            becomes the one of the two with the smaller predicted error.
+        thresholds: decision thresholds to report; they become bin edges.
+        edges: other edges than those taken from the scores.
+        prevalence: public: roughly which share of the examples is positive.
+        model: which classifier is measured.
+    """
+    way = {
+        "response": predict_response,
+        "binned": predict_binned,
+        "curves": predict_best,
+    }.get(privacy.mechanism)
+    if way is None:
+        raise PlanError(
+            f"the label mechanism {privacy.mechanism} gives the AUC alone; use "
+            "LabelDP(mechanism='curves')"
+        )
+    chosen = way(public, float(exact(privacy.epsilon)), prevalence=prevalence)
+    return recommend(
+        PublicFacts(public.examples, prevalence, public.range),
+        replace(privacy, mechanism=chosen.mechanism),
+        thresholds=thresholds,
+        edges=edges or chosen.rule,
+        cohort=Cohort(min_survivors=len(public.sites)),
+        model=model,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -22,8 +22,8 @@ class Use:
     session: bytes
     round: int
     loss: Loss
-    intent: bytes
-    """A digest of what is asked and of what is counted: did the data change?"""
+    intent: bytes = b""
+    """What the use is for, where no plan says it; never anything about the data."""
     plan: bytes = b""
     """The plan's digest."""
     sites: tuple[str, ...] = ()
@@ -53,12 +53,9 @@ class Use:
     def repeats(self, earlier: Use) -> bool:
         """Whether this is a retry of what was charged, whatever the data now say.
 
-        Otherwise a retry would tell whether the data changed. Under noise one charge
-        pays for one message about any data; an exact sum is about its data.
+        Otherwise a retry would tell whether the data changed.
         """
-        if isinstance(self.loss, Unbounded):
-            return self == earlier
-        return replace(self, intent=b"") == replace(earlier, intent=b"")
+        return self == earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +181,28 @@ def _difference(use: Use, same: Sequence[Use], limits: Limits) -> str | None:
     sums = [
         e for e in same if isinstance(e.loss, Unbounded) and e.session != use.session
     ]
-    for e in sums:
-        alike = (e.question, e.round) == (use.question, use.round)
-        if alike and e.intent != use.intent:
-            return (
+    return shows_few_sites(use.sites, [e.sites for e in sums], limits.fewest_sites)
+
+
+def check_same_counts(
+    use: Use, message: bytes, earlier: Iterable[tuple[Use, bytes | None]]
+) -> None:
+    """Refuse an exact answer that differs from an earlier one to the same question.
+
+    The difference of the two would show what changed. It is looked at after the
+    charge, which pays for what a refusal tells.
+    """
+    if not isinstance(use.loss, Unbounded):
+        return
+    asked = (use.population, use.question, use.round)
+    for e, sent in earlier:
+        alike = (e.population, e.question, e.round) == asked
+        exact = isinstance(e.loss, Unbounded) and e.session != use.session
+        if alike and exact and sent is not None and sent != message:
+            raise BudgetError(
                 "the data changed since an earlier exact sum of the same counts, and "
                 "the difference of the two would show what changed; nothing was sent"
             )
-    return shows_few_sites(use.sites, [e.sites for e in sums], limits.fewest_sites)
 
 
 @dataclass(slots=True)
@@ -222,6 +233,8 @@ class MemoryAccount:
         known = self._uses.get(key)
         if known is None or not permit.use.repeats(known):
             raise BudgetError(FOREIGN_PERMIT)
+        sent = [(use, self._messages.get(k)) for k, use in self._uses.items()]
+        check_same_counts(permit.use, message, sent)
         if self._messages.setdefault(key, message) != message:
             raise BudgetError(ANOTHER_MESSAGE)
 

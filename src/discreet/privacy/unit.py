@@ -75,6 +75,8 @@ class Unit:
 
 EXAMPLE: Final = Unit("example", "add_remove")
 """Add or remove one example: the unit of Cormode 2023 and Xu 2025."""
+ROW: Final = Unit("row", "replace")
+"""One example replaced: the number of examples is public, the class counts not."""
 LABEL: Final = Unit("label", "flip")
 """Flip one label, scores public: the unit of Sun 2022."""
 

@@ -14,25 +14,27 @@ two machines rounding alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import PlanError
-from discreet.ranks.fedauc import CENTRE_STEPS, SHARE_STEPS
-from discreet.ranks.ranks import SiteRanks
-from discreet.ranks.response_sums import predicted_response
-from discreet.ranks.slack import predicted_slack
-from discreet.ranks.staircase import (
-    count_variance,
-    predicted_staircase,
-    relative_variance,
+from discreet.ranks.midranks import RankFacts
+from discreet.ranks.rank_mechanisms import (
+    CENTRE_STEPS,
+    Kind,
+    Option,
+    adaptive_share,
+    mean_centre,
 )
+from discreet.ranks.released_sums import Budget, response_variance
+from discreet.ranks.sum_noise import LaplaceNoise, best_width, staircase_variance
+from discreet.statistic.rank_sums import MECHANISMS, SHARE_STEPS, MechanismName
 
 _TAUS: Final = tuple(k / 20 for k in range(20))
 _SHARES: Final = (0.01, 0.02, *(k / 20 for k in range(1, 20)))
@@ -41,37 +43,6 @@ _PULLS: Final = (0.0, 0.3, 1.0, 3.0)
 """Centres between the prior's mean and the middle of a site's ranks."""
 _CHUNK: Final = 2048
 """Sites whose grids are held at once."""
-
-
-class Kind(IntEnum):
-    """The mechanisms, as they are numbered on the wire."""
-
-    NOTHING = 0
-    RESPONSE = 1
-    RESPONSE_LABELS = 2
-    GLOBAL = 3
-    LOCAL = 4
-    ORTHOGONAL = 5
-    ENDPOINT = 6
-    SLACK = 7
-    STAIRCASE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A mechanism and its public parameters.
-
-    ``centre`` is in eighths of a doubled rank; ``part`` is tau or a share of the
-    budget, in ten-thousandths. Both are zero where a mechanism has no use for them.
-    """
-
-    kind: Kind
-    centre: int = 0
-    part: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.part <= SHARE_STEPS:
-            raise PlanError(f"a part of the budget lies in 0 .. {SHARE_STEPS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +57,10 @@ class Prior:
         """Return the prior that knows nothing but the number of examples."""
         return cls(examples / 2, 0.12 * examples)
 
+    def square(self, at: FloatArray) -> FloatArray:
+        """Return the expected squared distance of c from a place."""
+        return (at - self.mean) ** 2 + self.sd**2
+
 
 @dataclass(frozen=True, eq=False)
 class SiteFacts:
@@ -98,12 +73,11 @@ class SiteFacts:
     square_total: FloatVector
 
     @classmethod
-    def of(cls, sites: Sequence[SiteRanks]) -> SiteFacts:
-        """Collect the facts of sites that have examples."""
-        rows = []
-        for site in sites:
-            r = site.doubled / 2
-            rows.append((r.min(), r.max(), r.size, r.sum(), r @ r))
+    def of(cls, sites: Sequence[RankFacts]) -> SiteFacts:
+        """Collect the facts of sites that have examples, ranks no longer doubled."""
+        rows = [
+            (s.low / 2, s.high / 2, s.size, s.total / 2, s.squares / 4) for s in sites
+        ]
         return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
     def cells(self, rows: slice, *, flat: bool = False) -> SiteFacts:
@@ -141,42 +115,31 @@ def predict_slack(facts: SiteFacts, epsilon: float, prior: Prior) -> Predicted:
 
 
 def predict_staircase(facts: SiteFacts, epsilon: float, prior: Prior) -> Predicted:
-    """Predict the staircase mechanism at its best centre and share."""
+    """Predict the staircase mechanism at its best centre and share.
+
+    The error is that of T + (c' - c)P: T moves by the distance d of the far end.
+    """
     for_rank = np.array([_relative_variance(share * epsilon) for share in _SHARES])
-    for_count = np.array([count_variance((1 - share) * epsilon) for share in _SHARES])
-    alone = count_variance(epsilon)
+    for_count = np.array([_count_variance((1 - share) * epsilon) for share in _SHARES])
+    alone = _count_variance(epsilon)
 
     def variance(some: SiteFacts, centre: FloatArray) -> FloatArray:
-        split = predicted_staircase(
-            some.low,
-            some.high,
-            centre=centre,
-            rank_variance=for_rank,
-            count_variance=for_count,
-            prior_mean=prior.mean,
-            prior_sd=prior.sd,
-        )
-        one_rank = some.low == some.high
-        return np.where(one_rank, alone * _square(some.low, prior), split)
+        d = np.abs(centre - (some.low + some.high) / 2) + (some.high - some.low) / 2
+        split = for_rank * d**2 + for_count * prior.square(centre)
+        return np.where(some.low == some.high, alone * prior.square(some.low), split)
 
     return _search(Kind.STAIRCASE, facts, prior, variance, np.array(_SHARES))
 
 
 def predict_response(facts: SiteFacts, epsilon: float, prior: Prior) -> Predicted:
     """Predict randomized response."""
-    variance = predicted_response(
-        facts.size,
-        facts.rank_total,
-        facts.square_total,
-        epsilon=epsilon,
-        prior_mean=prior.mean,
-        prior_sd=prior.sd,
-    )
+    around = facts.square_total - 2 * prior.mean * facts.rank_total
+    around = around + facts.size * (prior.mean**2 + prior.sd**2)
     zero = np.zeros(facts.size.size)
-    return Predicted(Kind.RESPONSE, variance, zero, zero)
+    return Predicted(Kind.RESPONSE, response_variance(epsilon) * around, zero, zero)
 
 
-Predictor = Callable[[SiteFacts, float, Prior], Predicted]
+Predictor: TypeAlias = Callable[[SiteFacts, float, Prior], Predicted]
 CANDIDATES: Final[tuple[Predictor, ...]] = (
     predict_endpoint,
     predict_slack,
@@ -186,7 +149,7 @@ CANDIDATES: Final[tuple[Predictor, ...]] = (
 
 
 def choose(
-    sites: Sequence[SiteRanks],
+    sites: Sequence[RankFacts],
     epsilon: float,
     prior: Prior,
     *,
@@ -210,9 +173,64 @@ def choose(
     return options
 
 
-def _square(at: FloatArray, prior: Prior) -> FloatArray:
-    """Return the expected squared distance of c from a place."""
-    return (at - prior.mean) ** 2 + prior.sd**2
+_AMONG: Final[Mapping[MechanismName, tuple[Predictor, ...]]] = {
+    "choice": CANDIDATES,
+    "slack": (predict_slack,),
+    "staircase": (predict_staircase,),
+}
+_FIXED: Final[Mapping[MechanismName, Kind]] = {
+    "response": Kind.RESPONSE,
+    "response-labels": Kind.RESPONSE_LABELS,
+    "endpoint": Kind.ENDPOINT,
+    "global-laplace": Kind.GLOBAL,
+    "local-laplace": Kind.LOCAL,
+    "orthogonal": Kind.ORTHOGONAL,
+    "adaptive": Kind.ORTHOGONAL,
+}
+
+
+def kinds_of(name: MechanismName) -> frozenset[Kind]:
+    """Return how the answers of a named mechanism may be numbered."""
+    if name == "choice":
+        return frozenset((Kind.ENDPOINT, Kind.SLACK, Kind.STAIRCASE, Kind.RESPONSE))
+    if name in _AMONG:
+        return frozenset((Kind[name.upper()],))
+    return frozenset((_FIXED[name],))
+
+
+def options_for(
+    name: MechanismName,
+    sites: Sequence[RankFacts],
+    budget: Budget,
+    *,
+    share: Fraction = Fraction(1, 2),
+) -> list[Option]:
+    """Return each site's option, from public facts only.
+
+    ``share`` is the paper's alpha (``global-laplace``, ``local-laplace``: the rank
+    sum's share) or beta (``orthogonal``: the count's share).
+    """
+    if name in _AMONG:
+        prior = Prior.wide(sites[0].examples if sites else 0)
+        return choose(sites, float(budget.epsilon), prior, among=_AMONG[name])
+    if name not in _FIXED:
+        raise PlanError(f"a mechanism is one of {', '.join(MECHANISMS)}")
+    return [_fixed(name, site, budget, share) for site in sites]
+
+
+def _fixed(
+    name: MechanismName, site: RankFacts, budget: Budget, share: Fraction
+) -> Option:
+    if not len(site):
+        return Option(Kind.NOTHING)
+    match name:
+        case "global-laplace" | "local-laplace":
+            return Option(_FIXED[name], part=round(share * SHARE_STEPS))
+        case "orthogonal" | "adaptive":
+            beta = adaptive_share(site, budget) if name == "adaptive" else share
+            return Option(_FIXED[name], mean_centre(site), round(beta * SHARE_STEPS))
+        case _:
+            return Option(_FIXED[name])
 
 
 def _slack_variance(
@@ -222,19 +240,28 @@ def _slack_variance(
     centre: FloatArray,
     tau: FloatArray,
 ) -> FloatArray:
+    r"""Return the expected variance of S - cP for a random c, ranks as floats.
+
+    With :math:`\beta = b(c')`, b_1 the slope of b, and x = (c' - c)/beta, the error
+    is :math:`(1 - x b_1) e_T + x\,e_2`: its variance is :math:`\frac{2}{\varepsilon^2}
+    (E(1 - x b_1)^2\,d^2/(1-\tau)^2 + E x^2)`.
+    """
     one_rank = facts.low == facts.high
-    spread = np.where(one_rank, 1.0, facts.high - facts.low)
-    variance = predicted_slack(
-        facts.low,
-        facts.low + spread,
-        centre=centre,
-        tau=tau,
-        epsilon=epsilon,
-        prior_mean=prior.mean,
-        prior_sd=prior.sd,
+    high = facts.low + np.where(one_rank, 1.0, facts.high - facts.low)
+    up, down = np.abs(high - centre), np.abs(centre - facts.low)
+    d, d_near = np.maximum(up, down), np.minimum(up, down)
+    far, near = (
+        np.where(up >= down, high, facts.low),
+        np.where(up >= down, facts.low, high),
     )
-    alone = 2 / epsilon**2 * _square(facts.low, prior)
-    return np.where(one_rank, alone, variance)
+    slope = (tau - 1 + (1 - tau) * d_near / d) / (far - near)
+    # Zero where T alone is released, which says nothing of P: infinitely bad.
+    beta = np.maximum(tau + slope * (centre - far), 1e-12)
+    mean = (centre - prior.mean) / beta
+    square = mean**2 + (prior.sd / beta) ** 2
+    rank_part = (1 - 2 * mean * slope + square * slope**2) * (d / (1 - tau)) ** 2
+    spread = np.where(one_rank, prior.square(facts.low), rank_part + square)
+    return 2 / epsilon**2 * spread
 
 
 def _centres(facts: SiteFacts, prior: Prior) -> FloatArray:
@@ -271,4 +298,12 @@ def _search(
 
 @lru_cache(maxsize=256)
 def _relative_variance(epsilon: float) -> float:
-    return relative_variance(epsilon)
+    """Return the variance of the best staircase over the squared step."""
+    step = 1 << 20  # fine enough to stand for the reals
+    width = min(max(round(best_width(epsilon) * step), 1), step)
+    return staircase_variance(step, width, epsilon) / step**2
+
+
+def _count_variance(epsilon: float) -> float:
+    """Return the variance of discrete Laplace noise of scale 1/epsilon."""
+    return LaplaceNoise(1 / Fraction(epsilon)).variance

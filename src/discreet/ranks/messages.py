@@ -1,130 +1,75 @@
-"""The four messages of a rank-sum evaluation, and their bytes.
+"""The three messages of the ranks conversation, and their bytes.
 
     site                                    coordinator
     ----                                    -----------
-                        <- Invitation <-
-                        -> Scores     ->    shuffled; the site keeps the order
-                        <- Ranks      <-    in the order of the scores
-                        -> Answer     ->    plain aggregation only
+                        <- (invitation) <-
+                        -> Scores       ->  shuffled; the site keeps the order
+                        <- Ranks        <-  in the order of the scores
+                        -> Answer       ->  each site's own; not under a secure sum
 
-Every message starts with the version, a tag, the digest of the terms, the session and
-the site's number. Numbers are big-endian, and a message has one encoding.
+They are the bodies of letters, which say to which plan, session and site they belong.
+Numbers are big-endian, and a message has one encoding.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.errors import InputError, PlanError
-from discreet.ranks.choice import Kind, Option
-from discreet.ranks.ranks import SiteRanks
+from discreet.ranks.midranks import SiteRanks
+from discreet.ranks.rank_mechanisms import Kind, Option
 from discreet.secagg.errors import MalformedMessageError
-from discreet.secagg.wire import MAX_SITE, Reader, Writer
-
-DIGEST_SIZE: Final = 32
-SESSION_SIZE: Final = 32
+from discreet.secagg.wire import Reader, Writer
 
 
 class Tag(IntEnum):
     """The second byte of every message; secure aggregation has the low ones."""
 
-    INVITATION = 65
     SCORES = 66
     RANKS = 67
     ANSWER = 68
     JOINED = 69
-    ANSWERED = 70
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a message belongs to."""
-
-    terms_digest: bytes
-    session: bytes
-    site: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.site <= MAX_SITE:
-            raise InputError(f"sites are numbered from 1 to {MAX_SITE}")
-
-    def writer(self, tag: Tag) -> Writer:
-        """Start a message."""
-        out = Writer(tag).fixed(self.terms_digest, DIGEST_SIZE)
-        return out.fixed(self.session, SESSION_SIZE).number(self.site)
-
-    @classmethod
-    def read(cls, reader: Reader, what: str) -> Header:
-        """Read the start of a message."""
-        digest, session = reader.fixed(DIGEST_SIZE), reader.fixed(SESSION_SIZE)
-        site = reader.number()
-        if site < 1:
-            raise MalformedMessageError(f"{what} names site 0; sites start at 1")
-        return cls(digest, session, site)
-
-
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """Coordinator to site: come and be ranked."""
-
-    header: Header
-
-    def encode(self) -> bytes:
-        """Return the bytes on the wire."""
-        return self.header.writer(Tag.INVITATION).done()
-
-    @classmethod
-    def decode(cls, raw: bytes) -> Invitation:
-        """Read the bytes, strictly."""
-        what = "an invitation"
-        reader = Reader(raw, Tag.INVITATION, what)
-        header = Header.read(reader, what)
-        reader.done()
-        return cls(header)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
     """Site to coordinator: its scores in an order that only the site knows."""
 
-    header: Header
     scores: FloatVector
 
     def encode(self) -> bytes:
         """Return the bytes on the wire; a negative zero becomes zero."""
         cells = (self.scores + 0.0).astype(">f8").tobytes()
-        return self.header.writer(Tag.SCORES).rest(cells).done()
+        return Writer(Tag.SCORES).rest(cells).done()
 
     @classmethod
     def decode(cls, raw: bytes) -> Scores:
         """Read the bytes, strictly."""
         what = "a message of scores"
-        reader = Reader(raw, Tag.SCORES, what)
-        header = Header.read(reader, what)
-        cells = _cells(reader.rest(), ">f8", what).astype(np.float64)
+        rest = Reader(raw, Tag.SCORES, what).rest()
+        cells = _cells(rest, ">f8", what).astype(np.float64)
         if not np.isfinite(cells).all():
             raise MalformedMessageError(f"{what} holds values that are not finite")
         if np.any(np.signbit(cells) & (cells == 0)):
             raise MalformedMessageError(f"{what} holds a negative zero")
-        return cls(header, cells)
+        return cls(cells)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranks:
     """Coordinator to site: the doubled midranks of its scores, among all."""
 
-    header: Header
     ranks: SiteRanks
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
-        out = self.header.writer(Tag.RANKS).number(self.ranks.examples)
+        out = Writer(Tag.RANKS).number(self.ranks.examples)
         return out.rest(self.ranks.doubled.astype(">u4").tobytes()).done()
 
     @classmethod
@@ -132,11 +77,10 @@ class Ranks:
         """Read the bytes, strictly."""
         what = "a message of ranks"
         reader = Reader(raw, Tag.RANKS, what)
-        header = Header.read(reader, what)
         examples = reader.number()
         doubled = _cells(reader.rest(), ">u4", what).astype(np.int64)
         try:
-            return cls(header, SiteRanks(doubled, examples))
+            return cls(SiteRanks(doubled, examples))
         except InputError as error:
             raise MalformedMessageError(f"{what} cannot be: {error}") from None
 
@@ -145,13 +89,12 @@ class Ranks:
 class Answer:
     """Site to coordinator: its option, which is public, and the protected integers."""
 
-    header: Header
     option: Option
     released: IntVector
 
     def encode(self) -> bytes:
         """Return the bytes on the wire."""
-        out = self.header.writer(Tag.ANSWER).number(self.option.kind)
+        out = Writer(Tag.ANSWER).number(self.option.kind)
         out.fixed(self.option.centre.to_bytes(8, "big", signed=True), 8)
         out.number(self.option.part)
         return out.rest(self.released.astype(">i8").tobytes()).done()
@@ -161,7 +104,6 @@ class Answer:
         """Read the bytes, strictly."""
         what = "an answer"
         reader = Reader(raw, Tag.ANSWER, what)
-        header = Header.read(reader, what)
         kind = reader.number()
         centre = int.from_bytes(reader.fixed(8), "big", signed=True)
         part = reader.number()
@@ -170,7 +112,21 @@ class Answer:
         except (ValueError, PlanError):
             raise MalformedMessageError(f"{what} names an unknown option") from None
         released = _cells(reader.rest(), ">i8", what).astype(np.int64)
-        return cls(header, option, released)
+        return cls(option, released)
+
+
+def encode_order(order: IntVector) -> bytes:
+    """Return what a site keeps between its two steps: secret, it says whose a score is."""
+    return Writer(Tag.JOINED).rest(order.astype(">u4").tobytes()).done()
+
+
+def decode_order(raw: bytes) -> IntVector:
+    """Read the order in which a site sent its scores."""
+    what = "the saved state"
+    order = _cells(Reader(raw, Tag.JOINED, what).rest(), ">u4", what).astype(np.int64)
+    if not np.array_equal(np.sort(order), np.arange(order.size)):
+        raise MalformedMessageError(f"{what} does not hold an order of the scores")
+    return order
 
 
 def _cells(raw: bytes, dtype: str, what: str) -> NDArray[Any]:

@@ -9,27 +9,17 @@ amount that depends on the scores, so that no interval can be given.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.data.examples import Examples
-from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
 from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.privacy.claim import Claim, Trust
-from discreet.privacy.loss import Amount, PureDP, exact
-from discreet.privacy.unit import Unit
-from discreet.ranks.laplace_row import drawable, simulate_laplace
-from discreet.ranks.ranks import rank_sites
-from discreet.ranks.sums import RankSums
-from discreet.result.scalars import ScalarEvaluation
+from discreet.ranks.sum_noise import drawable
 
 STEPS: Final = 2**20
 """Grid steps of the interval [0, 1]: the L1 sensitivity of a replaced score."""
@@ -49,77 +39,3 @@ def noisy_scores(
     """Return the scores on the grid with noise."""
     scale = drawable(Fraction(STEPS) / epsilon)
     return on_grid(scores) + discrete_laplace(scale, scores.size, stretched(entropy))
-
-
-def simulate_noisy_scores(
-    scores: FloatVector, epsilon: float, rng: np.random.Generator
-) -> FloatVector:
-    """Draw noisy scores fast and *not secretly*."""
-    return on_grid(scores) + simulate_laplace(STEPS / epsilon, scores.shape, rng)
-
-
-def score_noise_auc(
-    sites: Sequence[Examples], *, epsilon: Amount, entropy: Entropy = SYSTEM
-) -> ScalarEvaluation:
-    """Measure the AUC of noisy scores against exact labels.
-
-    >>> scores = np.linspace(0, 1, 2000)
-    >>> site = Examples(scores, scores > 0.5)
-    >>> score_noise_auc([site], epsilon=1).auc.value < 0.8
-    True
-    """
-    spent = exact(epsilon)
-    if spent <= 0:
-        raise InputError("epsilon must be positive")
-    if any(s.columns != 1 or s.label_code.classes is not None for s in sites):
-        raise InputError("an AUC needs one score and two classes")
-    columns, labels = [], []
-    for site in sites:
-        scores, found = site.to_arrays()
-        sent = noisy_scores(scores, epsilon=spent, entropy=entropy)
-        columns.append(sent.astype(np.float64))
-        labels.append(found.astype(np.int64))
-    ranked = rank_sites(columns)
-    sums = RankSums(
-        sum(int(r.doubled @ y) for r, y in zip(ranked, labels, strict=True)) / 2,
-        float(sum(int(y.sum()) for y in labels)),
-    )
-    examples = sum(column.size for column in columns)
-    return ScalarEvaluation(
-        {"auc": _estimate(sums.auc(examples))},
-        _claim(spent, seeded=isinstance(entropy, Seeded)),
-        contributors=len(sites),
-        expected=len(sites),
-        remedy="noise on the scores leaves no curve worth drawing",
-        facts={"examples": examples},
-    )
-
-
-def _estimate(value: float) -> Estimate:
-    if math.isnan(value):
-        return Estimate.undefined("one class is empty, and an AUC needs both")
-    why = "noise on the scores pulls the AUC towards one half by an unknown amount"
-    return Estimate(
-        value,
-        NotYet(why),
-        Zero(),
-        Binning(value, value, 0.0),
-        status=Unusable(why),
-    )
-
-
-def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
-    """Return the claim: one replaced score is protected, no label is."""
-    return Claim(
-        Unit("score", "replace"),
-        PureDP(epsilon),
-        Trust.NOBODY,
-        computational=False,
-        setting="seeded" if seeded else "simulated",
-        discloses=(
-            "each score with noise",
-            "each site's size",
-            "two exact sums of labels",
-        ),
-        not_protected=("labels: their sums are exact", "lying sites"),
-    )

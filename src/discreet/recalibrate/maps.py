@@ -238,8 +238,8 @@ def from_json(text: str) -> CalibrationMap:
     """
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"a saved map is JSON, and this is not: {error.msg}") from None
+    except (ValueError, RecursionError):
+        raise InputError("a saved map is JSON, and this is not") from None
     if not isinstance(found, dict):
         raise InputError("a saved map is a JSON object")
     if found.get("version") != MAP_VERSION:

@@ -181,7 +181,7 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     Too few survivors for the colluders, or, with a roster, so few that two sets of
     survivors could both find enough signatures.
     """
-    if not plan.privacy.computational:
+    if plan.privacy.route != "secure sum":
         return
     identities = None if plan.roster is None else plan.roster.identities()
     cohort = plan.cohort

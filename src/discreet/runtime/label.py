@@ -11,16 +11,15 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.known_totals import KnownTotals
-from discreet.models.label import LabelDP
+from discreet.models.label import LabelDP, plan_curves
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Setting
-from discreet.ranks.answer import LabelCustody, answer
-from discreet.ranks.auc import label_auc
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.label_custody import LabelCustody, answer
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation, evaluation
 from discreet.result.scalars import ScalarEvaluation
+from discreet.runtime.label_auc import label_auc
 from discreet.runtime.summing import Aggregation, opened_sum
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,7 +20,11 @@ from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import JOIN, collect
 from discreet.result.evaluation import Evaluation
+from discreet.result.rank_sums import rank_evaluation
+from discreet.result.scalars import ScalarEvaluation
 from discreet.result.several import MultiEvaluation, result_of
 from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
@@ -36,6 +40,9 @@ from discreet.site.letters import (
     session_of,
 )
 from discreet.site.session import secure_terms
+
+Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation
+"""What a plan's statistic has: one evaluation, several, or an AUC alone."""
 
 
 class AbortedError(DiscreetError):
@@ -139,10 +146,13 @@ class Session:
             open_round = _OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
-            if self.plan.privacy.route == "relay":
-                total, nodes = self._relay(open_round, nodes)
-            else:
-                total, nodes = self._secure_sum(open_round, nodes)
+            match self.plan.privacy.route:
+                case "relay":
+                    total, nodes = self._relay(open_round, nodes)
+                case "ranks":
+                    total, nodes = self._ranks(open_round, nodes)
+                case _:
+                    total, nodes = self._secure_sum(open_round, nodes)
             releases.append(
                 Release(
                     self.plan.digest(),
@@ -177,6 +187,39 @@ class Session:
                 f"plan needs {least}; nothing was opened"
             )
         return total, present
+
+    def _ranks(
+        self, current: _OpenRound, nodes: Sequence[int]
+    ) -> tuple[IntVector, list[int]]:
+        """Rank the sites' scores, and take every ranked site's protected sums."""
+        node_of = dict(enumerate(nodes, 1))
+
+        def ask(step: str, messages: Mapping[int, bytes]) -> dict[int, bytes]:
+            letters = {
+                node_of[site]: current.invitation(message, site, self.identity)
+                if step == JOIN
+                else current.step(message, site)
+                for site, message in messages.items()
+            }
+            answers = self._ask(step, current, letters)
+            return {answer.site: answer.body for answer in answers.values()}
+
+        this, cohort = current.this, self.plan.cohort
+        terms = RankSumTerms.of(this.statistic, this.loss, colluders=cohort.colluders)
+        try:
+            total, present = collect(ask, node_of, terms, least=cohort.min_survivors)
+        except TooFewSitesError as error:
+            raise self._too_few(error) from error
+        except FaultySiteError as error:
+            raise AbortedError(f"{error}; nothing was opened") from error
+        return total, [node_of[site] for site in present]
+
+    def _too_few(self, error: TooFewSitesError) -> AbortedError:
+        return AbortedError(
+            f"{error.present} sites are left after the {error.during} step, "
+            f"{self._declined} declined, and {error.needed} are needed; nothing "
+            "was opened"
+        )
 
     def _secure_sum(
         self, current: _OpenRound, nodes: Sequence[int]
@@ -213,11 +256,7 @@ class Session:
                 for answer in self._ask(next(names), current, letters).values():
                     _take(state, answer)
         except TooFewSitesError as error:
-            raise AbortedError(
-                f"{error.present} sites are left after the {error.during} step, "
-                f"{self._declined} declined, and {error.needed} are needed; nothing "
-                "was opened"
-            ) from error
+            raise self._too_few(error) from error
         return advanced.total, [node_of[site] for site in advanced.contributors]
 
     def _admit(
@@ -325,7 +364,7 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
 def check_carried(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out between separate sites."""
     match plan.privacy.route:
-        case "relay":
+        case "relay" | "ranks":
             plan.privacy.noise(plan.resolve(0, []), plan.cohort)
         case "secure sum":
             if plan.cohort.min_survivors < 2:
@@ -349,10 +388,12 @@ def opened_evaluation(
     *,
     entropy: Entropy = SYSTEM,
     simulated: bool = False,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Estimate everything that the releases allow; the claim says where it was run."""
     setting: Setting = "simulated" if simulated else "deployed"
     if isinstance(entropy, Seeded):
         setting = "seeded"
     claim = plan.claim(setting, sites=releases[-1].contributors)
+    if plan.privacy.route == "ranks":
+        return rank_evaluation(plan, releases, claim)
     return result_of(plan, releases, claim)

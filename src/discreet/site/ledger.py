@@ -11,7 +11,7 @@ export leaves them out. No seed of any noise is kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from discreet.privacy.account import (
     Limits,
     Permit,
     Use,
+    check_same_counts,
     refusal,
     spent_by,
 )
@@ -87,7 +88,7 @@ class Ledger:
     def check(self, uses: Sequence[Use]) -> None:
         """Raise what ``reserve`` would for these uses in turn; charge nothing.
 
-        A use with an empty intent stands for a round whose data is not counted yet.
+        A round that was charged already is paid for.
         """
         with self._file.alone():
             earlier = self._earlier()
@@ -99,7 +100,7 @@ class Ledger:
                     if reason is not None:
                         raise BudgetError(reason)
                     earlier.append(sealed)
-                elif use.intent and not sealed.repeats(known):
+                elif not sealed.repeats(known):
                     raise BudgetError(CHANGED)
 
     def _earlier(self) -> list[Use]:
@@ -121,7 +122,12 @@ class Ledger:
             if known is not None and known != mark:
                 raise BudgetError(ANOTHER_MESSAGE)
             if known is None:
+                check_same_counts(charge, message, self._sent())
                 self._file.store(key, message, at=_now())
+
+    def _sent(self) -> Iterator[tuple[Use, bytes | None]]:
+        for key, use in self._file.charges.items():
+            yield use, self._file.message(key)
 
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer, to resend unchanged."""

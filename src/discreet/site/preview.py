@@ -18,10 +18,9 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Claim
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import Loss, decimal_text, fraction_of
-from discreet.site.admission import admit
+from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
-from discreet.site.respond import check_own_examples, exact_counts
 
 _WORD = 8
 """Bytes of a number on the wire."""
@@ -59,7 +58,7 @@ class Preview:
     @property
     def sent(self) -> str:
         """Who can read the numbers, in a word."""
-        return "masked" if self.plan.privacy.computational else "in the clear"
+        return "masked" if self.plan.privacy.route == "secure sum" else "in the clear"
 
     def charged(self) -> Spent:
         """Return what all rounds would cost."""
@@ -146,12 +145,10 @@ def _refusal(
             checked = "the policy, the data and the ledger"
     try:
         if policy is not None and ledger is not None:
-            admit(plan, policy, examples, ledger)
-            return None, checked
-        if policy is not None:
+            admit(plan, policy, ledger)
+        elif policy is not None:
             policy.check(plan)
-            check_own_examples(examples, policy)
-        exact_counts(examples, plan, plan.resolve(0, []))
+        check_data(plan, policy, examples)
     except DiscreetError as err:
         return str(err), checked
     return None, checked

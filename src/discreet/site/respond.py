@@ -1,9 +1,14 @@
-"""A site's answer to one round: the one place where data meets randomness."""
+"""A site's answer to one round: the one place where data meets randomness.
+
+The order is fixed: policy, stored answer, charge, data, noise, store, send. Nothing
+that depends on the data is said outside a charge, not even by a refusal: rows that do
+not fit the plan have a rule (``Examples.fitted``), and a retry gets the stored bytes
+whatever the data now say.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +24,7 @@ from discreet.site.policy import Policy, PolicyError
 
 
 def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
-    examples: Examples,
+    examples: Examples | Callable[[], Examples],
     account: Account,
     plan: Plan,
     this: ResolvedRound,
@@ -29,15 +34,16 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     entropy: Entropy,
     sites: Sequence[str] | None = None,
     policy: Policy | None = None,
+    log: Callable[[str], None] | None = None,
 ) -> IntVector:
-    """Count, charge, add noise, store, and only then return what is sent.
+    """Charge, count, add noise, store, and only then return what is sent.
 
-    The account is charged before any noise is drawn, and the answer is stored
+    The account is charged before the data is looked at, and the answer is stored
     before it is sent: a retry of the same session and round gets the same bytes,
     because fresh noise on the same counts would average out.
 
     Args:
-        examples: the site's data.
+        examples: the site's data, or what opens them, called after the charge.
         account: who pays; a ``Ledger`` outlives the process.
         plan: what is asked.
         this: the round, worked out from the plan and the earlier releases.
@@ -45,24 +51,23 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         population: whom the data is about.
         entropy: where noise comes from.
         sites: who is in the sum; by default the plan's roster.
-        policy: the site's rules, checked once more; None in a simulation.
+        policy: the site's rules, checked once more; None in a simulation, where rows
+            that do not fit are an error.
+        log: told at the site how many rows did not fit.
     """
-    stored = stored_answer(account, session, this.index)
-    if stored is not None:
-        return stored  # whatever the data, the policy and the budget now say
-    exact = exact_counts(examples, plan, this)
     if policy is not None:
         policy.check(plan)
-        check_own_examples(examples, policy)
         if population != policy.population:
             raise PolicyError(
                 f"the policy is for population {policy.population!r}, not for "
                 f"{population!r}"
             )
     mechanism = plan.privacy.noise(this, plan.cohort)
-    use = use_of(plan, this, exact, session=session, population=population, sites=sites)
+    use = use_of(plan, this, session=session, population=population, sites=sites)
 
     def protected() -> bytes:
+        held = examples if isinstance(examples, Examples) else examples()
+        exact = _counted(held, plan, this, strict=policy is None, log=log)
         return mechanism.protect(exact, entropy=entropy).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
@@ -80,6 +85,25 @@ def stored_answer(account: Account, session: bytes, index: int) -> IntVector | N
     return np.frombuffer(message, dtype="<i8").astype(np.int64)
 
 
+def _counted(
+    examples: Examples,
+    plan: Plan,
+    this: ResolvedRound,
+    *,
+    strict: bool,
+    log: Callable[[str], None] | None,
+) -> IntVector:
+    if strict:
+        return exact_counts(examples, plan, this)
+    fitted = examples.fitted()
+    kept = bounded(fitted, plan.privacy.protects)
+    exact = this.statistic.count(kept)
+    aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
+    if aside and log is not None:
+        log(f"{aside} rows did not fit the plan and were left out; the others count")
+    return exact
+
+
 def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVector:
     """Count one round's statistic: this validates every row, and draws nothing."""
     exact = this.statistic.count(bounded(examples, plan.privacy.protects))
@@ -91,30 +115,17 @@ def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVect
     return exact
 
 
-def check_own_examples(examples: Examples, policy: Policy) -> None:
-    """Refuse to speak for too few people."""
-    if len(examples) < policy.examples:
-        raise PolicyError(
-            f"this site has fewer than the {policy.examples} examples that its policy "
-            "asks for"
-        )
-
-
 def use_of(
     plan: Plan,
     this: ResolvedRound,
-    exact: IntVector | None,
     *,
     session: bytes,
     population: str,
     sites: Sequence[str] | None = None,
 ) -> Use:
-    """Return what the account is asked to pay for; without counts, not yet what for."""
+    """Return what the account is asked to pay for; the data has no part in it."""
     if sites is None:
         sites = () if plan.roster is None else plan.roster.keys()
-    intent, asked = b"", plan.asked()
-    if exact is not None:
-        intent = hashlib.sha256(asked + exact.astype("<i8").tobytes()).digest()
     unit = plan.privacy.protects
     protects = "exact sum" if unit is None else str(unit)
     return Use(
@@ -122,10 +133,9 @@ def use_of(
         session,
         this.index,
         this.loss,
-        intent,
         plan=plan.digest(),
         sites=tuple(sorted(sites)),
         note=": ".join(part for part in (plan.model.name, protects) if part),
         unit=unit,
-        asked=asked,
+        asked=plan.asked(),
     )

@@ -26,8 +26,6 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.answer import answer as flipped_counts
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors
@@ -39,8 +37,9 @@ from discreet.secagg.site_state import (
     restore_site,
 )
 from discreet.secagg.terms import Terms
-from discreet.site.admission import Admitted, admit
+from discreet.site.admission import admit
 from discreet.site.failures import sentence
+from discreet.site.label import Held, flipped, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -61,7 +60,7 @@ from discreet.site.progress import (
     progress_in,
     was_refused,
 )
-from discreet.site.respond import stored_answer
+from discreet.site.respond import respond, stored_answer
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,7 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
+        log: told at the site, and nowhere else, how many rows did not fit.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -89,6 +89,7 @@ class Site:
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
+    log: Callable[[str], None] | None = field(default=None, repr=False)
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -96,15 +97,12 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        if was_refused(state, letter) and letter.kind is not Kind.END:
-            return state, letter.reply(Kind.DECLINED, site=0)
         before = progress_in(state, letter.session)
-        if before is not None:
-            stored = before.reply_to(letter)
-            if stored is not None:
-                return state, stored
-            if before.ending is not None:
-                return state, letter.reply(Kind.DECLINED, site=0)  # it comes late
+        if before is not None and (stored := before.reply_to(letter)) is not None:
+            return state, stored
+        late = before is not None and before.ending is not None
+        if letter.kind is not Kind.END and (late or was_refused(state, letter)):
+            return state, letter.reply(Kind.DECLINED, site=0)
         match letter.kind:
             case Kind.INVITE:
                 following, reply = self._join(before, letter)
@@ -140,9 +138,10 @@ class Site:
             letter.numbers,
             replies={} if before is None else before.replies,
         )
-        stored = stored_answer(self.ledger, letter.session, letter.round)
-        if stored is not None:  # looked up before any data is read
-            return _sent(began, letter, stored)
+        if plan.privacy.route != "ranks":  # there the answer comes after public scores
+            stored = stored_answer(self.ledger, letter.session, letter.round)
+            if stored is not None:  # looked up before any data is read
+                return _sent(began, letter, stored)
         if before is not None and letter.round <= before.round:
             raise LetterError("a second invitation to a round that was joined came")
         self.ledger.check_patience()
@@ -150,21 +149,23 @@ class Site:
         if letter.round:
             charged_before = self._continued(before, letter)
         this = began.resolve()
-        admitted = admit(
-            plan,
-            self.policy,
-            self.examples(plan),
-            self.ledger,
-            session=charged_before,
-        )
+        admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
             case "relay" if plan.privacy.reusable:
-                return _sent(began, letter, self._flipped(admitted, this, letter))
-            case "relay":
-                vector = admitted.respond(
-                    this, session=letter.session, entropy=self.entropy
+                vector = flipped(
+                    self._held(plan),
+                    this,
+                    self.flips,
+                    session=letter.session,
+                    entropy=self.entropy,
                 )
                 return _sent(began, letter, vector)
+            case "relay":
+                return _sent(began, letter, self._respond(plan, this, letter.session))
+            case "ranks":
+                joined = replace(began, site=letter.site)
+                held = self._held(plan)
+                return ranked(held, this, joined, letter, entropy=self.entropy)
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -217,22 +218,23 @@ class Site:
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
 
-    def _flipped(
-        self, admitted: Admitted, this: ResolvedRound, letter: Letter
-    ) -> IntVector:
-        """Count labels that this site flipped once and for all, by its own key."""
-        if self.flips is None:
-            raise PolicyError(
-                "the plan flips labels: this site needs a key for its flips"
-            )
-        return flipped_counts(
-            admitted.examples,
-            LabelCustody(self.flips, self.ledger),
-            admitted.plan,
+    def _respond(self, plan: Plan, this: ResolvedRound, session: bytes) -> IntVector:
+        """Answer one round: charged, counted, stored, and then to be sent."""
+        return respond(
+            lambda: self.examples(plan),
+            self.ledger,
+            plan,
             this,
-            session=letter.session,
+            session=session,
             population=self.policy.population,
             entropy=self.entropy,
+            policy=self.policy,
+            log=self.log,
+        )
+
+    def _held(self, plan: Plan) -> Held:
+        return Held(
+            plan, self.policy, self.ledger, lambda: self.examples(plan).fitted()
         )
 
     def _advertise(
@@ -294,20 +296,16 @@ class Site:
             raise LetterError("a step came after the round's last one")
         self.once.take(hashlib.sha256(progress.conversation).digest())
         this = progress.resolve()
+        if progress.plan.privacy.route == "ranks":
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            held = self._held(progress.plan)
+            return ranked(held, this, progress, letter, entropy=self.entropy)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 
         def vector() -> IntVector:
-            admitted = admit(
-                progress.plan,
-                self.policy,
-                self.examples(progress.plan),
-                self.ledger,
-                session=progress.charged_as,
-            )
-            return admitted.respond(
-                this, session=progress.charged_as, entropy=self.entropy
-            )
+            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
+            return self._respond(progress.plan, this, progress.charged_as)
 
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)

@@ -7,6 +7,7 @@ from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.paired import Paired
 from discreet.statistic.protocol import BinCounts, Statistic
+from discreet.statistic.rank_sums import RankSums
 
 __all__ = [
     "BinCounts",
@@ -17,5 +18,6 @@ __all__ = [
     "OneVsOne",
     "OneVsRest",
     "Paired",
+    "RankSums",
     "Statistic",
 ]

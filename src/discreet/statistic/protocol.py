@@ -117,6 +117,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "rank-sums": "discreet.statistic.rank_sums:RankSums",
         "shared-rows": "discreet.exact.model:SharedRows",
     },
 )

@@ -33,6 +33,7 @@ def prepared(tmp_path, run):
     assert made[0] == 0
     text = policyfile.dumps(allowing(Session.read(file)))
     (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
+    Ledger.new(tmp_path / "ledger.sqlite").close()
     return folder, file
 
 

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,7 +9,9 @@ from discreet import curator
 from discreet.curator import Budget
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, PlanError
+from discreet.privacy.account import Permit, Use, answer_once
 from discreet.privacy.loss import ZCDP, ApproxDP, PureDP
+from discreet.privacy.unit import EXAMPLE, ROW
 
 HALF = PureDP(Fraction(1, 2))
 LABELS = [0, 1] * 200
@@ -138,3 +141,39 @@ def test_a_closed_budget_and_other_losses_are_refused():
 def test_an_impossible_total_is_refused(bad):
     with pytest.raises(PlanError):
         Budget(**bad)
+
+
+USE = Use("data", b"session", 0, HALF, b"", note="an evaluation", unit=ROW)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_answer_is_paid_for_once_and_published_unchanged(tmp_path, kept):
+    path = tmp_path / "budget.sqlite" if kept else None
+    with Budget(epsilon=1, path=path) as budget:
+        assert answer_once(budget, USE, lambda: b"noisy") == b"noisy"
+        assert answer_once(budget, USE, lambda: b"fresh noise") == b"noisy"
+        assert budget.reserve(USE) == Permit(USE)
+        assert budget.remaining == Fraction(1, 2)
+        with pytest.raises(BudgetError, match="another message"):
+            budget.record(Permit(USE), b"fresh noise")
+        with pytest.raises(BudgetError, match="already charged"):
+            budget.reserve(replace(USE, loss=PureDP(Fraction(1, 4))))
+
+
+def test_a_permit_of_another_account_stores_nothing():
+    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="not issued"):
+        budget.record(Permit(USE), b"noisy")
+
+
+def test_a_budget_of_rows_pays_for_nothing_else():
+    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="one row"):
+        budget.reserve(replace(USE, unit=EXAMPLE))
+
+
+def test_an_answer_outlives_the_process(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    with Budget(epsilon=1, path=path) as budget:
+        answer_once(budget, USE, lambda: b"noisy")
+    with Budget(epsilon=1, path=path) as budget:
+        assert budget.replay(b"session", 0) == b"noisy"
+        assert budget.replay(b"session", 1) is None

@@ -9,12 +9,13 @@ from scipy import stats
 from sklearn.metrics import confusion_matrix, precision_score, roc_auc_score
 
 from discreet import area_error, curator
-from discreet.curator.histogram import ROW
-from discreet.curator.roc import binormal_tpr
+from discreet.curator.areas import binormal_tpr
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
-from discreet.errors import InputError
+from discreet.errors import BudgetError, InputError
+from discreet.models.central import CentralDP
 from discreet.privacy.loss import PureDP
+from discreet.privacy.unit import ROW
 from discreet.statistic import ClassHistogram
 
 ROWS = 6000
@@ -90,6 +91,24 @@ def test_the_evaluation_has_noise_for_two_counts_and_claims_epsilon_for_a_row(da
     assert noise.negatives[0] == pytest.approx(8.0, rel=0.05)
     assert result.auc.value == pytest.approx(roc_auc_score(*data), abs=0.03)
     assert result.at(0.5).recall.value > 0.7
+
+
+def test_the_plan_says_what_the_claim_says(data):
+    result = curator.evaluate(*data, epsilon=1, entropy=Seeded(b"b"))
+    assert result.plan.privacy == CentralDP(epsilon=1)
+    assert result.plan.privacy.loss == result.claim.loss
+    assert result.plan.privacy.protects == result.claim.unit
+    assert any("nobody keeps count" in words for words in result.claim.not_protected)
+
+
+def test_an_evaluation_that_the_budget_cannot_pay_publishes_nothing(data):
+    def never(size):
+        raise AssertionError(size)
+
+    with curator.Budget(epsilon="0.9") as budget:
+        with pytest.raises(BudgetError, match="evaluation at 1-DP would exceed"):
+            curator.evaluate(*data, epsilon=1, budget=budget, entropy=never)
+        assert budget.remaining == Fraction(9, 10)
 
 
 def test_scores_of_any_declared_range_are_evaluated(data):

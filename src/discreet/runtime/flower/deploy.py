@@ -16,8 +16,6 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.plan.plan import Plan
-from discreet.result.evaluation import Evaluation
-from discreet.result.several import MultiEvaluation
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.client import (
     InFile,
@@ -42,12 +40,13 @@ from discreet.runtime.saved_session import Journal, SavedSession, binding
 from discreet.runtime.session import (
     AbortedError,
     Exchange,
+    Result,
     Session,
     Step,
     check_carried,
     opened_evaluation,
 )
-from discreet.site.admission import admit
+from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
@@ -99,7 +98,8 @@ class JoiningSite:
         """Refuse now what would be refused later: policy, data, floors, caps."""
         check_carried(self.plan)
         with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, self.examples, ledger)
+            admit(self.plan, self.policy, ledger)
+        check_data(self.plan, self.policy, self.examples)
 
     def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
         """Connect, and answer until the coordinator says how the session ended.
@@ -180,7 +180,7 @@ def coordinate(
     step_seconds: float = STEP_SECONDS,
     watch: Callable[[Step], None] | None = None,
     saved: SavedSession | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Start a SuperLink, wait for the sites, run the plan, end the SuperLink.
 
     With ``saved`` the session is on disk after each step, and one that is there
@@ -230,7 +230,7 @@ def _run(
     exchange: Exchange,
     watch: Callable[[Step], None] | None,
     saved: SavedSession | None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     if saved is not None:
         journal.keep = saved.save
     session = Session(

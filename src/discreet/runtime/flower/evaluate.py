@@ -12,13 +12,11 @@ from flwr.serverapp import Grid
 
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
-from discreet.result.evaluation import Evaluation
-from discreet.result.several import MultiEvaluation
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.simulated import is_simulated
-from discreet.runtime.session import Session, Step, opened_evaluation
+from discreet.runtime.session import Result, Session, Step, opened_evaluation
 
 WAIT_SECONDS: Final = 300.0
 
@@ -34,7 +32,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     identity: Ed25519PrivateKey | None = None,
     entropy: Entropy = SYSTEM,
     watch: Callable[[Step], None] | None = None,
-) -> Evaluation | MultiEvaluation:
+) -> Result:
     """Evaluate a model on the data of the nodes of a grid.
 
     It ends within ``wait_seconds`` and ``step_seconds`` for each of at most five

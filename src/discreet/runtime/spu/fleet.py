@@ -37,6 +37,7 @@ from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, OwnerEntry, PartyEntry, Session
 from discreet.site import policyfile
+from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
 
 COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
@@ -152,6 +153,8 @@ class Fleet:
             policy = self.policy(owner.name)
             policy.parent.mkdir(exist_ok=True)
             policy.write_text(policyfile.dumps(allowing(self.session)), "utf-8")
+            if not policy.with_name("ledger.sqlite").exists():
+                Ledger.new(policy.with_name("ledger.sqlite")).close()
         return self
 
     def policy(self, owner: str) -> Path:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.errors import PlanError
+from discreet.parsing import read_json
 from discreet.runtime.spu.failure import Alarm, HungUpError, SessionFailedError
 from discreet.runtime.spu.packages import (
     OVERHEAD,
@@ -45,8 +47,8 @@ class Result:
         """Read the bytes on the wire."""
         size = int.from_bytes(raw[:4], "big")
         try:
-            costs = json.loads(raw[4 : 4 + size])
-        except ValueError:
+            costs = read_json(raw[4 : 4 + size], "the costs of the run")
+        except PlanError:
             raise PackageError("the costs of the run are not JSON") from None
         if not isinstance(costs, dict):
             raise PackageError("the costs of the run are not a table")

@@ -15,6 +15,7 @@ the account refuses a second value of changed ones.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -31,8 +32,8 @@ from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import SHARING_BYTES, Kind, Package, split
 from discreet.runtime.spu.session import Session
 from discreet.runtime.spu.transport import Channel, Tag, client_context, connect_all
-from discreet.site.policy import Policy
-from discreet.site.respond import check_own_examples, use_of
+from discreet.site.policy import Policy, PolicyError
+from discreet.site.respond import use_of
 
 SENT: Final = (
     "this owner's shares have left for this session already, and the parties may have "
@@ -64,31 +65,40 @@ class Owner:
         if self.account.replay(session.digest, 0) is not None:
             raise BudgetError(SENT)
         this = plan.resolve(0, [])
-        examples = self._examples() if plan.privacy.protects is None else None
         permit = self.account.reserve(
             use_of(
                 plan,
                 this,
-                None if examples is None else this.statistic.count(examples),
                 session=session.digest,
                 population=self.policy.population,
                 sites=[owner.name for owner in session.owners],
             )
         )
-        if examples is None:
-            examples = self._examples()
-        made = make_packages(session, self.name, examples, entropy=entropy)
+        made = make_packages(session, self.name, self._examples(), entropy=entropy)
         return made, permit
 
     def leaving(self, permit: Permit, packages: Sequence[Package]) -> None:
-        """Note that shares leave, before the first byte does."""
+        """Note that shares leave, before the first byte does.
+
+        Of exact values it is noted which rows they are about: two that differ by a
+        few rows would give these away.
+        """
         if self.account.replay(self.session.digest, 0) is not None:
             raise BudgetError(SENT)
-        self.account.record(permit, packages[0].sharing)
+        about = packages[0].sharing
+        if self.session.plan().privacy.protects is None:
+            encoded = encode(self._examples())
+            content = encoded.keys.tobytes() + encoded.labels.tobytes()
+            about = hashlib.sha256(content).digest()
+        self.account.record(permit, about)
 
     def _examples(self) -> Examples:
         examples = self.rows()
-        check_own_examples(examples, self.policy)
+        if len(examples) < self.policy.examples:
+            raise PolicyError(
+                f"this site has fewer than the {self.policy.examples} examples that "
+                "its policy asks for"
+            )
         return examples
 
 

@@ -28,7 +28,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +37,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import tomli_w
 
+from discreet import parsing
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
@@ -45,6 +45,7 @@ from discreet.exact.evaluate import plan_for
 from discreet.exact.model import AREAS, ExactMPC, Ties
 from discreet.exact.program import Program
 from discreet.metrics.names import Metric
+from discreet.parsing import read_toml, whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.privacy.loss import amount_from_text, decimal_text
@@ -54,7 +55,6 @@ Scores: TypeAlias = Literal["probability", "logit"]
 VERSION: Final = 2
 """Moves with what is computed; 2 since owners can tell which model is measured."""
 MAX_OWNERS: Final = 1000
-MAX_MODEL: Final = 200
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -99,8 +99,7 @@ class OwnerEntry:
     rows: int
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise PlanError(f"an owner has at least one row, got {self.rows}")
+        whole(self.rows, "an owner's number of rows", least=1)
 
 
 @dataclass(frozen=True)
@@ -130,14 +129,13 @@ class Session:
                 f"a session has 1 to {MAX_OWNERS} owners, got {len(self.owners)}"
             )
         names = self.names
-        if any(not _NAME.fullmatch(name) for name in names):
+        if any(not _NAME.fullmatch(each) for each in names):
             raise PlanError(
                 "names are lower-case letters, digits and hyphens, at most 63"
             )
         if len(set(names)) != len(names):
             raise PlanError("two members of the session have the same name")
-        if len(self.model) > MAX_MODEL or not self.model.isprintable():
-            raise PlanError(f"a model's name is at most {MAX_MODEL} printable letters")
+        parsing.name(self.model, "the name of the model")
         if self.scores not in get_args(Scores):
             raise PlanError('scores are "probability" or "logit"')
         self.program()  # refuses what cannot be computed
@@ -246,10 +244,7 @@ class Session:
     @classmethod
     def from_toml(cls, text: str) -> Session:
         """Read a session's file; ``PlanError`` for anything else."""
-        try:
-            raw = tomllib.loads(text)
-        except tomllib.TOMLDecodeError:
-            raise PlanError("the session is not a TOML file") from None
+        raw = read_toml(text, "the session")
         if raw.get("version") != VERSION:
             raise PlanError(f"the session is not of version {VERSION}")
         unknown = sorted(set(raw) - _KEYS)
@@ -301,9 +296,7 @@ def _session(raw: dict[str, Any]) -> Session:
             )
             for p in raw["party"]
         ),
-        owners=tuple(
-            OwnerEntry(_text(o["name"]), _count(o["rows"])) for o in raw["owner"]
-        ),
+        owners=tuple(OwnerEntry(_text(o["name"]), o["rows"]) for o in raw["owner"]),
         metrics=tuple(raw.get("metrics", AREAS)),
         scores=raw.get("scores", "probability"),
         ties=raw.get("ties", "exact"),
@@ -323,10 +316,4 @@ def _flag(value: object) -> bool:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a text")
-    return value
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("a whole number")
     return value

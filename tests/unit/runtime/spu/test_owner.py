@@ -28,10 +28,11 @@ def never():
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = []
+    opened = [Ledger.new(tmp_path / "ledger.sqlite")]
 
     def open_ledger(policy):
-        opened.append(Ledger(tmp_path / "ledger.sqlite", limits=policy.limits()))
+        known = Ledger if opened else Ledger.new
+        opened.append(known(tmp_path / "ledger.sqlite", limits=policy.limits()))
         return opened[-1]
 
     yield open_ledger
@@ -140,12 +141,16 @@ def test_exact_values_are_counted(owner):
         second.answer(entropy=SYSTEM)
 
 
-def test_a_second_exact_value_of_changed_rows_is_refused(owner):
-    owner(EXACT).answer(entropy=SYSTEM)
+def test_a_second_exact_value_of_changed_rows_is_refused_after_its_charge(owner):
+    def leave(member):
+        packages, permit = member.answer(entropy=SYSTEM)
+        member.leaving(permit, packages)
+
+    leave(owner(EXACT))
     more = {"exact_sums": 3, "sessions_per_plan": 3}
-    owner(EXACT, **more).answer(entropy=SYSTEM)
+    leave(owner(EXACT, **more))
     with pytest.raises(BudgetError, match="the data changed"):
-        owner(EXACT, OTHERS, **more).answer(entropy=SYSTEM)
+        leave(owner(EXACT, OTHERS, **more))
 
 
 def test_a_stranger_to_the_session_is_refused_before_anything(owner):

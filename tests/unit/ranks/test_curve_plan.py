@@ -17,15 +17,14 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.models.label import CURVE_MECHANISMS, LabelDP
+from discreet.models.label import CURVE_MECHANISMS, LabelDP, plan_curves
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.curves import plan_curves
+from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
 from discreet.result.scalars import ScalarEvaluation
@@ -43,8 +42,16 @@ def pooled(size: int, seed: int = 1, rate: float = 0.3):
     return 1 / (1 + prior * np.exp(-(1.4 * x - 0.98))), y
 
 
-def cut(scores, labels, sites: int) -> list[Examples]:
-    return [Examples(scores[i::sites], labels[i::sites]) for i in range(sites)]
+def cut(scores, labels, sites: int, *, ids: bool = False) -> list[Examples]:
+    names = np.arange(len(labels))
+    return [
+        Examples(
+            scores[i::sites],
+            labels[i::sites],
+            subjects=names[i::sites] if ids else None,
+        )
+        for i in range(sites)
+    ]
 
 
 def kept(sites: int, cap: str | None = None) -> list[LabelCustody]:
@@ -209,10 +216,22 @@ def test_a_second_model_on_flipped_labels_costs_nothing_more() -> None:
     custody = kept(2, cap="1")
     privacy = LabelDP(1, mechanism="response")
     for scores in (s, s**2, 1 - s):
-        evaluate_labels(cut(scores, y, 2), privacy=privacy, custody=custody)
+        sites = cut(scores, y, 2, ids=True)
+        evaluate_labels(sites, privacy=privacy, custody=custody)
     for k, own in enumerate(custody):
         assert isinstance(own.account, MemoryAccount)
         assert own.account.spent(f"site {k + 1}").epsilon == 1
+
+
+def test_without_ids_a_second_model_on_flipped_labels_is_charged_again() -> None:
+    s, y = pooled(500)
+    custody = kept(2)
+    for scores in (s, s**2):
+        evaluate_labels(
+            cut(scores, y, 2), privacy=LabelDP(1, mechanism="response"), custody=custody
+        )
+    assert isinstance(custody[0].account, MemoryAccount)
+    assert custody[0].account.spent("site 1").epsilon == 2
 
 
 def test_a_second_model_on_binned_positives_is_charged_again() -> None:
@@ -229,18 +248,34 @@ def test_a_second_model_on_binned_positives_is_charged_again() -> None:
         evaluate_labels(cut(s**2, y, 2), privacy=privacy, custody=capped)
 
 
-def test_another_epsilon_or_corrected_labels_are_charged_again() -> None:
+def test_another_epsilon_is_charged_again_and_a_changed_label_is_not() -> None:
     s, y = pooled(500)
     custody = kept(1)
     account = custody[0].account
     assert isinstance(account, MemoryAccount)
     for epsilon, labels in ((1, y), (2, y), (1, np.append(1 - y[:1], y[1:]))):
         evaluate_labels(
-            [Examples(s, labels)],
+            cut(s, labels, 1, ids=True),
             privacy=LabelDP(epsilon, mechanism="response"),
             custody=custody,
         )
-    assert account.spent("site 1").epsilon == 4
+    assert account.spent("site 1").epsilon == 3
+
+
+def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
+    s, y = pooled(500)
+    changed = np.append(1 - y[:1], y[1:])
+    plan = plan_curves(PublicScores.of(cut(s, y, 1)), LabelDP(1, mechanism="response"))
+    custody = kept(1, cap="1")
+    totals = [
+        simulate_labels(plan, cut(s, labels, 1, ids=True), custody=custody).total
+        for labels in (y, changed)
+    ]
+    bins = len(plan.statistic.edges)
+    own = int(plan.statistic.edges.bins_of(s[:1])[0])
+    moved = totals[1] - totals[0]
+    assert np.flatnonzero(moved).tolist() == [own, bins + own]
+    assert np.abs(moved).sum() == 2
 
 
 def test_custody_must_be_one_a_site() -> None:
@@ -267,7 +302,8 @@ def test_the_claim_names_the_unit_the_trust_and_what_is_seen() -> None:
         words[mechanism] = str(result.claim)
         assert "0.5-DP for one label flipped" in words[mechanism]
         assert "sees every score and each site's size" in words[mechanism]
-    assert "every model measured on the same labels" in words["response"]
+        assert ("Computational" in words[mechanism]) == (mechanism == "response")
+    assert "that a label was changed since an earlier" in words["response"]
     assert "is charged again" in words["binned"]
 
 

@@ -12,10 +12,13 @@ from discreet.estimate.estimate import Unusable, Usable
 from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.ranks import MECHANISMS, label_auc, score_noise_auc
-from discreet.ranks.answer import LabelCustody
-from discreet.ranks.rank_auc import rank_auc
-from discreet.ranks.sums import RankSums, SumsCovariance
+from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.midranks import midranks
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.rank_totals import RankTotals, TotalsCovariance, rank_auc
+from discreet.runtime.label_auc import label_auc, run_terms
+from discreet.runtime.score_noise import score_noise_auc
+from discreet.statistic.rank_sums import MECHANISMS
 
 
 def federation(rng, sizes=(900, 1100, 1000)):
@@ -69,8 +72,6 @@ def test_the_claim_names_the_unit_and_what_is_seen(rng):
     assert "each site's size" in claim.discloses[0]
     assert "charged again" in str(claim)
     assert "2-DP for one label flipped" in str(result)
-    again = label_auc(federation(rng), epsilon=2, mechanism="response")
-    assert "covers every model" in str(again.claim)
     json.loads(result.to_json())
     with pytest.raises(NotReleasedError, match="mechanism='curves'"):
         result.roc_curve()
@@ -105,9 +106,14 @@ def custodies(count, cap):
     ]
 
 
-def test_a_second_model_on_the_same_labels_is_free_under_kept_flips(rng):
-    sites = federation(rng)
-    better = [Examples(np.sqrt(s), y) for s, y in (site.to_arrays() for site in sites)]
+def with_ids(sites, change=lambda scores: scores):
+    columns = [site.to_arrays() for site in sites]
+    return [Examples(change(s), y, subjects=range(len(s))) for s, y in columns]
+
+
+def test_a_second_model_on_the_same_examples_is_free_under_kept_flips(rng):
+    sites = with_ids(federation(rng))
+    better = with_ids(sites, np.sqrt)
     kept = custodies(3, cap=1)
     first = label_auc(sites, epsilon=1, mechanism="response", custody=kept)
     second = label_auc(better, epsilon=1, mechanism="response-labels", custody=kept)
@@ -115,6 +121,42 @@ def test_a_second_model_on_the_same_labels_is_free_under_kept_flips(rng):
     assert second.auc.value == pytest.approx(first.auc.value, abs=1e-12)
     spent = [k.account.spent(f"site {i + 1}").epsilon for i, k in enumerate(kept)]
     assert spent == [1, 1, 1]
+
+
+def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
+    """No charge and no refusal announces it; the sums move by its own rank alone."""
+    site = with_ids(federation(rng, sizes=(900,)))[0]
+    scores, labels = site.to_arrays()
+    labels = labels.astype(int)
+    changed = np.append(1 - labels[:1], labels[1:])
+    kept = custodies(1, cap=1)
+    opened = [
+        run_terms(
+            RankSumTerms(1, mechanism="response"),
+            [Examples(scores, y, subjects=range(900))],
+            custody=kept,
+        )[0]
+        for y in (labels, changed)
+    ]
+    assert kept[0].account.spent("site 1").epsilon == 1
+    moved = np.abs(opened[1] - opened[0])
+    assert moved[:-2].sum() == 0
+    assert moved[-2:].tolist() == [midranks(scores)[0], 1]
+
+
+def test_without_ids_flips_are_charged_every_time(rng):
+    sites = federation(rng)
+    kept = custodies(3, cap="1.5")
+    label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+    with pytest.raises(BudgetError, match="nothing was charged or sent"):
+        label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+
+
+@pytest.mark.parametrize("mechanism", ["response", "response-labels"])
+def test_the_claim_of_kept_flips_rests_on_a_keyed_function(mechanism, rng):
+    claim = label_auc(federation(rng), epsilon=1, mechanism=mechanism).claim
+    assert claim.computational
+    assert "that a label was changed since an earlier evaluation" in str(claim)
 
 
 @pytest.mark.parametrize("mechanism", ["choice", "adaptive"])
@@ -167,7 +209,7 @@ def test_no_examples_at_all_is_refused():
 @pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
 def test_an_estimated_class_that_is_empty_gives_no_value(positives):
     found = rank_auc(
-        RankSums(100.0, positives), 100, covariance=SumsCovariance(9.0, 0.0, 4.0)
+        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
     )
     assert math.isnan(found.value)
     assert "not above 0" in found.status.reason
@@ -176,15 +218,15 @@ def test_an_estimated_class_that_is_empty_gives_no_value(positives):
 @pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
 def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
     found = rank_auc(
-        RankSums(rank_sum, 50.0), 100, covariance=SumsCovariance(9.0, 0.0, 4.0)
+        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
     )
     assert found.value == value
     assert "was cut to" in found.caution
 
 
 def test_positives_that_could_be_noise_are_marked():
-    sums = RankSums(80 * 5.0, 5.0)
-    noisy = SumsCovariance(100.0, 0.0, 9.0)
+    sums = RankTotals(80 * 5.0, 5.0)
+    noisy = TotalsCovariance(100.0, 0.0, 9.0)
     assert isinstance(rank_auc(sums, 100, covariance=noisy).status, Unusable)
     exact = rank_auc(sums, 100)
     assert isinstance(exact.status, Usable)

@@ -1,4 +1,4 @@
-r"""Which label mechanism, and how many bins: the least predicted error.
+r"""Which label mechanism gives curves, and in how many bins: the least error.
 
 With n examples of the rarer class, B bins and V the sum of the bins' noise
 variances, the area between the estimated and the true ROC curve is about
@@ -24,6 +24,7 @@ from typing import Final, Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
 from discreet.ranks.public_scores import PublicScores
+from discreet.ranks.released_sums import response_variance
 
 CountMechanism: TypeAlias = Literal["response", "binned"]
 BINS: Final = (16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
@@ -48,11 +49,6 @@ class Predicted:
     error: float
 
 
-def unit_variance(epsilon: float) -> float:
-    r"""Return :math:`e^\varepsilon/(e^\varepsilon-1)^2`: one flipped label's noise."""
-    return math.exp(-epsilon) / math.expm1(-epsilon) ** 2
-
-
 def area_error_of(variance: float, edges: Edges, minority: float) -> float:
     """Return the predicted area between the estimated and the true ROC curve."""
     noise = _NOISE * math.sqrt(variance) / minority
@@ -71,7 +67,7 @@ def predict_response(
     slopes, bands and calibration are read better from fewer.
     """
     minority = _minority(public, prevalence)
-    variance = unit_variance(epsilon) * public.examples
+    variance = response_variance(epsilon) * public.examples
     found = []
     for bins in BINS:
         if bins < FEWEST_OF_FLIPS:
@@ -96,7 +92,7 @@ def predict_binned(
         rule = public.rule(bins)
         edges = Edges.realise(rule, public.range)
         lone, crowded = public.occupied(edges)
-        variance = unit_variance(epsilon) * (lone + 2 * crowded)
+        variance = response_variance(epsilon) * (lone + 2 * crowded)
         found.append(
             Predicted("binned", rule, area_error_of(variance, edges, minority))
         )

@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.ranks.delta_method import centre_of, sampling_sd
-from discreet.ranks.rank_auc import rank_auc
-from discreet.ranks.ranks import SiteRanks, midranks, rank_sites
-from discreet.ranks.sums import RankSums
+from discreet.ranks.midranks import RankFacts, SiteRanks, midranks, rank_sites
+from discreet.ranks.rank_totals import RankTotals, centre_of, rank_auc, sampling_sd
 
 
 def pairs_won(scores, labels):
@@ -16,7 +14,7 @@ def pairs_won(scores, labels):
 
 
 def sums_of(doubled, labels):
-    return RankSums(int(doubled @ labels) / 2, float(labels.sum()))
+    return RankTotals(int(doubled @ labels) / 2, float(labels.sum()))
 
 
 @pytest.mark.parametrize("digits", [1, 2, 12])
@@ -65,14 +63,44 @@ def test_ranks_that_cannot_be_are_refused(doubled, examples, words):
         SiteRanks(np.array(doubled, dtype=np.int64), examples)
 
 
+def test_the_public_facts_of_ranks_are_exact_beyond_64_bits(rng):
+    top = 2 * (2**27 - 1)
+    doubled = rng.integers(0, top + 1, 300)
+    doubled[:4] = top
+    ranks = SiteRanks(doubled, 2**27)
+    facts = (ranks.size, ranks.low, ranks.high, ranks.total)
+    assert facts == (300, doubled.min(), top, doubled.sum())
+    assert ranks.squares == sum(int(r) ** 2 for r in doubled)
+    assert ranks.squares > 2**60
+    empty = SiteRanks(np.zeros(0, dtype=np.int64), 7)
+    assert (len(empty), empty.low, empty.high, empty.squares) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (9, 2, 0, 17, 9, 100),  # a rank beyond the last
+        (9, 2, 6, 4, 10, 52),  # ends in the wrong order
+        (9, 2, 4, 6, 13, 90),  # more than twice the highest
+        (9, 2, 4, 6, 10, 49),  # less than any two ranks of this sum
+        (9, 2, 4, 6, 10, 61),  # more than any two ranks of this sum
+        (9, 10, 0, 16, 80, 900),  # more examples than there are
+    ],
+)
+def test_numbers_that_no_ranks_have_are_refused(numbers):
+    assert RankFacts(9, 2, 4, 6, 10, 52)
+    with pytest.raises(InputError):
+        RankFacts(*numbers)
+
+
 def test_c_is_the_derivative_of_the_auc(rng):
     m = 1000
     for _ in range(10):
         p = float(rng.integers(50, 950))
         s = float(rng.uniform(0.2, 0.8) * p * (m - p) + p * (p - 1) / 2)
-        auc = RankSums(s, p).auc(m)
+        auc = RankTotals(s, p).auc(m)
         h = 1e-3
-        slope = (RankSums(s, p + h).auc(m) - RankSums(s, p - h).auc(m)) / (2 * h)
+        slope = (RankTotals(s, p + h).auc(m) - RankTotals(s, p - h).auc(m)) / (2 * h)
         c = centre_of(p, m - p, auc)
         assert slope == pytest.approx(-c / (p * (m - p)), rel=1e-5)
 

@@ -1,0 +1,107 @@
+"""Label privacy at a site: flips that stay, and sums of public ranks.
+
+The scores are public and cost nothing. The charge comes after the ranks, before a label
+is looked at, and the stored answer goes out again whatever the data then say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from discreet.arrays import IntVector
+from discreet.data.examples import Examples
+from discreet.entropy import Entropy
+from discreet.errors import InputError
+from discreet.noise.response import ResponseKey
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
+from discreet.privacy.account import Account, answer_once
+from discreet.ranks.label_custody import LabelCustody, answer
+from discreet.ranks.rank_terms import RankSumTerms
+from discreet.ranks.route import RankSite
+from discreet.site.letters import Kind, Letter
+from discreet.site.policy import Policy, PolicyError
+from discreet.site.progress import Progress
+from discreet.site.respond import use_of
+from discreet.statistic.protocol import check_binary
+
+
+@dataclass(frozen=True)
+class Held:
+    """What answers a plan at a site: its rules, its account, and its data.
+
+    The data are opened under the rule for rows that do not fit.
+    """
+
+    plan: Plan
+    policy: Policy
+    account: Account
+    examples: Callable[[], Examples] = field(repr=False)
+
+
+def flipped(
+    held: Held,
+    this: ResolvedRound,
+    key: ResponseKey | None,
+    *,
+    session: bytes,
+    entropy: Entropy,
+) -> IntVector:
+    """Count labels that this site flips by its own key."""
+    if key is None:
+        raise PolicyError("the plan flips labels: this site needs a key for its flips")
+    return answer(
+        held.examples(),
+        LabelCustody(key, held.account),
+        held.plan,
+        this,
+        session=session,
+        population=held.policy.population,
+        entropy=entropy,
+    )
+
+
+def rank_site(
+    held: Held, this: ResolvedRound, *, session: bytes, entropy: Entropy
+) -> RankSite:
+    """Return the half that answers this round; ``session`` names it in the ledger."""
+    plan, examples = held.plan, held.examples()
+    check_binary(examples)
+    if examples.columns != 1 or examples.scores != plan.facts.scores:
+        raise InputError(
+            f"the plan ranks one column of scores of kind {plan.facts.scores.kind} in "
+            f"{plan.facts.scores}; declare the data so"
+        )
+    scores, labels = examples.to_arrays()
+    use = use_of(
+        plan,
+        this,
+        session=session,
+        population=held.policy.population,
+    )
+    return RankSite(
+        RankSumTerms.of(this.statistic, this.loss),
+        scores,
+        lambda: labels.astype(np.int64),
+        entropy,
+        partial(answer_once, held.account, use),
+    )
+
+
+def ranked(
+    held: Held,
+    this: ResolvedRound,
+    progress: Progress,
+    letter: Letter,
+    *,
+    entropy: Entropy,
+) -> tuple[Progress, Letter]:
+    """Answer an invitation with the scores, and their ranks with protected sums."""
+    half = rank_site(held, this, session=progress.charged_as, entropy=entropy)
+    state, body = half.receive(progress.conversation, letter.body)
+    reply = letter.reply(Kind.STEP, site=progress.site, body=body)
+    return replace(progress, conversation=state), reply

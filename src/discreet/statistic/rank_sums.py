@@ -1,0 +1,151 @@
+r"""Sums of public ranks over the positives: what gives the AUC under label privacy.
+
+The ranks are among all sites' examples, so no site can count alone: the coordinator
+ranks the public scores first (``discreet.ranks.route``). A plan holds which sums are
+taken, and how they are protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    get_args,
+)
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import FloatVector
+from discreet.data.edges import Edges
+from discreet.data.examples import Batch, Examples
+from discreet.errors import PlanError
+from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
+from discreet.privacy.unit import LABEL, Sensitivity, Unit
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, Statistic, only_edges
+
+RankMechanism: TypeAlias = Literal[
+    "choice",
+    "endpoint",
+    "slack",
+    "staircase",
+    "global-laplace",
+    "local-laplace",
+    "orthogonal",
+    "adaptive",
+]
+MechanismName: TypeAlias = RankMechanism | Literal["response", "response-labels"]
+Aggregation: TypeAlias = Literal["plain", "secagg"]
+RANK_MECHANISMS: Final[tuple[RankMechanism, ...]] = get_args(RankMechanism)
+"""Label mechanisms that release sums of ranks: the AUC alone, more precisely."""
+MECHANISMS: Final[tuple[MechanismName, ...]] = (
+    *RANK_MECHANISMS,
+    "response",
+    "response-labels",
+)
+"""``choice`` is the default, endpoint, slack and staircase its parts; the papers' are
+``global-laplace``, ``local-laplace``, ``orthogonal``, ``adaptive`` (all with Gaussian
+noise when there is a delta) and randomized response in its two protocols."""
+SHARE_STEPS: Final = 10_000
+"""Shares of a budget are multiples of one in that many."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankSums(Statistic):
+    """Two sums a site: the positives' ranks, weighted in one of several ways.
+
+    Args:
+        mechanism: what each site releases; see ``MECHANISMS``.
+        share: alpha or beta of the mechanisms that split their budget by hand.
+        aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
+            sum of all sites' endpoint sums is opened, with noise added once.
+    """
+
+    mechanism: MechanismName = "choice"
+    share: Amount = Fraction(1, 2)
+    aggregation: Aggregation = "plain"
+
+    name: ClassVar[str] = "rank-sums"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", exact(self.share, name="share"))
+        if self.mechanism not in MECHANISMS:
+            raise PlanError(f"a mechanism is one of {', '.join(MECHANISMS)}")
+        if not 0 < exact(self.share) < 1 or (exact(self.share) * SHARE_STEPS) % 1:
+            raise PlanError(
+                f"share is a multiple of 1/{SHARE_STEPS} strictly between 0 and 1"
+            )
+        if self.aggregation not in ("plain", "secagg"):
+            raise PlanError("aggregation is 'plain' or 'secagg'")
+        if self.aggregation == "secagg" and self.mechanism not in (
+            "choice",
+            "endpoint",
+        ):
+            raise PlanError(
+                "secure aggregation opens the sites' endpoint sums with Laplace "
+                "noise: use the mechanism choice or endpoint"
+            )
+
+    @property
+    def size(self) -> int:
+        """How many integers a site releases: S and P, in some mixture."""
+        return 2
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """None: ranks need no bins."""
+        return ()
+
+    def count(self, examples: Examples) -> NoReturn:
+        """Refuse: the weights are ranks among all sites' examples."""
+        del examples
+        raise PlanError("rank sums need every site's scores first, to be ranked")
+
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Every score can be ranked."""
+        return np.ones(len(batch), dtype=np.bool_)
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Return nothing: there is no histogram in rank sums."""
+        del counts, law
+        return {}
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the name."""
+        return {
+            "mechanism": self.mechanism,
+            "share": decimal_text(exact(self.share)),
+            "aggregation": self.aggregation,
+        }
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        only_edges(edges, 0)
+        share = amount_from_text(table["share"], name="share")
+        return cls(table["mechanism"], share, table["aggregation"])
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """How far one flipped label moves the sums, over the range of the weights.
+
+        The weights are put on an integer grid by each site's public ranks, which a
+        plan does not know. With the range of a site's ranks as 1, the two endpoint
+        sums move by exactly 1 together. What the integers of each mechanism really
+        move is worked out from the ranks, and held to the budget when the mechanism
+        is made (``discreet.ranks.released_sums.LinearSums``).
+        """
+        if unit != LABEL:
+            raise PlanError("rank sums protect one flipped label and no other unit")
+        return Sensitivity(1, 1, 1, LABEL)
