@@ -34,11 +34,10 @@ from sklearn.isotonic import IsotonicRegression
 from datasets import load, needs
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.estimator import Flat
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -46,6 +45,7 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.recalibrate import fit
 from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram
@@ -112,12 +112,12 @@ def release(
             scale = 1 / float(epsilon)
             noisy = exact + simulate_discrete_laplace(scale, exact.shape, rng)
             found = NoisyHistogram(edges, noisy[:bins], noisy[bins:], LaplaceLaw(scale))
-            return found, Smooth().counts(found)
+            return found, Smooth().read(found).counts
         case LocalDP(epsilon=epsilon):
             arc = CircularArc(Fraction(epsilon), edges)
             decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
             found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().counts(found)
+            return found, Flat().read(found).counts
         case _:
             counts = exact.astype(np.float64)
             found = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())

@@ -24,7 +24,7 @@ from scipy.stats import norm
 from coverage import Cell, Population
 from discreet.arrays import FloatVector
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.reliability import (
+from discreet.metrics.calibration import (
     DEFAULT_BINS,
     expected_calibration_error,
     maximum_calibration_error,
@@ -98,7 +98,7 @@ def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
     rng = np.random.default_rng([seed, cell.examples])
     seen, widths, held, largest = [], [], [], []
     for _ in range(repetitions):
-        counts = cell.estimator.counts(cell.simulate(rng))
+        counts = cell.estimator.read(cell.simulate(rng)).counts
         found = expected_calibration_error(counts)
         low, high = found.interval()
         seen.append(found.value)

@@ -21,7 +21,7 @@ import argparse
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,17 +33,16 @@ from scipy.stats import norm
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.estimate.estimate import Estimate, Usable
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.smooth import Smooth
-from discreet.estimate.thresholds import at_threshold
-from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
-from discreet.metrics.names import Metric
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
+from discreet.metrics.thresholds import at_threshold
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
@@ -202,11 +201,10 @@ class Outcome(NamedTuple):
 
 def read(cell: Cell, release: NoisyHistogram) -> dict[str, Outcome]:
     """Read a release as an evaluation does."""
-    estimator = cell.estimator
-    wanted: tuple[Metric, ...] = ("auc", "average_precision", "brier")
-    areas = metrics_with_errors(estimator, release, wanted)
-    at = at_with_errors(estimator, release, THRESHOLD)
-    alone = at_threshold(release, THRESHOLD)
+    reading = cell.estimator.read(release)
+    areas = measures(reading, ("auc", "average_precision", "brier"))
+    at = at_threshold(reading, THRESHOLD)
+    alone = at_threshold(replace(reading, counts=release), THRESHOLD)
     return {
         **{metric: _outcome(found, found) for metric, found in areas.items()},
         "precision": _outcome(at.precision, alone.precision),

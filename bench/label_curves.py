@@ -25,8 +25,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
-from discreet.estimate.known_totals import KnownTotals
-from discreet.estimate.reliability import calibration_curve
+from discreet.estimate.public_totals import PublicTotals
+from discreet.metrics.calibration import calibration_curve
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
@@ -87,7 +87,7 @@ def measure(
     rates = calibration_curve(known, 20, "mass").rate
     decoder = plan.privacy.noise(this, plan.cohort)
     rng = np.random.default_rng(5)
-    estimator = KnownTotals()
+    estimator = PublicTotals()
     found = []
     for _ in range(runs):
         if isinstance(decoder, RandomizedResponse):
@@ -99,8 +99,8 @@ def measure(
         counts, law = opened.counts, opened.law
         negatives, positives = np.split(counts, 2)
         observed = NoisyHistogram(edges, negatives, positives, law)
-        curves = estimator.curves(observed)
-        read = replace(estimator.counts(observed), law=NoNoise())
+        reading = estimator.read(observed)
+        curves, read = reading.curves, replace(reading.counts, law=NoNoise())
         found.append(
             [
                 area_error(truth.roc, curves.roc, tolerance=1e-5),

@@ -19,6 +19,7 @@ import argparse
 import math
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -31,7 +32,8 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, Uniform, Warped
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
-from discreet.estimate.thresholds import at_threshold
+from discreet.estimate.reading import Flat
+from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.mechanism import NoNoise
@@ -91,8 +93,9 @@ def errors(truth: Truth, counts: NoisyHistogram, kind: Interpolation) -> FloatVe
     tpr = np.append(0.0, np.cumsum(counts.positives[::-1])) / p
     fpr = np.append(0.0, np.cumsum(counts.negatives[::-1])) / n
     path = RocPath(fpr, tpr, kind)
+    reading = replace(Flat().read(counts), counts=counts)
     roc, pr = truth.drawn
-    found = [at_threshold(counts, t) for t in THRESHOLDS]
+    found = [at_threshold(reading, t) for t in THRESHOLDS]
     rates = np.array(
         [(f.precision.value, f.recall.value, f.accuracy.value) for f in found]
     )

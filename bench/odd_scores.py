@@ -21,14 +21,14 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
-from discreet.estimate.estimator import Estimator
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Estimator
+from discreet.estimate.smooth_reading import Smooth
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Hierarchy
@@ -80,7 +80,7 @@ def ours(data: Scored, epsilon: float, seeds: int, estimator: Estimator) -> Floa
     found = []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, round(1000 * epsilon)])
-        curves = estimator.curves(two_rounds(plan, site, epsilon, rng))
+        curves = estimator.read(two_rounds(plan, site, epsilon, rng)).curves
         found.append(_errors(data, curves.roc, curves.pr))
     mean: FloatVector = np.mean(found, axis=0)
     return mean

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,9 +25,10 @@ from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimator import Estimator, Flat
-from discreet.estimate.smooth import Smooth
-from discreet.estimate.thresholds import AtThreshold, at_threshold
+from discreet.estimate.reading import Estimator, Flat, Reading
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
+from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
@@ -77,6 +78,11 @@ class Histogram:
             )
 
 
+def _as_it_is(observed: NoisyHistogram) -> Reading:
+    """Read a release without doing anything to its counts."""
+    return replace(Flat().read(observed), counts=observed)
+
+
 def minority_guess(data: Scored) -> float:
     """Round the minority count to a power of ten: a public guess."""
     positives = float(data.labels.sum())
@@ -86,8 +92,8 @@ def minority_guess(data: Scored) -> float:
 
 def errors(data: Scored, observed: NoisyHistogram, estimator: Estimator) -> FloatVector:
     """Return the errors of one release in the order of ERRORS."""
-    curves = estimator.curves(observed)
-    found = estimator.metrics(observed, ("auc", "average_precision"))
+    reading = estimator.read(observed)
+    curves, found = reading.curves, measures(reading, ("auc", "average_precision"))
     # Sixteen pieces a segment: far finer than any error in these tables.
     return np.array(
         [
@@ -112,7 +118,7 @@ def mean_errors(
     total = np.zeros((len(estimators), len(ERRORS)))
     start = time.process_time()
     for observed in histogram.releases(epsilon, seeds):
-        estimators[0].curves(observed)
+        estimators[0].read(observed)
     seconds = (time.process_time() - start) / seeds
     for observed in histogram.releases(epsilon, seeds):
         total += [errors(data, observed, estimator) for estimator in estimators]
@@ -216,7 +222,8 @@ def thresholds(chosen: Sequence[str], seeds: int) -> None:
         def three(found: AtThreshold) -> list[float]:
             return [found.precision.value, found.recall.value, found.accuracy.value]
 
-        return np.array([three(at_threshold(observed, t)) for t in THRESHOLDS])
+        reading = _as_it_is(observed)
+        return np.array([three(at_threshold(reading, t)) for t in THRESHOLDS])
 
     for name in chosen:
         data = load(name)

@@ -11,11 +11,11 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.estimate.estimator import Flat
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -24,6 +24,7 @@ from discreet.noise.mechanism import NoNoise
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
@@ -145,18 +146,18 @@ def simulate_ours(
             noisy = cells + simulate_discrete_laplace(scale, cells.shape, rng)
             negatives, positives = np.split(noisy, 2)
             found = NoisyHistogram(edges, negatives, positives, LaplaceLaw(scale))
-            return found, Smooth().counts(found)
+            return found, Smooth().read(found).counts
         case "LocalDP":
             arc = CircularArc(LOCAL_EPSILON, edges)
             decoded = decode(simulate_arc_counts(arc, cells, rng), arc)
             found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().counts(found)
+            return found, Flat().read(found).counts
 
 
 def our_auc(trust: Trust, observed: NoisyHistogram) -> float:
     """Return the AUC that our evaluation would report."""
     estimator = Smooth() if trust == "DistDP" else Flat("pchip")
-    return estimator.metrics(observed, ("auc",))["auc"].value
+    return measures(estimator.read(observed), ("auc",))["auc"].value
 
 
 def rates(tp: FloatVector, fp: FloatVector, p: float, n: float) -> FloatArray:

@@ -18,9 +18,10 @@ from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
 from discreet.estimate.equidepth import EquiDepth
-from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
 from discreet.models.local import ARC_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -175,8 +176,8 @@ def _read(
 ) -> Found:
     negatives, positives = np.split(cells, 2)
     observed = NoisyHistogram(edges, negatives, positives, law)
-    area = estimator.metrics(observed, ("auc",))["auc"].value
-    return Found(area, estimator.curves(observed).roc)
+    reading = estimator.read(observed)
+    return Found(measures(reading, ("auc",))["auc"].value, reading.curves.roc)
 
 
 def _pooled_bytes(of: Federation) -> int:

@@ -13,9 +13,9 @@ from discreet.data.examples import Examples
 from discreet.errors import ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
-from discreet.estimate.estimator import Estimator, Flat
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.smooth_reading import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
@@ -104,7 +104,7 @@ def our_exact_errors(data: Scored, bins: int) -> FloatVector:
     edges = _edges(bins)
     negatives, positives = np.split(_cells(data, bins), 2)
     observed = NoisyHistogram(edges, negatives, positives, NoNoise())
-    curves = Flat("pchip").curves(observed)
+    curves = Flat("pchip").read(observed).curves
     return errors(data, curves.roc, curves.pr)
 
 
@@ -128,5 +128,5 @@ def our_errors(
     observed = NoisyHistogram(_edges(bins), negatives, positives, law)
     if observed.missing_class is not None:
         return WORTHLESS
-    curves = (estimator or Smooth()).curves(observed)
+    curves = (estimator or Smooth()).read(observed).curves
     return errors(data, curves.roc, curves.pr)

@@ -41,14 +41,14 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.distributed import DistributedDP
     from discreet.models.label import LabelDP
     from discreet.models.local import LocalDP
-    from discreet.models.recommend import recommend
     from discreet.models.secure_aggregation import SecureAggregation
     from discreet.plan.cohort import PublicFacts
     from discreet.plan.plan import Plan
+    from discreet.plan.recommend import recommend
+    from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
-    from discreet.result.scalars import ScalarEvaluation
     from discreet.result.several import MultiEvaluation
-    from discreet.runtime.comparison import ModelComparison, compare
+    from discreet.runtime.comparison import compare
     from discreet.runtime.simulation import evaluate
 
 __version__ = "0.1.0"
@@ -63,12 +63,11 @@ _HOMES: Final = {
     "LabelDP": "models.label",
     "Listed": "data.edges",
     "LocalDP": "models.local",
-    "ModelComparison": "runtime.comparison",
+    "ModelComparison": "result.comparison",
     "MultiEvaluation": "result.several",
     "Plan": "plan.plan",
     "PublicFacts": "plan.cohort",
     "RangeQueries": "estimate.range_queries",
-    "ScalarEvaluation": "result.scalars",
     "SecureAggregation": "models.secure_aggregation",
     "Support": "data.edges",
     "Uniform": "data.edges",
@@ -77,7 +76,7 @@ _HOMES: Final = {
     "compare": "runtime.comparison",
     "evaluate": "runtime.simulation",
     "read": "data.sources",
-    "recommend": "models.recommend",
+    "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
 }
 _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
@@ -106,7 +105,6 @@ __all__ = [
     "PublicFacts",
     "RangeQueries",
     "ReleaseError",
-    "ScalarEvaluation",
     "SecureAggregation",
     "Support",
     "UndefinedMetricWarning",

@@ -5,7 +5,7 @@ import pytest
 
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
-from discreet.estimate.sampling import auc_slopes, sampling_covariance, sampling_sd
+from discreet.estimate.slopes import auc_slopes, sampling_covariance, sampling_sd
 
 pytestmark = pytest.mark.interop
 

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet.data.edges import Edges, Support, Warped
-from discreet.estimate.logistic import calibration_line
-from discreet.estimate.reliability import calibration_curve
+from discreet.metrics.calibration import calibration_curve
+from discreet.metrics.logistic import calibration_line
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
 from discreet.recalibrate.logistic_map import fit_beta, fit_platt

@@ -9,19 +9,17 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.bands import pointwise_band, simultaneous_band
-from discreet.estimate.estimator import Flat
+from discreet.estimate.reading import Flat
+from discreet.metrics.bands import band
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
-BANDS = [pointwise_band, simultaneous_band]
 DISTANCE = 1.2
 
 
-def drawn(observed):
-    estimator = Flat("linear")
-    return observed, estimator.counts(observed), estimator.curves(observed)
+def drawn(observed, kind, **options):
+    return band(Flat("linear").read(observed), kind, **options)
 
 
 @st.composite
@@ -46,14 +44,14 @@ def releases(draw):
 @settings(max_examples=60, deadline=None)
 @given(release=releases(), kind=st.sampled_from(["roc", "pr"]))
 def test_bands_hold_their_curve_in_the_unit_square_and_nest(release, kind):
-    for band_of in BANDS:
-        narrow = band_of(*drawn(release), kind, level=0.6)
-        wide = band_of(*drawn(release), kind, level=0.99)
-        for band in (narrow, wide):
-            assert (band.low >= 0).all()
-            assert (band.high <= 1).all()
-            assert (band.low <= band.value + 1e-12).all()
-            assert (band.value <= band.high + 1e-12).all()
+    for whole in (False, True):
+        narrow = drawn(release, kind, level=0.6, simultaneous=whole)
+        wide = drawn(release, kind, level=0.99, simultaneous=whole)
+        for found in (narrow, wide):
+            assert (found.low >= 0).all()
+            assert (found.high <= 1).all()
+            assert (found.low <= found.value + 1e-12).all()
+            assert (found.value <= found.high + 1e-12).all()
         assert (wide.low <= narrow.low + 1e-9).all()
         assert (narrow.high <= wide.high + 1e-9).all()
 
@@ -61,7 +59,7 @@ def test_bands_hold_their_curve_in_the_unit_square_and_nest(release, kind):
 @settings(max_examples=10, deadline=None)
 @given(release=releases())
 def test_two_readers_of_one_release_get_the_same_band(release):
-    first, second = (simultaneous_band(*drawn(release), "roc") for _ in range(2))
+    first, second = (drawn(release, "roc", simultaneous=True) for _ in range(2))
     np.testing.assert_array_equal(first.low, second.low)
     np.testing.assert_array_equal(first.high, second.high)
 
@@ -99,18 +97,18 @@ def test_bands_cover_as_often_as_they_say(rng, kind, epsilon):
     for _ in range(300):
         release = binormal(rng, 2000, 0.4, epsilon)
         # Points whose rate is exactly 0 or 1 have no place on the true curve.
-        whole = simultaneous_band(*drawn(release), kind)
-        each = pointwise_band(*drawn(release), kind)
-        for band, tally in ((whole, held), (each, points)):
-            truth, inside = truth_at(band, kind, 0.4)
-            ok = (band.low[inside] <= truth) & (truth <= band.high[inside])
-            inner = (band.x[inside] > 0.02) & (band.x[inside] < 0.98)
+        whole = drawn(release, kind, simultaneous=True)
+        each = drawn(release, kind)
+        for found, tally in ((whole, held), (each, points)):
+            truth, inside = truth_at(found, kind, 0.4)
+            ok = (found.low[inside] <= truth) & (truth <= found.high[inside])
+            inner = (found.x[inside] > 0.02) & (found.x[inside] < 0.98)
             tally.append(ok[inner].all() if tally is held else ok[inner].mean())
     assert 0.90 < np.mean(held) < 0.995
     assert 0.92 < np.mean(points) < 0.98
 
 
 def test_a_level_outside_0_and_1_is_refused(rng):
-    for band_of in BANDS:
+    for whole in (False, True):
         with pytest.raises(InputError, match="level of a band"):
-            band_of(*drawn(binormal(rng, 500, 0.5, None)), "roc", level=95)
+            drawn(binormal(rng, 500, 0.5, None), "roc", level=95, simultaneous=whole)

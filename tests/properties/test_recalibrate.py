@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Uniform, Warped
-from discreet.estimate.brier_parts import brier_parts
-from discreet.estimate.reliability import (
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.brier import brier_parts
+from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
-from discreet.estimate.smooth import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
@@ -35,7 +35,7 @@ def releases(draw):
         return observed, observed
     counts += simulate_discrete_laplace(scale, counts.shape, rng)
     observed = NoisyHistogram(edges, counts[:bins], counts[bins:], LaplaceLaw(scale))
-    return observed, Smooth().counts(observed)
+    return observed, Smooth().read(observed).counts
 
 
 def fit_where_defined(both, method):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
 
@@ -58,7 +59,7 @@ def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
 @settings(max_examples=80, deadline=None)
 @given(releases())
 def test_areas_lie_in_their_limits_or_are_refused(observed):
-    for estimate in Smooth().metrics(observed, AREAS).values():
+    for estimate in measures(Smooth().read(observed), AREAS).values():
         if np.isnan(estimate.value):
             assert Smooth().read(observed).way == "unusable"
             continue
@@ -78,15 +79,15 @@ def assert_same_auc(found, expected):
 @settings(max_examples=40, deadline=None)
 @given(releases())
 def test_swapping_the_classes_mirrors_the_auc(observed):
-    first = Smooth().metrics(observed, ["auc"])["auc"]
+    first = measures(Smooth().read(observed), ["auc"])["auc"]
     swapped = like(observed, observed.positives, observed.negatives)
-    second = Smooth().metrics(swapped, ["auc"])["auc"]
+    second = measures(Smooth().read(swapped), ["auc"])["auc"]
     assert_same_auc(replace(second, value=1 - second.value), first)
 
 
 @settings(max_examples=40, deadline=None)
 @given(releases())
 def test_turning_the_scores_and_the_classes_around_changes_nothing(observed):
-    first = Smooth().metrics(observed, ["auc"])["auc"]
+    first = measures(Smooth().read(observed), ["auc"])["auc"]
     turned = like(observed, observed.positives[::-1], observed.negatives[::-1])
-    assert_same_auc(Smooth().metrics(turned, ["auc"])["auc"], first)
+    assert_same_auc(measures(Smooth().read(turned), ["auc"])["auc"], first)

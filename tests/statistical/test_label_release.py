@@ -21,9 +21,10 @@ from discreet.entropy import Seeded
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
+from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.decode_release import open_release
-from discreet.runtime.label import simulate_labels
+from discreet.runtime.in_process import simulate
 from statistical_checks import ALPHA, fit_p_value
 
 RUNS = 20_000
@@ -39,7 +40,9 @@ def released(mechanism, epsilon, labels, seed) -> np.ndarray:
         edges=Support(tuple(VALUES.tolist())),
         thresholds=(),
     )
-    release = simulate_labels(plan, [site], entropy=Seeded(seed))
+    own = Seeded(seed)
+    custody = [LabelCustody.fresh(own)]
+    release = simulate(plan, [site], custody=custody, entropy=own)[0]
     return np.split(open_release(plan, [release]).counts, 2)[1]
 
 

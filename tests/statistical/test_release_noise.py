@@ -8,11 +8,11 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.entropy import SYSTEM
-from discreet.models.recommend import recommend
 from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
-from discreet.runtime.simulation import simulate
+from discreet.runtime.in_process import simulate
 from discreet.site.bounding import bounded
 from statistical_checks import ALPHA, fit_p_value
 

@@ -7,7 +7,7 @@ from discreet.data.edges import Edges, Support, Warped
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import roc_area
-from discreet.estimate.estimator import Flat
+from discreet.estimate.reading import Flat
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import MOST_TIED, decode
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -60,7 +60,7 @@ def test_the_curve_through_the_decoded_counts_has_the_pooled_auc():
     z, labels = logits(8_000, 24_000)
     found = decoded(sigmoid(z), labels, 2)
     observed = NoisyHistogram(EDGES, *found.counts, found.law)
-    curves = Flat("pchip").curves(observed)
+    curves = Flat("pchip").read(observed).curves
     below = np.searchsorted(np.sort(z[labels == 0]), z[labels == 1])
     assert roc_area(curves.roc) == pytest.approx(below.mean() / 24_000, abs=0.02)
 

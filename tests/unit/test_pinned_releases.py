@@ -20,9 +20,9 @@ import discreet
 from discreet.curator import auc as curator_auc
 from discreet.curator import average_precision as curator_ap
 from discreet.entropy import Seeded
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.runtime.comparison import compare
 from discreet.runtime.label import evaluate_labels
@@ -207,10 +207,10 @@ SCALARS = {
             examples=6000,
             prevalence=0.3,
             entropy=Seeded(SEED),
-        ).found.a
+        ).a.auc
     ),
     "paired, joint": lambda: (
-        compare(_pairs(), form="joint", entropy=Seeded(SEED)).found.a
+        compare(_pairs(), form="joint", entropy=Seeded(SEED)).a.auc
     ),
 }
 

@@ -6,9 +6,9 @@ import pytest
 import discreet
 from discreet import InputError
 from discreet.entropy import Seeded
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.runtime.simulation import simulate
+from discreet.plan.recommend import recommend
+from discreet.runtime.in_process import simulate
 
 PRIVACY = {
     "exact": discreet.SecureAggregation(),

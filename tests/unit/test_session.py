@@ -19,25 +19,24 @@ from discreet.errors import DiscreetError, PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit
-from discreet.result.scalars import ScalarEvaluation
-from discreet.runtime.in_process import InProcess
+from discreet.result.evaluation import Evaluation
+from discreet.runtime.in_process import InProcess, simulate
 from discreet.runtime.session import (
     AbortedError,
     Session,
     Step,
     opened_evaluation,
 )
-from discreet.runtime.simulation import simulate
 from discreet.site.fingerprint import LedgerError
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
@@ -234,7 +233,7 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     releases = federation.session(plan).run()
     assert federation.reasons == []
     result = opened_evaluation(plan, releases)
-    assert isinstance(result, ScalarEvaluation)
+    assert isinstance(result, Evaluation)
     every = [examples(k).to_arrays() for k in (1, 2, 3)]
     scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
     assert result.facts == {"examples": 900}

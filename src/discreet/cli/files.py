@@ -13,13 +13,10 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
+from discreet.result.build import Result
 from discreet.result.evaluation import Evaluation
 from discreet.result.page import check_suffix
-from discreet.result.scalars import ScalarEvaluation
-from discreet.result.several import MultiEvaluation
 from discreet.statistic import OneVsOne, OneVsRest, Paired
-
-Result: TypeAlias = Evaluation | MultiEvaluation | ScalarEvaluation
 
 ScoreColumns: TypeAlias = Annotated[
     list[str], typer.Option(help="Column of scores; repeat for classes.")
@@ -117,15 +114,13 @@ def write_result(
 
 
 def _write_plots(result: Result, folder: Path) -> None:
-    if isinstance(result, ScalarEvaluation):
-        result.plot()  # says what to ask for to have a curve
-    folder.mkdir(parents=True, exist_ok=True)
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         stem = f"{name}-" if name else ""
         part.plot("roc", folder / f"{stem}roc.png")
         part.plot("pr", folder / f"{stem}pr.png")
         part.plot("det", folder / f"{stem}det.png")
-        if part.plan.facts.scores.kind != "other":
+        if part.calibratable:
             part.plot("calibration", folder / f"{stem}calibration.png")
     typer.echo(f"Plots are in {folder}/")

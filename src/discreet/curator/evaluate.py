@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -26,20 +26,20 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.estimator import Flat
-from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.with_errors import at_with_errors
+from discreet.estimate.reading import Flat
+from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.models.central import CentralDP
-from discreet.models.recommend import recommend
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.account import Account, MemoryAccount, Use
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import ROW
-from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateRates(AtThreshold):
     """Confusion counts and the rates made of them, with their claim."""
 
@@ -88,7 +88,7 @@ def confusion(
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, mechanism.law(1)
     )
-    found = replace(at_with_errors(Flat(), observed, 0.5), threshold=threshold)
+    found = at_threshold(Flat().read(observed), 0.5)
     claim = curator_claim(
         loss,
         what="four noisy confusion counts",
@@ -96,8 +96,7 @@ def confusion(
         entropy=entropy,
         record=record,
     )
-    values = {f.name: getattr(found, f.name) for f in fields(found)}
-    return PrivateRates(**values, claim=claim)
+    return PrivateRates(threshold, found.estimates, claim=claim)
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword

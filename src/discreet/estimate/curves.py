@@ -227,11 +227,16 @@ class Curves:
         return self.path or RocPath(self.fpr, self.tpr, self.interpolation)
 
     @property
+    def joined_for_ties(self) -> bool:
+        """Whether points are joined by straight lines because scores tie."""
+        return self.interpolation == "linear" and self.path is None
+
+    @property
     def pr(self) -> Curve:
         """The PR curve: steps for ties, smooth otherwise."""
         if self.pr_path is not None:
             return self.pr_path
-        if self.interpolation == "linear" and self.path is None:
+        if self.joined_for_ties:
             return Polyline.steps(self.tpr, self.precision)
         return PrPath(
             self.roc, float(self.true_positives[-1]), float(self.false_positives[-1])

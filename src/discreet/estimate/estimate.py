@@ -121,8 +121,9 @@ class Estimate:
         if not worst_case_binning:
             below = min(self.binning.typical, below)
             above = min(self.binning.typical, above)
+        least, most = self.support
         return Interval(
-            max(low - below, self.support.low), min(high + above, self.support.high)
+            min(max(low - below, least), most), max(min(high + above, most), least)
         )
 
     @property

@@ -22,26 +22,26 @@ times at 10 clients.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.areas import trapezoid_area
-from discreet.estimate.curves import Interpolation, Polyline, precision_of
+from discreet.errors import PlanError
+from discreet.estimate.curves import Interpolation
 from discreet.estimate.quantiles import (
     Ecdf,
     exact_quantiles,
     quantile_fractions,
     tree_quantiles,
 )
+from discreet.estimate.reading import Reading
+from discreet.estimate.tree_reading import ScoreCurves, read_tree
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 
 Strategy: TypeAlias = Literal["separate", "combine"]
-_PIECES: Final = 16
 
 
 def tree_height(quantiles: int, branching: int = 2, *, extra: int = 2) -> int:
@@ -58,134 +58,6 @@ def tree_height(quantiles: int, branching: int = 2, *, extra: int = 2) -> int:
     while leaves < quantiles:  # in integers: a logarithm may round across a power
         levels, leaves = levels + 1, leaves * branching
     return levels + extra
-
-
-class Trace(NamedTuple):
-    """Points of the curves from (0, 0) to (1, 1); precision 1 where none is found."""
-
-    fpr: FloatVector
-    tpr: FloatVector
-    precision: FloatVector
-
-
-@dataclass(frozen=True, eq=False)
-class ScorePath:
-    """A curve (x, y) traced by the threshold, from the highest one down.
-
-    ``kind`` names the axes. Between the knots of the ECDFs it is drawn as
-    finely as asked; a jump of an ECDF is a straight line, as ties are.
-    """
-
-    curves: ScoreCurves
-    kind: Literal["roc", "pr"]
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """Whether straight lines between the knots are the curve."""
-        ecdfs = (self.curves.negatives, self.curves.positives)
-        linear = all(ecdf.interpolation == "linear" for ecdf in ecdfs)
-        return self.kind == "roc" and linear
-
-    def polyline(self, pieces: int) -> Polyline:
-        """Cut each gap between knots into ``pieces``."""
-        traced = self.curves.trace(pieces)
-        if self.kind == "roc":
-            return Polyline(traced.fpr, traced.tpr)
-        return Polyline(traced.tpr, traced.precision)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreCurves:
-    """ROC and PR curves from the score distributions of the two classes.
-
-    ``everyone`` is the ECDF of all examples where the ``combine`` strategy
-    reads the number of predicted positives from it, else None.
-    """
-
-    negatives: Ecdf
-    positives: Ecdf
-    total_negatives: float
-    total_positives: float
-    everyone: Ecdf | None = None
-
-    def __post_init__(self) -> None:
-        if self.total_negatives <= 0 or self.total_positives <= 0:
-            raise ReleaseError(
-                "a class total is not positive: too few examples for this epsilon"
-            )
-
-    @property
-    def roc(self) -> ScorePath:
-        """The ROC curve."""
-        return ScorePath(self, "roc")
-
-    @property
-    def pr(self) -> ScorePath:
-        """The PR curve."""
-        return ScorePath(self, "pr")
-
-    @cached_property
-    def _knots(self) -> FloatVector:
-        ecdfs = [self.negatives, self.positives]
-        if self.everyone is not None:
-            ecdfs.append(self.everyone)
-        knots: FloatVector = np.unique(np.concatenate([e.places for e in ecdfs]))
-        return knots
-
-    def trace(self, pieces: int) -> Trace:
-        """Return the curve's points, every gap between knots cut into ``pieces``.
-
-        ``separate`` divides the true positives by the sum of both classes;
-        ``combine`` by the number of all examples above the threshold, read from
-        quantiles of the merged release, and clips at 1. Both cost the same
-        budget. The paper finds ``separate`` better, since its ratio cannot
-        exceed 1.
-        """
-        f = self._survival(self.negatives, pieces)
-        t = self._survival(self.positives, pieces)
-        true_positives = self.total_positives * t
-        if self.everyone is None:
-            false_positives = self.total_negatives * f
-        else:
-            total = self.total_negatives + self.total_positives
-            predicted = total * self._survival(self.everyone, pieces)
-            false_positives = predicted - true_positives
-        found = precision_of(true_positives, false_positives)
-        precision = np.clip(np.where(np.isnan(found), 1.0, found), 0.0, 1.0)
-        return Trace(f, t, precision)
-
-    @cached_property
-    def auc(self) -> float:
-        """Area under the ROC curve."""
-        traced = self.trace(1 if self.roc.piecewise_linear else _PIECES)
-        return trapezoid_area(traced.fpr, traced.tpr)
-
-    @cached_property
-    def average_precision(self) -> float:
-        """Average precision: the area under the PR curve, a step at each jump.
-
-        The papers sum steps over 10,000 thresholds, which comes to the same.
-        """
-        traced = self.trace(_PIECES)
-        rises = np.diff(traced.tpr)
-        before, after = traced.precision[:-1], traced.precision[1:]
-        jumps = np.arange(rises.size) % (_PIECES + 1) == 0
-        return float(rises @ np.where(jumps, after, (before + after) / 2))
-
-    def _survival(self, ecdf: Ecdf, pieces: int) -> FloatVector:
-        """Return 1 - ECDF downwards: 0, ``pieces`` + 1 points a gap, 1.
-
-        Both limits at each knot: points 0 and 1, and so on every ``pieces`` + 1,
-        are the two ends of a jump.
-        """
-        knots = self._knots
-        steps = np.arange(1, pieces) / pieces
-        inner = (knots[:-1, None] + np.diff(knots)[:, None] * steps).ravel()
-        inside = ecdf.at(inner).reshape(knots.size - 1, pieces - 1)
-        start, stop = ecdf.at(knots[:-1]), ecdf.before(knots[1:])
-        rising = np.column_stack([start, inside, stop]).ravel()
-        whole = np.concatenate([[0.0], np.maximum.accumulate(rising), [1.0]])
-        return 1.0 - whole[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +95,10 @@ class FedCurve:
     def hierarchy(self) -> Hierarchy:
         """Return the tree over equal-width leaves of [0, 1]."""
         return Hierarchy.over_unit_interval(self.branching, self.height)
+
+    def read(self, observed: NoisyHistogram) -> Reading:
+        """Read the released tree."""
+        return read_tree(self, observed)
 
     def curves(self, observed: NoisyTree) -> ScoreCurves:
         """Return the curves from a released tree."""

@@ -28,9 +28,13 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.fedcurve import ScoreCurves
+from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.quantiles import Ecdf
+from discreet.estimate.reading import Reading
+from discreet.estimate.tree_reading import ScoreCurves, read_tree
 from discreet.noise.laplace import simulate_discrete_laplace
+from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 
 Norm: TypeAlias = Literal["l1", "l2"]
@@ -99,6 +103,14 @@ class RangeQueries:
     def name(self) -> str:
         """How a result names it."""
         return f"range queries (Barczewski 2025), {self.norm}"
+
+    def hierarchy(self) -> Hierarchy:
+        """Return the tree that it is compared on: that of ``FedCurve``."""
+        return FedCurve().hierarchy()
+
+    def read(self, observed: NoisyHistogram) -> Reading:
+        """Read the released tree."""
+        return read_tree(self, observed)
 
     def curves(self, observed: NoisyTree) -> ScoreCurves:
         """Return the curves; thresholds are the edges of the tree's leaves."""

@@ -1,217 +1,252 @@
-"""Reading a noisy release: by the smooth model where it is safe, else as it is.
+"""A reading: one look at a release, from which every number and curve follows.
 
-``docs/estimators.md`` says why. Every choice here is made from the release alone.
+An estimator reads a released histogram once. The reading holds what it found: counts
+without noise's impossibilities, the curves through them, what to warn of, why nothing
+can be said if so, and how the release's noise reaches a metric. Metrics, intervals,
+bands and calibration are functions of a reading and of nothing else.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
-from discreet.data.edges import Edges, Uniform, Warped, unit_edges
-from discreet.estimate.areas import auc_limits
-from discreet.estimate.curves import Curves, RocPath, choose_interpolation
-from discreet.estimate.estimator import Flat
-from discreet.estimate.evidence import average_cells
-from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
-from discreet.statistic.observed import BinCovariance, NoisyHistogram
+from discreet.arrays import FloatVector
+from discreet.estimate.curves import (
+    Curves,
+    Interpolation,
+    RocPath,
+    choose_interpolation,
+)
+from discreet.estimate.estimate import Estimate
+from discreet.estimate.slopes import Cells, Slopes
+from discreet.estimate.sub_bins import refined
+from discreet.statistic.observed import NoisyHistogram
 
-Way: TypeAlias = Literal["model", "ties", "flat", "unusable"]
+Way: TypeAlias = Literal["flat", "ties", "model", "totals", "tree", "unusable"]
 """How a release was read."""
 
-_WARP: Final = 1.5
-_FARTHEST: Final = 3.0
-"""A model count stays within so many noise scales of the released one."""
-_MISFIT: Final = 2.0
-"""Mean distance, in noise scales, at which the model is not believed; noise alone
-has 1."""
-_FEW_BINS: Final = 24
-_SHARE_FEW, _SHARE_MANY = 0.75, 0.5
-"""Share of the model's own shape inside the bins, for few bins and for many."""
-_GAP: Final = 8.0
-"""Bins between ties that hold less than this many noise scales are empty."""
-_SURE: Final = 4.0
-"""A class total below this many standard deviations of its noise is no total."""
-_CROWDED: Final = 1.25
-"""Even bins share at most 1/B of the pairs among them; more shows crowding."""
-_USELESS: Final = 0.5
-"""Share of pairs inside one bin from which on no curve can be told."""
+NoisePath: TypeAlias = Literal["numeric", "slopes", "damped", "followed", "resampled"]
+"""How the noise of a release reaches a metric of its reading:
+
+- ``numeric``: by central differences of the value itself, counts joined by straight
+  lines; a step from an empty bin only goes up;
+- ``slopes``: by the metric's slopes in the counts that were read;
+- ``damped``: likewise, but an area under the PR curve moves by less than its slopes
+  where the highest bins hold little but noise;
+- ``followed``: damped, and of each count only the part that a smooth model follows;
+- ``resampled``: by reading the release again with noise of its law added.
+"""
+
+
+class Estimator(Protocol):
+    """Reads a released histogram; never examples."""
+
+    @property
+    def name(self) -> str:
+        """How the result names it."""
+        ...
+
+    def read(self, observed: NoisyHistogram) -> Reading:
+        """Read a release: the same release always gives the same reading."""
+        ...
+
+
+class Bend(NamedTuple):
+    """Another curve through the same counts: what the shape inside the bins may cost.
+
+    ``share`` of the distance to it is usual.
+    """
+
+    path: RocPath
+    share: float
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """What a release was found to say, how, and what to warn of."""
 
-    way: Way
+    observed: NoisyHistogram
+    """The release itself."""
     counts: NoisyHistogram
     """Counts per bin, none of them negative."""
     curves: Curves
-    bent: RocPath | None = None
-    """The model's counts joined by PCHIP: the distance to it is what the shape
-    inside the bins may cost."""
+    """The curves; a single point without rates when there are none."""
+    estimator: str
+    way: Way
+    noise_path: NoisePath
+    bend: Bend | None = None
     notes: tuple[str, ...] = ()
+    """What a reader should know about this release."""
+    refusal: str | None = None
+    """Why nothing that compares the classes can be told, if so."""
+    own: Mapping[str, float] = field(default_factory=dict)
+    """Values of metrics that a published method defines itself."""
+    resample: Callable[[], Sequence[Reading]] | None = None
+
+    has_curves: ClassVar[bool] = True
+
+    @cached_property
+    def resamples(self) -> Sequence[Reading]:
+        """The release read again with more noise, where errors need that."""
+        return () if self.resample is None else self.resample()
+
+    @cached_property
+    def bins(self) -> Cells:
+        """The counts that were read, bin by bin."""
+        return Cells(
+            self.counts.negatives,
+            self.counts.positives,
+            tied=self.curves.joined_for_ties,
+            edges=self.counts.edges,
+        )
+
+    @cached_property
+    def pieces(self) -> Cells:
+        """The counts cut finer along the curve, as unbinned scores would lie."""
+        return Cells(
+            *refined(self.counts, self.curves), tied=self.curves.joined_for_ties
+        )
+
+    @cached_property
+    def damped(self) -> Cells:
+        """The counts with their noise, whose examples are taken as spread out."""
+        law, at = self.observed.law, _vector(self.counts)
+        each = law.covariance(at)
+        return replace(self.bins, tied=False, noise=each.negatives + each.positives)
+
+    def followed(self, slopes: Slopes, passed: float) -> Slopes:
+        r"""Return slopes in the released counts, of which a smooth model took a part.
+
+        The model follows a count that rises above its noise and averages over its
+        neighbours where it does not. Of a count c with the noise variance V it
+        passes on :math:`V (w^2 + \kappa(1 - w^2))`, :math:`w = c/(c + V)`, with the
+        metric's own :math:`\kappa`, ``passed``.
+        """
+        noise = self.observed.law.covariance(_vector(self.observed))
+        each = np.concatenate([noise.negatives, noise.positives])
+        cells = _vector(self.counts)
+        share = np.divide(
+            cells, cells + each, out=np.zeros_like(cells), where=cells + each > 0
+        )
+        left = np.concatenate(slopes) * np.sqrt(share**2 + passed * (1 - share**2))
+        return Slopes(*np.split(left, 2))
+
+    def moved(self, vector: FloatVector) -> Reading:
+        """Return the reading of other counts, joined by straight lines."""
+        negatives, positives = np.split(np.maximum(vector, 0.0), 2)
+        counts = replace(self.counts, negatives=negatives, positives=positives)
+        drawn = Curves.from_histogram(counts, "linear")
+        path = RocPath(drawn.fpr, drawn.tpr, "linear")
+        return replace(self, counts=counts, curves=replace(drawn, path=path), bend=None)
 
 
-@lru_cache(maxsize=16)
-def read(observed: NoisyHistogram) -> Reading:
-    """Read a release; the same release always gives the same reading."""
-    if observed.exact:
-        return _flat(observed)
-    reason = _too_little(observed)
-    if reason is not None:
-        return _unusable(observed, reason)
-    if observed.edges.atoms:
-        return _flat(observed)
-    if choose_interpolation(observed) == "linear":
-        return _ties(observed)
-    inside, bins = _pairs_inside_bins(observed), len(observed.edges)
-    if inside >= _USELESS:
-        return _unusable(observed, _crowding(inside))
-    notes = (_crowding(inside),) if inside * bins >= _CROWDED else ()
-    cells = _model_cells(observed) if bins >= FEWEST_BINS else None
-    return _flat(observed, notes) if cells is None else _drawn(observed, cells, notes)
+@dataclass(frozen=True, eq=False)
+class ScalarReading:
+    """A few numbers that were opened as they are: no counts, no curve.
+
+    Rank sums under label privacy, areas under multi-party computation and a
+    curator's single numbers open values. Asking for more than was opened is an error
+    that names the way to get it.
+    """
+
+    given: Mapping[str, Estimate]
+    """What was opened."""
+    remedy: str
+    """How to get what was not opened, the end of a sentence."""
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    """How the values were obtained (rows, bytes, rounds), for the report."""
+    refusal: str | None = None
+
+    has_curves: ClassVar[bool] = False
 
 
-def _flat(observed: NoisyHistogram, notes: tuple[str, ...] = ()) -> Reading:
-    return Reading("flat", observed.projected(), Flat().curves(observed), notes=notes)
+AnyReading: TypeAlias = Reading | ScalarReading
 
 
-def _unusable(observed: NoisyHistogram, reason: str) -> Reading:
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Curves through the bins' cumulative counts.
+
+    ``linear`` counts pairs inside a bin as ties and equals scikit-learn on the
+    binned scores. ``pchip`` follows the curve's bend inside the bins. None
+    chooses from the release.
+    """
+
+    interpolation: Interpolation | None = None
+
+    @property
+    def name(self) -> str:
+        """The interpolation, or that it is chosen from the release."""
+        return f"flat, {self.interpolation or 'interpolation chosen from the release'}"
+
+    def read(self, observed: NoisyHistogram) -> Reading:
+        """Draw the curves through the projected counts."""
+        return flat_reading(
+            observed,
+            observed.projected(),
+            self.interpolation or choose_interpolation(observed),
+            estimator=self.name,
+            way="flat",
+            noise_path="numeric",
+        )
+
+
+def flat_reading(
+    observed: NoisyHistogram,
+    counts: NoisyHistogram,
+    interpolation: Interpolation,
+    *,
+    estimator: str,
+    way: Way,
+    noise_path: NoisePath,
+    notes: tuple[str, ...] = (),
+) -> Reading:
+    """Return the reading of counts that are joined as they are.
+
+    PCHIP's typical error is its distance to straight lines; straight lines are for
+    ties, which have none.
+    """
+    curves = Curves.from_histogram(counts, interpolation)
+    bend = None
+    if interpolation == "pchip":
+        bend = Bend(RocPath(curves.fpr, curves.tpr, "linear"), 1.0)
+    missing = counts.missing_class
+    absent = None if missing is None else f"the pooled data hold no {missing}"
+    return Reading(
+        observed,
+        counts,
+        curves,
+        estimator,
+        way,
+        noise_path,
+        bend,
+        observed.notes + notes,
+        observed.refusal or absent,
+    )
+
+
+def unusable_reading(
+    observed: NoisyHistogram, counts: NoisyHistogram, reason: str, *, estimator: str
+) -> Reading:
     """Return one point without rates: no curve that could be drawn by mistake."""
     none = Curves(np.array([np.inf]), np.zeros(1), np.zeros(1), "linear")
-    return Reading("unusable", observed.projected(), none, notes=(reason,))
-
-
-def noise_of(observed: NoisyHistogram) -> BinCovariance:
-    """Return the covariance of the release's noise, bin by bin."""
-    return observed.law.covariance(
-        np.concatenate([observed.negatives, observed.positives])
-    )
-
-
-def _too_little(observed: NoisyHistogram) -> str | None:
-    """Say why no curve can be had, if so: a class total within its own noise."""
-    noise = noise_of(observed)
-    for name, total, variance in (
-        ("positives", observed.total_positives, noise.positives),
-        ("negatives", observed.total_negatives, noise.negatives),
-    ):
-        sd = math.sqrt(float(variance.sum()))
-        if total < _SURE * sd:
-            return (
-                f"too little data for this epsilon: the release counts {total:,.0f} "
-                f"{name} with a noise of {sd:,.0f}, and curves need {_SURE:g} times "
-                "the noise; use more data, a larger epsilon or fewer bins"
-            )
-    return None
-
-
-def _pairs_inside_bins(observed: NoisyHistogram) -> float:
-    """Return the share of pairs of both classes that no edge tells apart."""
-    counts = observed.projected()
-    low, high = auc_limits(counts.negatives, counts.positives)
-    return high - low
-
-
-def _crowding(share: float) -> str:
-    return (
-        f"the scores sit in few bins: {share:.0%} of the pairs of a positive and a "
-        "negative share one; use edges from public reference scores or two rounds"
-    )
-
-
-def _ties(observed: NoisyHistogram) -> Reading:
-    """Empty the bins between ties, where there is only noise; join linearly."""
-    total = observed.negatives + observed.positives
-    filled = total >= _GAP * max(observed.law.scale, 1.0)
-    counts = replace(
+    return Reading(
         observed,
-        negatives=np.where(filled, np.maximum(observed.negatives, 0.0), 0.0),
-        positives=np.where(filled, np.maximum(observed.positives, 0.0), 0.0),
+        counts,
+        none,
+        estimator,
+        "unusable",
+        "damped",
+        notes=observed.notes,
+        refusal=observed.refusal or reason,
     )
-    return Reading("ties", counts, Curves.from_histogram(counts, "linear"))
 
 
-def _drawn(
-    observed: NoisyHistogram, cells: FloatArray, notes: tuple[str, ...]
-) -> Reading:
-    """Draw the average of the model's sub-cells and PCHIP through its counts."""
-    negatives, positives = cells.sum(axis=2)
-    counts = replace(observed, negatives=negatives, positives=positives)
-    drawn = Curves.from_histogram(counts, "pchip")
-    bent = RocPath(drawn.fpr, drawn.tpr, "pchip")
-    model = RocPath(_rates(cells[0]), _rates(cells[1]), "linear")
-    share = _SHARE_FEW if len(observed.edges) < _FEW_BINS else _SHARE_MANY
-    curves = replace(drawn, path=_average(model, bent, share))
-    return Reading("model", counts, curves, bent, notes)
-
-
-def _model_cells(observed: NoisyHistogram) -> FloatArray | None:
-    """Return counts per class, bin and sub-cell, None where the model misfits."""
-    noise = noise_of(observed)
-    if (noise.cross != 0).any():
-        return None
-    released = np.stack([observed.negatives, observed.positives])
-    # The Laplace law of the same variance, whatever the release's own.
-    scale = np.sqrt(np.stack([noise.negatives, noise.positives]) / 2)
-    model = SplineModel(
-        released, noise_scale=scale, places=_even_places(observed.edges)
-    )
-    cells = average_cells(model)
-    if cells is None:
-        return None
-    counts = cells.sum(axis=2)
-    if float(np.mean(np.abs(counts - released) / scale)) > _MISFIT:
-        return None
-    reach = _FARTHEST * scale
-    kept = np.maximum(np.clip(counts, released - reach, released + reach), 0.0)
-    spread = np.divide(kept, counts, out=np.zeros_like(kept), where=counts > 0)
-    found: FloatArray = cells * spread[:, :, None]
-    return found
-
-
-def _even_places(edges: Edges) -> FloatVector:
-    """Return the edges on the scale u in [0, 1] on which bins are about even.
-
-    Warped edges are unwarped, so that the logit of u is the score's up to a
-    factor. Other edges (quantiles) were made to hold even shares: their rank.
-    """
-    match edges.rule:
-        case Warped(_, exponent):
-            power = 1 / exponent
-        case Uniform(_) if edges.scores.kind == "probability":
-            power = 1 / _WARP
-        case _:
-            return np.arange(len(edges) + 1) / len(edges)
-    if edges.scores.kind == "other":
-        reach = edges.scores.high - edges.scores.low
-        s = (edges.array - edges.scores.low) / reach
-    else:
-        s = unit_edges(edges)
-    up, down = s**power, (1 - s) ** power
-    places: FloatVector = up / (up + down)
-    return places
-
-
-def _rates(cells: FloatArray) -> FloatVector:
-    """Accumulate from the highest score down, as a share of all."""
-    running = np.append(0.0, np.cumsum(cells.ravel()[::-1]))
-    rates: FloatVector = running / running[-1]
-    return rates
-
-
-def _average(first: RocPath, second: RocPath, share: float) -> RocPath:
-    """Average two curves through the same knots at equal places (F + T)/2."""
-    places = np.unique(np.concatenate([first.knots[0], second.places(8)]))
-    points = (
-        share * one + (1 - share) * other
-        for one, other in zip(first.at(places), second.at(places), strict=True)
-    )
-    # Rounding may turn a level stretch into a fall of one unit in the last place.
-    fpr, tpr = (np.minimum(np.maximum.accumulate(p), 1.0) for p in points)
-    return RocPath(fpr, tpr, "linear")
+def _vector(counts: NoisyHistogram) -> FloatVector:
+    return np.concatenate([counts.negatives, counts.positives])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from discreet.data.examples import Examples
@@ -13,19 +12,20 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
 from discreet.estimate.intervals import SYMMETRIC, AreaShape, ProportionShape, Shape
+from discreet.estimate.reading import ScalarReading
 from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
 from discreet.exact.model import ExactMPC, shared_rows
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
-from discreet.metrics.names import Metric
+from discreet.metrics.table import Metric
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
-from discreet.plan.rounds import Question, Round
+from discreet.plan.rounds import Question
 from discreet.privacy.claim import Claim, Setting
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
@@ -43,7 +43,7 @@ def evaluate(
     prevalence: float | None = None,
     entropy: Entropy = SYSTEM,
     progress: Progress | None = None,
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Compute the exact areas of the pooled data without pooling them.
 
     All parties run in this process, on the shares and the program that separate
@@ -65,19 +65,31 @@ def evaluate(
     >>> evaluate([north, south], engine=Reference()).auc.value
     0.875
     """
-    chosen = model or ExactMPC()
     check_sites(sites)
-    largest = max(len(site) for site in sites)
-    padded = padded_size(largest) if chosen.hide_sizes else None
+    facts = PublicFacts(None, prevalence, sites[0].scores)
+    plan = (model or ExactMPC()).plan_for(Question(facts), sites)
+    return run(plan, sites, engine=engine, entropy=entropy, progress=progress)
+
+
+def run(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    engine: Engine | None = None,
+    entropy: Entropy = SYSTEM,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Carry out a plan of exact areas over owners in this process."""
+    check_sites(sites)
+    model = plan.privacy
+    hidden = isinstance(model, ExactMPC) and model.hide_sizes
+    padded = padded_size(max(len(site) for site in sites)) if hidden else None
     owners = [
         encode(site, padded_to=padded)
         for site in sites
         if padded is not None or len(site) > 0
     ]
-    sizes = [owner.rows for owner in owners]
-    facts = PublicFacts(sum(sizes), prevalence, sites[0].scores)
-    plan = plan_for(chosen, facts, owners=len(sites))
-    program = Program.of(plan, sizes)
+    program = Program.of(plan, [owner.rows for owner in owners])
     noise = (
         []
         if program.epsilon is None
@@ -93,33 +105,6 @@ def evaluate(
     return evaluation_of(plan, found, session=secrets.token_bytes(16), setting=setting)
 
 
-def plan_for(
-    model: ExactMPC,
-    facts: PublicFacts,
-    *,
-    owners: int,
-    metrics: tuple[Metric, ...] | None = None,
-    measured: str = "",
-) -> Plan:
-    """Return the plan of areas of a public number of rows, of owners who all share.
-
-    ``metrics`` are all that can be opened by default, ``measured`` the name of the
-    classifier.
-    """
-    cohort = model.cohort(owners)
-    rounds = model.rounds(Question(facts), cohort)
-    if metrics is not None:
-        rounds = (Round(replace(shared_rows(rounds), metrics=metrics)),)
-    return Plan(
-        model,
-        rounds,
-        metrics=frozenset(shared_rows(rounds).metrics),
-        facts=facts,
-        cohort=cohort,
-        model=ModelRef(measured),
-    )
-
-
 def check_sites(sites: Sequence[Examples]) -> None:
     """Refuse what cannot be pooled, before anything is shared."""
     if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
@@ -132,17 +117,14 @@ def check_sites(sites: Sequence[Examples]) -> None:
 
 def evaluation_of(
     plan: Plan, found: Opened, *, session: bytes, setting: Setting
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Build the analyst's result from what was opened, and from nothing else."""
     owners = plan.cohort.min_survivors
     loss = plan.privacy.loss
     release = Release(plan.digest(), session, 0, found.values, owners, owners, loss)
     claim = plan.claim(setting, sites=owners)
-    return ScalarEvaluation(
+    reading = ScalarReading(
         read(plan, [release], claim=claim),
-        claim,
-        contributors=owners,
-        expected=owners,
         remedy=_REMEDY,
         notes=notes_of(plan),
         facts={
@@ -152,6 +134,7 @@ def evaluation_of(
             "seconds": round(found.seconds, 2),
         },
     )
+    return Evaluation(reading, claim, owners, owners)
 
 
 def read(
@@ -173,7 +156,7 @@ def read(
 
 
 def _exact_estimate(
-    metric: Metric, value: float, rows: int, prevalence: float | None
+    metric: str, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)

@@ -35,7 +35,7 @@ import numpy as np
 from discreet.arrays import IntVector
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
 from discreet.exact.model import AREAS, ExactMPC, SharedRows, Ties, shared_rows
-from discreet.metrics.names import Metric
+from discreet.metrics.table import Metric
 from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from discreet.errors import PlanError
-from discreet.metrics.names import METRICS, Metric
+from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
 from discreet.parsing import name, whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
@@ -57,7 +57,7 @@ class Plan:
     privacy: PrivacyModel
     rounds: tuple[Round, ...]
     thresholds: tuple[float, ...] = ()
-    metrics: frozenset[Metric] = frozenset(METRICS)
+    metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
     facts: PublicFacts = field(default_factory=PublicFacts)
     cohort: Cohort = field(default_factory=Cohort)
     model: ModelRef = field(default_factory=ModelRef)

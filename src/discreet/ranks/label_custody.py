@@ -178,7 +178,6 @@ def answer(
         session,
         this.index,
         mechanism.loss(),
-        plan.asked(),
         plan=plan.digest(),
         reusable=reusable,
         unit=plan.privacy.protects,

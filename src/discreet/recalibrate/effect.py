@@ -23,11 +23,10 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.data.edges import Edges
-from discreet.estimate.cells import cell_scores
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.logistic import logit
-from discreet.estimate.noise_error import covariance_of
-from discreet.estimate.reliability import (
+from discreet.estimate.slopes import covariance_of
+from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.calibration import (
     DEFAULT_BINS,
     Groups,
     Kind,
@@ -36,6 +35,7 @@ from discreet.estimate.reliability import (
     mean_squared_error,
     raw_predictions,
 )
+from discreet.metrics.logistic import logit
 from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.statistic.observed import NoisyHistogram
 

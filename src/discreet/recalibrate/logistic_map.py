@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.cells import cell_scores
-from discreet.estimate.logistic import CLOSEST, LogisticFit, fit_logistic
+from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.logistic import CLOSEST, LogisticFit, fit_logistic
 from discreet.recalibrate.maps import LogCurve
 from discreet.recalibrate.rates import Rates
 from discreet.statistic.observed import NoisyHistogram

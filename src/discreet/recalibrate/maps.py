@@ -19,7 +19,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.logistic import CLOSEST, sigmoid
+from discreet.metrics.logistic import CLOSEST, sigmoid
 from discreet.parsing import read_text
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.errors import InputError
-from discreet.estimate.cells import cell_scores
-from discreet.estimate.noise_error import covariance_of
+from discreet.estimate.slopes import covariance_of
+from discreet.estimate.sub_bins import cell_scores
 from discreet.statistic.observed import NoisyHistogram
 
 BINS_PER_ROOT: Final = 2.5

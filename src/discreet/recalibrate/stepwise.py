@@ -54,7 +54,7 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
-from discreet.estimate.logistic import CLOSEST
+from discreet.metrics.logistic import CLOSEST
 from discreet.recalibrate.maps import Steps
 from discreet.recalibrate.rates import Rates
 from discreet.statistic.observed import NoisyHistogram

@@ -1,89 +1,79 @@
-"""The evaluation: what the caller gets. Made from a plan and its releases alone."""
+"""The evaluation: what the caller gets, whatever way the numbers came.
+
+It is made of a reading. A reading of a histogram has everything; one of opened
+numbers (rank sums, exact areas, a curator's values) has these, and asking it for more
+is an error that names the way to get it.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from discreet import recalibrate
 from discreet.arrays import FloatVector
 from discreet.data.edges import describe
-from discreet.errors import (
-    DisclosureWarning,
-    NotReleasedError,
-    PlanError,
-    UndefinedMetricWarning,
-)
-from discreet.estimate.bands import (
-    Band,
-    BandKind,
-    pointwise_band,
-    simultaneous_band,
-)
+from discreet.errors import NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
-from discreet.estimate.estimate import Estimate, Interval, Unusable
-from discreet.estimate.estimator import Estimator
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.on_tree import OnTree, TreeMethod
-from discreet.estimate.reliability import (
+from discreet.estimate.estimate import Estimate, Interval
+from discreet.estimate.reading import AnyReading, Reading, ScalarReading
+from discreet.metrics.bands import Band, BandKind, band
+from discreet.metrics.calibration import (
     ReliabilityCurve,
     calibration_curve,
     expected_calibration_error,
 )
-from discreet.estimate.thresholds import AtThreshold
-from discreet.estimate.with_errors import at_with_errors, metrics_with_errors
-from discreet.metrics.names import Metric
-from discreet.plan.file import dumps
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
-from discreet.result.decode_release import open_release
-from discreet.result.page import Page, Section, save
-from discreet.result.plot import Line, PlotKind, draw
-from discreet.result.reliability_plot import draw_reliability
-from discreet.result.text import (
-    METRIC_TITLES,
-    metric_table,
-    number,
-    rate_line,
-    titled,
-)
+from discreet.result import report
+from discreet.result.page import Section, save
+from discreet.result.plot import Line, PlotKind, draw, draw_reliability
+from discreet.result.text import titled
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-JSON_VERSION: Final = 1
-_PIECES: Final = 8
+_PIECES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Every metric of the pooled data, with its error sources and its claim."""
+    """Every metric of the pooled data, with its error sources and its claim.
 
-    plan: Plan
+    Args:
+        reading: what was found in the releases, or the numbers that were opened.
+        claim: what was promised to whom.
+        contributors: how many sites it rests on.
+        expected: how many sites were asked.
+        plan: the plan that was carried out, where there is one.
+        releases: what was opened, round by round.
+        name: which of several parts this is, a class or a group.
+    """
+
+    reading: AnyReading
     claim: Claim
-    releases: tuple[Release, ...]
-    observed: NoisyHistogram
-    estimator: Estimator
+    contributors: int
+    expected: int
+    plan: Plan | None = None
+    releases: tuple[Release, ...] = ()
     name: str = ""
-    _metrics: Mapping[Metric, Estimate] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        found = metrics_with_errors(self.estimator, self.observed, self.plan.metrics)
-        if self.observed.refusal is not None:
-            refused = Estimate.undefined(self.observed.refusal)
-            found = dict.fromkeys(self.plan.metrics, refused)
-        object.__setattr__(self, "_metrics", found)
         which = f" of {self.name}" if self.name else ""
         if self.refusal is not None:
             warnings.warn(
@@ -96,19 +86,46 @@ class Evaluation:
     @property
     def refusal(self) -> str | None:
         """Why there is no curve, or None when there is one."""
-        if self.observed.refusal is not None:
-            return self.observed.refusal
-        for metric, found in self._metrics.items():
-            if metric != "brier" and isinstance(found.status, Unusable):
-                return found.status.reason
-        return None
+        return self.reading.refusal
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about how this release was read."""
-        return self.estimator.notes(self.observed)
+        return self.reading.notes
+
+    @property
+    def observed(self) -> NoisyHistogram:
+        """The released histogram."""
+        return self._counted("a histogram").observed
+
+    def _counted(self, what: str) -> Reading:
+        """Return the reading of a histogram, or say how to get one."""
+        if isinstance(self.reading, Reading):
+            return self.reading
+        has = ", ".join(titled(self.reading.given))
+        raise NotReleasedError(
+            f"{what} was not released, only {has}; {self.reading.remedy}"
+        )
 
     # -- metrics -----------------------------------------------------------
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Estimate]:
+        """Every metric that was asked for, by name, in the table's order."""
+        if isinstance(self.reading, ScalarReading):
+            return measures(self.reading, self.reading.given)
+        return measures(
+            self.reading, METRICS if self.plan is None else self.plan.metrics
+        )
+
+    def metric(self, name: str) -> Estimate:
+        """Return a metric by its name."""
+        if name not in self.metrics:
+            self._counted(METRICS[name].title)
+            raise NotReleasedError(
+                f"this plan did not ask for {name}; it has {', '.join(self.metrics)}"
+            )
+        return self.metrics[name]
 
     @property
     def auc(self) -> Estimate:
@@ -134,19 +151,9 @@ class Evaluation:
     def mann_whitney_u(self) -> Estimate:
         """Mann-Whitney U: pairs of a positive and a negative in the right order."""
         pairs = self.observed.total_positives * self.observed.total_negatives
-        auc = self.auc
-        if np.isnan(auc.value):
+        if np.isnan(self.auc.value):
             return Estimate.undefined("AUC is undefined", Interval(0.0, pairs))
-        return auc.scaled(pairs)
-
-    def metric(self, metric: Metric) -> Estimate:
-        """Return a metric by its name."""
-        if metric not in self._metrics:
-            raise NotReleasedError(
-                f"this plan did not ask for {metric}; it has "
-                f"{', '.join(sorted(self._metrics))}"
-            )
-        return self._metrics[metric]
+        return self.auc.scaled(pairs)
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
@@ -160,28 +167,34 @@ class Evaluation:
         return found
 
     def _at(self, threshold: float) -> AtThreshold:
-        return at_with_errors(self.estimator, self.observed, threshold)
+        return at_threshold(self._counted("the confusion counts"), threshold)
+
+    def at_thresholds(self) -> tuple[AtThreshold, ...]:
+        """Return the metrics at each of the plan's thresholds."""
+        if self.plan is None or not self.reading.has_curves:
+            return ()
+        return tuple(self._at(t) for t in self.plan.thresholds)
 
     # -- curves ------------------------------------------------------------
 
-    @cached_property
+    @property
     def curves(self) -> Curves:
         """The curves, ready to be drawn or compared."""
-        return self.estimator.curves(self.observed)
+        return self._counted("a curve").curves
 
     def roc_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
         """Return fpr, tpr, thresholds in scikit-learn's order and conventions."""
-        c = self.curves
+        c = self._counted("the ROC curve").curves
         return c.fpr.copy(), c.tpr.copy(), c.thresholds.copy()
 
     def precision_recall_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
         """Return precision, recall, thresholds in scikit-learn's conventions."""
-        c = self.curves
+        c = self._counted("the PR curve").curves
         return c.precision[::-1].copy(), c.tpr[::-1].copy(), c.thresholds[:0:-1].copy()
 
     def det_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
         """Return fpr, fnr, thresholds, by rising threshold."""
-        c = self.curves
+        c = self._counted("the DET curve").curves
         fnr = 1.0 - c.tpr
         return c.fpr[:0:-1].copy(), fnr[:0:-1].copy(), c.thresholds[:0:-1].copy()
 
@@ -189,11 +202,10 @@ class Evaluation:
         self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False
     ) -> Band:
         """Return the curve's limits at each threshold, or for the whole curve at once."""
+        reading = self._counted("a curve")
         if self.refusal is not None:
             raise NotReleasedError(f"no curve to bound: {self.refusal}")
-        make = simultaneous_band if simultaneous else pointwise_band
-        counts = self.estimator.counts(self.observed)
-        return make(self.observed, counts, self.curves, kind, level=level)
+        return band(reading, kind, level=level, simultaneous=simultaneous)
 
     def line(self, kind: PlotKind, label: str = "") -> Line:
         """Return the curve of one kind, as it is drawn."""
@@ -210,50 +222,57 @@ class Evaluation:
         path: str | Path | None = None,
     ) -> Figure:
         """Draw the ROC, PR, DET or calibration curve; save it when a path is given."""
+        reading = self._counted("a curve")
         if self.refusal is not None:
             raise NotReleasedError(f"no curve to draw: {self.refusal}")
+        title = report.count_words(self)
         if kind == "calibration":
-            return draw_reliability(
-                self.calibration, title=self._count_words(), path=path
-            )
-        metric: Metric = "average_precision" if kind == "pr" else "auc"
-        label = f"{METRIC_TITLES[metric]} {self.metric(metric).value:.4f}"
+            return draw_reliability(self.calibration, title=title, path=path)
+        metric = "average_precision" if kind == "pr" else "auc"
+        label = f"{METRICS[metric].title} {self.metric(metric).value:.4f}"
         return draw(
             kind,
             [self.line(kind, label)],
             band=self._drawn_band(kind),
-            title=f"{self._count_words()}",
+            title=title,
             footnote=(
-                f"{describe(self.observed.edges.rule)}; {self.claim.loss}; "
+                f"{describe(reading.observed.edges.rule)}; {self.claim.loss}; "
                 f"{self.claim.setting}"
             ),
             path=path,
         )
 
     def _drawn_band(self, kind: PlotKind) -> Line | None:
-        if kind not in ("roc", "pr") or isinstance(self.estimator, OnTree):
+        published = self._counted("a curve").way == "tree"
+        if published or kind not in ("roc", "pr"):
             return None
-        band = self.band(kind)
+        limits = self.band(kind)
         # Nothing is predicted positive at recall 0: there is no precision to bound.
-        known = (band.x > 0) | (kind == "roc")
+        known = (limits.x > 0) | (kind == "roc")
         return Line(
-            band.x[known],
-            band.low[known],
+            limits.x[known],
+            limits.low[known],
             "95% at each threshold",
-            upper=band.high[known],
+            upper=limits.high[known],
         )
 
     # -- calibration -------------------------------------------------------
 
     @property
-    def _calibratable(self) -> bool:
-        return self.refusal is None and self.plan.facts.scores.kind != "other"
+    def calibratable(self) -> bool:
+        """Whether scores are probabilities and both classes are there."""
+        if self.refusal is not None or not isinstance(self.reading, Reading):
+            return False
+        return self.reading.observed.edges.scores.kind != "other"
 
-    def _calibration_counts(self) -> NoisyHistogram:
-        if not self._calibratable:
+    def _calibration_counts(
+        self, what: str = "the calibration error"
+    ) -> NoisyHistogram:
+        counts = self._counted(what).counts
+        if not self.calibratable:
             why = self.refusal or "scores of kind 'other' are not probabilities"
             raise NotReleasedError(f"calibration is undefined: {why}")
-        return self.estimator.counts(self.observed)
+        return counts
 
     @property
     def ece(self) -> Estimate:
@@ -268,15 +287,20 @@ class Evaluation:
     @cached_property
     def calibrator(self) -> CalibrationMap:
         """The map from scores to calibrated probabilities, chosen from the release."""
-        return recalibrate.fit(self.observed, self._calibration_counts())
+        counts = self._calibration_counts("a calibration map")
+        return recalibrate.fit(self.observed, counts)
 
     def calibrate(self, scores: ArrayLike) -> FloatVector:
         """Return recalibrated probabilities; costs no further privacy."""
         return self.calibrator.apply(scores)
 
+    @cached_property
+    def _effect(self) -> recalibrate.Effect:
+        return recalibrate.effect(self._calibration_counts(), self.calibrator)
+
     def recalibration(self) -> recalibrate.Effect:
         """Return the calibration error and Brier score before and after the map."""
-        return recalibrate.effect(self._calibration_counts(), self.calibrator)
+        return self._effect
 
     # -- words -------------------------------------------------------------
 
@@ -285,78 +309,11 @@ class Evaluation:
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the counts and the claim; wide: every rate's interval."""
-        lines = [metric_table(titled(self._metrics))]
-        for threshold in self.plan.thresholds:
-            rates = self._at(threshold).rates()
-            label = f"at {threshold:g}:"
-            lines.append(
-                metric_table(rates, label) if wide else rate_line(label, rates)
-            )
-        lines += self._sentences()
-        lines += [self._count_line(), str(self.claim)]
-        return "\n".join(lines)
-
-    def _calibration_line(self) -> str:
-        found = self.recalibration()
-        name = self.calibrator.name
-        after = (
-            "no map would improve it"
-            if name == "identity"
-            else f"{number(found.ece_after.value)} expected after recalibration, {name}"
-        )
-        return f"calibration error {number(found.ece_before.value)}   ({after})"
-
-    def _count_words(self) -> str:
-        last = self.releases[-1]
-        about = "" if self.observed.exact else "about "
-        total = self.observed.total_positives + self.observed.total_negatives
-        return f"{last.contributors} of {last.expected} sites, {about}{total:,.0f} examples"
-
-    def _count_line(self) -> str:
-        size = sum(r.total.size for r in self.releases) * 8 / 1024
-        rule = describe(self.observed.edges.rule)
-        return f"{self._count_words()}, {rule}, {size:.1f} KB from each site"
+        return report.text(self, wide=wide)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        fpr, tpr, thresholds = self.roc_curve()
-        precision, recall, _ = self.precision_recall_curve()
-        last = self.releases[-1]
-        return {
-            "version": JSON_VERSION,
-            "plan_digest": self.plan.digest().hex(),
-            "estimator": self.estimator.name,
-            "interpolation": self.curves.interpolation,
-            "sites": {"contributed": last.contributors, "expected": last.expected},
-            "examples": {
-                "positives": self.observed.total_positives,
-                "negatives": self.observed.total_negatives,
-                "noisy": not self.observed.exact,
-            },
-            "metrics": {m: e.to_dict() for m, e in sorted(self._metrics.items())},
-            "thresholds": [self._at(t).to_dict() for t in self.plan.thresholds],
-            "refusal": self.refusal,
-            "notes": list(self.notes),
-            "calibration": self._calibration_dict(),
-            "roc": {
-                "fpr": _list(fpr),
-                "tpr": _list(tpr),
-                "thresholds": _list(thresholds),
-            },
-            "pr": {"precision": _list(precision), "recall": _list(recall)},
-            "claim": self.claim.to_dict(),
-        }
-
-    def _calibration_dict(self) -> dict[str, Any] | None:
-        if not self._calibratable:
-            return None
-        found = self.recalibration()
-        return {
-            "ece": found.ece_before.to_dict(),
-            "ece_after": found.ece_after.to_dict(),
-            "map": dict(self.calibrator.to_dict()),
-            "reason": self.calibrator.reason,
-        }
+        return report.document(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return everything as JSON; NaN and infinity become null."""
@@ -366,89 +323,11 @@ class Evaluation:
         """Save the result: .html (a report with pictures), .json or .txt."""
         save(
             path,
-            html=lambda: report_page((self.section(),), self.plan, self.claim),
+            html=lambda: report.page((self.section(),), self.plan, self.claim),
             json=lambda: self.to_json(indent=1),
             text=lambda: self.to_text(wide=True),
         )
 
     def section(self) -> Section:
         """Return this evaluation's part of a report: tables, sentences, pictures."""
-        drawn: dict[str, PlotKind | Literal["calibration"]] = {}
-        if self.refusal is None:
-            drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
-        if self._calibratable:
-            drawn["Calibration"] = "calibration"
-        return Section(
-            tables={
-                "Over all thresholds": titled(self._metrics),
-                **{f"At {t:g}": self._at(t).rates() for t in self.plan.thresholds},
-            },
-            counts=self._count_line(),
-            lines=self._sentences(),
-            figures={shows: self.plot(kind) for shows, kind in drawn.items()},
-            name=self.name,
-        )
-
-    def _sentences(self) -> tuple[str, ...]:
-        lines = [self._calibration_line()] if self._calibratable else []
-        if self.refusal is not None:
-            lines.append(f"Undefined: {self.refusal}.")
-        cautions = dict.fromkeys(e.caution for e in self._metrics.values() if e.caution)
-        return (*lines, *(f"Note: {note}." for note in (*self.notes, *cautions)))
-
-
-def evaluation(
-    plan: Plan,
-    releases: Sequence[Release],
-    claim: Claim,
-    *,
-    estimator: Estimator | None = None,
-    method: TreeMethod | None = None,
-) -> Evaluation:
-    """Build the evaluation of a binary plan: the only way to make one.
-
-    It reads the plan and its releases and nothing else, so a simulation and a
-    deployment that release the same sums give the same evaluation. A plan that
-    releases a tree is read by ``method``, a published one.
-    """
-    parts = open_release(plan, releases).parts()
-    if set(parts) != {""}:
-        raise PlanError(
-            f"a {plan.statistic.name} plan has several evaluations; see "
-            "multi_evaluation"
-        )
-    observed = parts[""]
-    chosen: Estimator
-    if observed.tree is not None:
-        chosen = OnTree(observed.tree, observed.law, method or FedCurve())
-    else:
-        total = observed.total_negatives + observed.total_positives
-        _warn_if_fine(plan, total, len(observed.edges))
-        chosen = estimator or plan.privacy.estimator()
-    return Evaluation(plan, claim, tuple(releases), observed, chosen)
-
-
-def report_page(sections: Sequence[Section], plan: Plan, claim: Claim) -> Page:
-    """Return the report of one release: its sections, its claim, its plan."""
-    model = f" of {plan.model.name}" if plan.model.name else ""
-    return Page(
-        f"Evaluation{model}",
-        tuple(sections),
-        claim,
-        dumps(plan),
-        plan.digest().hex(),
-    )
-
-
-def _warn_if_fine(plan: Plan, total: float, bins: int) -> None:
-    if plan.privacy.protects is None and 0 < total < 10 * bins:
-        warnings.warn(
-            f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
-            "is nearly the data itself: use fewer bins or a private model",
-            DisclosureWarning,
-            stacklevel=4,
-        )
-
-
-def _list(values: FloatVector) -> list[float | None]:
-    return [float(v) if np.isfinite(v) else None for v in values]
+        return report.section(self)

@@ -34,13 +34,15 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.estimator import Flat
-from discreet.metrics.names import Metric
+from discreet.estimate.reading import Flat, Reading
+from discreet.metrics.errors import measures
+from discreet.metrics.table import Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound, Round
-from discreet.result.evaluation import Evaluation, evaluation
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
@@ -262,8 +264,12 @@ class _Exact:
     observed: NoisyHistogram
 
     @cached_property
-    def _metrics(self) -> Mapping[Metric, Estimate]:
-        return Flat("linear").metrics(self.observed, _AREAS)
+    def reading(self) -> Reading:
+        return Flat("linear").read(self.observed)
+
+    @cached_property
+    def _metrics(self) -> Mapping[str, Estimate]:
+        return measures(self.reading, _AREAS)
 
     def value(self, metric: Metric) -> float:
         return self._metrics[metric].value
@@ -308,7 +314,7 @@ class _Run:
     def area(self) -> float:
         if self.result is None:
             return math.nan
-        clean = Flat("linear").curves(self.exact.observed).roc
+        clean = self.exact.reading.curves.roc
         return area_error(clean, self.result.curves.roc, tolerance=1e-5)
 
 

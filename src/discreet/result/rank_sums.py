@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from discreet.estimate.reading import ScalarReading
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.privacy.claim import Claim
 from discreet.ranks.opened_sums import REMEDY, RankReading, read
 from discreet.ranks.rank_terms import RankSumTerms
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 
 
 def rank_evaluation(
     plan: Plan, releases: Sequence[Release], claim: Claim
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Read what a plan of rank sums opened."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
@@ -25,14 +26,12 @@ def rank_evaluation(
 
 def rank_result(
     reading: RankReading, claim: Claim, contributors: int, expected: int
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Return the evaluation of one reading."""
-    return ScalarEvaluation(
+    found = ScalarReading(
         {"auc": reading.auc},
-        claim,
-        contributors=contributors,
-        expected=expected,
         remedy=REMEDY,
         notes=reading.notes,
         facts={"examples": reading.examples},
     )
+    return Evaluation(found, claim, contributors, expected)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.errors import NotReleasedError, PlanError
+from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import (
     Binning,
     Estimate,
@@ -19,20 +19,22 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
-from discreet.estimate.estimator import Estimator
-from discreet.estimate.on_tree import TreeMethod
-from discreet.estimate.with_errors import metrics_with_errors
-from discreet.metrics.names import Metric
-from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
-from discreet.result.decode_release import open_release
-from discreet.result.evaluation import Evaluation, evaluation, report_page
+from discreet.result import report
+from discreet.result.evaluation import Evaluation
 from discreet.result.page import Page, Section, save
 from discreet.result.text import metric_table
-from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
+Pair: TypeAlias = tuple[str, str]
+
+
+class PairArea(NamedTuple):
+    """The AUC of one class against another, and how many examples it is of."""
+
+    auc: Estimate
+    examples: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +42,9 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     """An evaluation a class (against the rest) or a group, and their averages."""
 
     parts: Mapping[str, Evaluation]
-    pairs: Mapping[tuple[str, str], Estimate]
-    """AUC of each pair of classes, the mean over the two score columns."""
-    pair_weights: Mapping[tuple[str, str], float]
     claim: Claim
+    pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
+    """AUC of each pair of classes, the mean over the two score columns."""
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -54,7 +55,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def __len__(self) -> int:
         return len(self.parts)
 
-    def average(self, metric: Metric = "auc", how: Average = "macro") -> Estimate:
+    def average(self, metric: str = "auc", how: Average = "macro") -> Estimate:
         """Average one-vs-rest metrics: equal weights, or by each class's positives."""
         estimates = [part.metric(metric) for part in self.values()]
         weights = [
@@ -70,8 +71,9 @@ class MultiEvaluation(Mapping[str, Evaluation]):
                 "one-vs-one needs a plan with multiclass='ovo'; this one released "
                 "each class against the rest"
             )
-        weights = [1.0 if how == "macro" else self.pair_weights[k] for k in self.pairs]
-        return weighted_mean(list(self.pairs.values()), weights)
+        found = self.pairs.values()
+        weights = [1.0 if how == "macro" else pair.examples for pair in found]
+        return weighted_mean([pair.auc for pair in found], weights)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -82,25 +84,39 @@ class MultiEvaluation(Mapping[str, Evaluation]):
         summary = f"{metric_table(self._summary())}\n{self.claim}"
         return "\n".join([*parts, summary] if wide else [summary])
 
+    def _asked(self) -> tuple[str, ...]:
+        """The metrics that every part has."""
+        return tuple(n for n in METRICS if all(n in p.metrics for p in self.values()))
+
     def _summary(self) -> dict[str, Estimate]:
-        rows = {f"AUC {name}": part.auc for name, part in self.items()}
-        rows["AUC macro"] = self.average("auc")
-        rows["AUC weighted"] = self.average("auc", "weighted")
+        """Return each part's first metric, then the averages of all of them."""
+        asked = self._asked()
+        rows = {
+            f"{METRICS[metric].title} {name}": part.metric(metric)
+            for metric in asked[:1]
+            for name, part in self.items()
+        }
+        for metric in asked:
+            rows[f"{METRICS[metric].title} macro"] = self.average(metric)
+        for metric in asked[:1]:
+            weighted = self.average(metric, "weighted")
+            rows[f"{METRICS[metric].title} weighted"] = weighted
         if self.pairs:
             rows["AUC pairs, macro"] = self.average_pairs()
-        rows["AP macro"] = self.average("average_precision")
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         found: dict[str, Any] = {
             "parts": {name: part.to_dict() for name, part in self.items()},
-            "macro": {"auc": self.average().to_dict()},
-            "weighted": {"auc": self.average(how="weighted").to_dict()},
+            "macro": {n: self.average(n).to_dict() for n in self._asked()},
+            "weighted": {
+                n: self.average(n, "weighted").to_dict() for n in self._asked()
+            },
         }
         if self.pairs:
             found["pairs"] = {
-                f"{a} vs {b}": e.to_dict() for (a, b), e in self.pairs.items()
+                f"{a} vs {b}": p.auc.to_dict() for (a, b), p in self.pairs.items()
             }
         return found
 
@@ -120,53 +136,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def _page(self) -> Page:
         averages = Section({"All parts": self._summary()}, "")
         sections = (averages, *(part.section() for part in self.values()))
-        return report_page(sections, next(iter(self.values())).plan, self.claim)
-
-
-def multi_evaluation(
-    plan: Plan,
-    releases: Sequence[Release],
-    claim: Claim,
-    *,
-    estimator: Estimator | None = None,
-) -> MultiEvaluation:
-    """Build the evaluations of a multi-class or grouped plan from its releases."""
-    chosen = estimator or plan.privacy.estimator()
-    opened = open_release(plan, releases)
-    parts, pairs = opened.parts(), opened.pairs()
-    if set(parts) == {""} or opened.statistic.compares:
-        raise PlanError("this plan has one evaluation; see evaluation")
-    evaluations = {
-        name: Evaluation(plan, claim, tuple(releases), observed, chosen, name)
-        for name, observed in parts.items()
-    }
-    areas, weights = {}, {}
-    names = list(parts)
-    for i, a in enumerate(names if pairs else ()):
-        for b in names[i + 1 :]:
-            both = [_auc(pairs[key], chosen) for key in ((a, b), (b, a))]
-            areas[a, b] = weighted_mean(both, [1.0, 1.0])
-            counts = pairs[a, b]
-            weights[a, b] = counts.total_negatives + counts.total_positives
-    return MultiEvaluation(evaluations, areas, weights, claim)
-
-
-def result_of(
-    plan: Plan,
-    releases: Sequence[Release],
-    claim: Claim,
-    *,
-    estimator: Estimator | None = None,
-    method: TreeMethod | None = None,
-) -> Evaluation | MultiEvaluation:
-    """Build what the plan's statistic has: one evaluation, or several."""
-    if len(open_release(plan, releases).parts()) == 1:
-        return evaluation(plan, releases, claim, estimator=estimator, method=method)
-    return multi_evaluation(plan, releases, claim, estimator=estimator)
-
-
-def _auc(observed: NoisyHistogram, estimator: Estimator) -> Estimate:
-    return metrics_with_errors(estimator, observed, ["auc"])["auc"]
+        return report.page(sections, next(iter(self.values())).plan, self.claim)
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

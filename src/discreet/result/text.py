@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
-from discreet.metrics.names import Metric
+from discreet.metrics.table import METRICS
 
 _WIDTH = 18
-METRIC_TITLES: Final[Mapping[Metric, str]] = {
-    "auc": "AUC",
-    "average_precision": "average precision",
-    "aupr": "AUPR (trapezoid)",
-    "brier": "Brier score",
-}
-"""What people call the metrics, in the order in which they are shown."""
 
 
 def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
@@ -79,9 +72,9 @@ def estimate_cells(
     )
 
 
-def titled(metrics: Mapping[Metric, Estimate]) -> dict[str, Estimate]:
+def titled(metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Return estimates by their titles, in the order in which they are shown."""
-    return {METRIC_TITLES[m]: metrics[m] for m in METRIC_TITLES if m in metrics}
+    return {METRICS[name].title: metrics[name] for name in METRICS if name in metrics}
 
 
 def rate_line(label: str, rates: Mapping[str, Estimate]) -> str:

@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
-from discreet.estimate.compare import Comparison, compare_aucs
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.bins import bins_for
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
-from discreet.privacy.claim import Claim
-from discreet.result.decode_release import open_release
-from discreet.runtime.simulation import simulate
+from discreet.result.comparison import ModelComparison
+from discreet.runtime.simulation import run
 from discreet.statistic import Paired
-
-
-@dataclass(frozen=True, eq=False)
-class ModelComparison:
-    """The difference of two models' AUCs, and what was promised for it."""
-
-    plan: Plan
-    claim: Claim
-    found: Comparison
-
-    @property
-    def verdict(self) -> str:
-        """What can be said, in words."""
-        return self.found.verdict()
-
-    def __str__(self) -> str:
-        rows = []
-        for name in ("a", "b"):
-            auc = getattr(self.found, name)
-            low, high = auc.interval()
-            rows.append(f"AUC {name}   {auc.value:.4f}   [{low:.4f}, {high:.4f}]")
-        return "\n".join([*rows, f"{self.verdict}.", str(self.claim)])
 
 
 def compare(
@@ -67,7 +42,7 @@ def compare(
     >>> y = rng.random(20_000) < 0.3
     >>> good, poor = (1 / (1 + np.exp(-rng.normal(y * d, 1))) for d in (2.0, 0.5))
     >>> site = Examples(np.column_stack([good, poor]), y)
-    >>> compare([site], form="joint").verdict[:21]
+    >>> compare([site], form="joint").verdict()[:21]
     'a is better than b (a'
     """
     if not sites or any(site.columns != 2 for site in sites):
@@ -84,13 +59,10 @@ def compare(
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    opened = open_release(plan, simulate(plan, sites, entropy=entropy))
-    if not isinstance(opened.statistic, Paired):
+    found = run(plan, sites, entropy=entropy)
+    if not isinstance(found, ModelComparison):
         raise PlanError("this plan does not compare two models")
-    found = compare_aucs(
-        opened.statistic, opened.counts, opened.law, plan.privacy.estimator()
-    )
-    return ModelComparison(plan, plan.claim("simulated", sites=len(sites)), found)
+    return found
 
 
 def _joint_bins(facts: PublicFacts, signal: float | None) -> int:

@@ -1,17 +1,39 @@
-"""Sites of a session in this process, behind the bytes that would travel."""
+"""Sites of a session in this process: as they are deployed, and simulated.
+
+A simulation is a session like any other; only what carries the letters differs. Its
+sites have no policy and answer with vectors in the clear, which the session adds up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, TypeAlias
 
-from discreet.site.letters import Letter
+from discreet.arrays import IntVector
+from discreet.data.examples import Examples
+from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound
+from discreet.privacy.account import MemoryAccount
+from discreet.ranks.label_custody import LabelCustody
+from discreet.runtime.plain import add
+from discreet.runtime.session import Session
+from discreet.secagg.in_process import secure_sum
+from discreet.site.letters import Kind, Letter, earlier_releases
+from discreet.site.respond import respond
 from discreet.site.session import Site
+
+Aggregation: TypeAlias = Literal["plain", "secagg"]
+"""How a simulation adds vectors up."""
 
 
 @dataclass
 class InProcess:
-    """Sites in this process, for tests and for trying a plan out.
+    """Deployed sites in this process, behind the bytes that would travel.
 
     ``sites`` returns the site of a node anew for every letter, as a runtime does
     that starts a process a letter.
@@ -35,3 +57,106 @@ class InProcess:
             state, letter, report=lambda reason: self.report(node, reason)
         )
         return Letter.decode(answer.encode())
+
+
+@dataclass
+class SimulatedSites:
+    """Sites that were never deployed: whoever simulates holds all the data.
+
+    Args:
+        plan: what they agreed to; no letter has to be believed.
+        sites: their examples; node k is place k - 1.
+        entropy: where noise comes from.
+        custody: what each keeps from one session to the next, if anything.
+        progress: called with the number of sites that have answered a round.
+    """
+
+    plan: Plan
+    sites: Sequence[Examples] = field(repr=False)
+    entropy: Entropy = field(repr=False)
+    custody: Sequence[LabelCustody] | None = field(default=None, repr=False)
+    progress: Callable[[int], None] | None = None
+    _accounts: list[MemoryAccount] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.custody is not None and len(self.custody) != len(self.sites):
+            raise InputError(
+                f"{len(self.sites)} sites need as many custodies, got "
+                f"{len(self.custody)}"
+            )
+        self._accounts = [MemoryAccount() for _ in self.sites]
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        """Let each site answer, in the order of their places."""
+        first = next(iter(letters.values()))
+        if first.kind is Kind.END:
+            return {
+                node: letter.reply(Kind.END, site=0) for node, letter in letters.items()
+            }
+        earlier = earlier_releases(self.plan, first.session, first.round, first.numbers)
+        this = self.plan.resolve(first.round, earlier)
+        answers = {}
+        for done, (node, letter) in enumerate(letters.items(), 1):
+            vector = self._respond(node - 1, this, letter.session)
+            answers[node] = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+            if self.progress is not None:
+                self.progress(done)
+        return answers
+
+    def _respond(self, place: int, this: ResolvedRound, session: bytes) -> IntVector:
+        site = self.sites[place]
+        kept = None if self.custody is None else self.custody[place]
+        return respond(
+            site,
+            self._accounts[place] if kept is None else kept.account,
+            self.plan,
+            this,
+            session=session,
+            population=site.name or f"site {place + 1}",
+            entropy=self.entropy,
+            flips=None if kept is None else kept.key,
+        )
+
+
+def simulate(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    aggregation: Aggregation = "plain",
+    custody: Sequence[LabelCustody] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Release]:
+    """Run a session of the plan over sites in this process; return what was opened."""
+    if len(sites) < plan.cohort.min_survivors:
+        raise InputError(
+            f"the plan asks for at least {plan.cohort.min_survivors} sites, got "
+            f"{len(sites)}"
+        )
+    session = Session(
+        plan,
+        range(1, len(sites) + 1),
+        SimulatedSites(plan, sites, entropy, custody, progress),
+        entropy=entropy,
+        open_sum=partial(opened_sum, plan, aggregation, entropy),
+    )
+    return session.run()
+
+
+def opened_sum(
+    plan: Plan, aggregation: Aggregation, entropy: Entropy, vectors: Sequence[IntVector]
+) -> IntVector:
+    """Return the sum of the sites' vectors, plainly added or by the real protocol."""
+    match aggregation:
+        case "plain":
+            return add(vectors, vectors[0].size)
+        case "secagg":
+            return secure_sum(
+                vectors,
+                plan_digest=plan.digest(),
+                min_survivors=max(plan.cohort.min_survivors, 2),
+                colluders=plan.cohort.colluders,
+                entropy=entropy,
+            ).total
+        case _:
+            raise InputError("aggregation is 'plain' or 'secagg'")

@@ -12,18 +12,19 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
+from discreet.estimate.reading import ScalarReading
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit
 from discreet.ranks.midranks import rank_sites
 from discreet.ranks.rank_totals import RankTotals, add_totals
 from discreet.ranks.score_noise import noisy_scores
-from discreet.result.scalars import ScalarEvaluation
+from discreet.result.evaluation import Evaluation
 
 
 def score_noise_auc(
     sites: Sequence[Examples], *, epsilon: Amount, entropy: Entropy = SYSTEM
-) -> ScalarEvaluation:
+) -> Evaluation:
     """Measure the AUC of noisy scores against exact labels.
 
     >>> scores = np.linspace(0, 1, 2000)
@@ -46,14 +47,13 @@ def score_noise_auc(
     pairs = (r.sums(y) for r, y in zip(ranked, labels, strict=True))
     sums = add_totals(RankTotals(doubled / 2, count) for doubled, count in pairs)
     examples = sum(column.size for column in columns)
-    return ScalarEvaluation(
+    reading = ScalarReading(
         {"auc": _estimate(sums.auc(examples))},
-        _claim(spent, seeded=isinstance(entropy, Seeded)),
-        contributors=len(sites),
-        expected=len(sites),
         remedy="noise on the scores leaves no curve worth drawing",
         facts={"examples": examples},
     )
+    claim = _claim(spent, seeded=isinstance(entropy, Seeded))
+    return Evaluation(reading, claim, len(sites), len(sites))
 
 
 def _estimate(value: float) -> Estimate:

@@ -1,4 +1,4 @@
-"""Label privacy at a site: flips that stay, and sums of public ranks.
+"""Label privacy at a site: sums of public ranks.
 
 The scores are public and cost nothing. The charge comes after the ranks, before a label
 is looked at, and the stored answer goes out again whatever the data then say.
@@ -12,19 +12,16 @@ from functools import partial
 
 import numpy as np
 
-from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
-from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, answer_once
-from discreet.ranks.label_custody import LabelCustody, answer
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import RankSite
 from discreet.site.letters import Kind, Letter
-from discreet.site.policy import Policy, PolicyError
+from discreet.site.policy import Policy
 from discreet.site.progress import Progress
 from discreet.site.respond import use_of
 from discreet.statistic.protocol import check_binary
@@ -41,28 +38,6 @@ class Held:
     policy: Policy
     account: Account
     examples: Callable[[], Examples] = field(repr=False)
-
-
-def flipped(
-    held: Held,
-    this: ResolvedRound,
-    key: ResponseKey | None,
-    *,
-    session: bytes,
-    entropy: Entropy,
-) -> IntVector:
-    """Count labels that this site flips by its own key."""
-    if key is None:
-        raise PolicyError("the plan flips labels: this site needs a key for its flips")
-    return answer(
-        held.examples(),
-        LabelCustody(key, held.account),
-        held.plan,
-        this,
-        session=session,
-        population=held.policy.population,
-        entropy=entropy,
-    )
 
 
 def rank_site(

@@ -16,9 +16,12 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError
+from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, Use, answer_once
+from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.label_custody import answer as flipped_counts
 from discreet.site.bounding import bounded
 from discreet.site.policy import Policy, PolicyError
 
@@ -34,6 +37,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     entropy: Entropy,
     sites: Sequence[str] | None = None,
     policy: Policy | None = None,
+    flips: ResponseKey | None = None,
     log: Callable[[str], None] | None = None,
 ) -> IntVector:
     """Charge, count, add noise, store, and only then return what is sent.
@@ -53,6 +57,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         sites: who is in the sum; by default the plan's roster.
         policy: the site's rules, checked once more; None in a simulation, where rows
             that do not fit are an error.
+        flips: the key of this site's label flips, for plans that flip labels.
         log: told at the site how many rows did not fit.
     """
     if policy is not None:
@@ -62,6 +67,21 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
                 f"the policy is for population {policy.population!r}, not for "
                 f"{population!r}"
             )
+    if plan.privacy.reusable:
+        if flips is None:
+            raise PolicyError(
+                "the plan flips labels: this site needs a key for its flips"
+            )
+        held = examples if isinstance(examples, Examples) else examples()
+        return flipped_counts(
+            held if policy is None else held.fitted(),
+            LabelCustody(flips, account),
+            plan,
+            this,
+            session=session,
+            population=population,
+            entropy=entropy,
+        )
     mechanism = plan.privacy.noise(this, plan.cohort)
     use = use_of(plan, this, session=session, population=population, sites=sites)
 

@@ -39,7 +39,7 @@ from discreet.secagg.site_state import (
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
 from discreet.site.failures import sentence
-from discreet.site.label import Held, flipped, ranked
+from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -151,15 +151,6 @@ class Site:
         this = began.resolve()
         admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
-            case "relay" if plan.privacy.reusable:
-                vector = flipped(
-                    self._held(plan),
-                    this,
-                    self.flips,
-                    session=letter.session,
-                    entropy=self.entropy,
-                )
-                return _sent(began, letter, vector)
             case "relay":
                 return _sent(began, letter, self._respond(plan, this, letter.session))
             case "ranks":
@@ -229,6 +220,7 @@ class Site:
             population=self.policy.population,
             entropy=self.entropy,
             policy=self.policy,
+            flips=self.flips,
             log=self.log,
         )
 

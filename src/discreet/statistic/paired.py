@@ -57,6 +57,11 @@ class Paired(Statistic):
         return True
 
     @property
+    def joint(self) -> bool:
+        """Whether it counts pairs of bins."""
+        return self.form == "joint"
+
+    @property
     def size(self) -> int:
         """Length of the vector."""
         a, b = len(self.a), len(self.b)

@@ -74,6 +74,11 @@ class Statistic(ABC):
         return False
 
     @property
+    def joint(self) -> bool:
+        """Whether the vector counts pairs of the two models' bins."""
+        return False
+
+    @property
     def told_apart(self) -> tuple[str, ...]:
         """Names of the groups of people that the vector tells apart."""
         return ()

@@ -21,11 +21,11 @@ from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened, Reference
 from discreet.exact.evaluate import evaluation_of, plan_for, read
 from discreet.exact.program import Program
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded

@@ -27,8 +27,9 @@ from discreet.privacy.unit import LABEL
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.evaluation import Evaluation
-from discreet.result.scalars import ScalarEvaluation
-from discreet.runtime.label import evaluate_labels, simulate_labels
+from discreet.runtime.in_process import simulate
+from discreet.runtime.label import evaluate_labels
+from discreet.site.policy import PolicyError
 from discreet.site.respond import respond
 
 CURVES = list(CURVE_MECHANISMS)
@@ -100,7 +101,7 @@ def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
     exact = np.bincount(bins, minlength=len(result.observed.edges))
     totals = result.observed.negatives + result.observed.positives
     np.testing.assert_allclose(totals, exact, atol=1e-9)
-    counts = result.estimator.counts(result.observed)
+    counts = result.reading.counts
     np.testing.assert_allclose(counts.negatives + counts.positives, exact, atol=1e-9)
     assert counts.negatives.min() >= 0
     assert counts.positives.min() >= 0
@@ -130,7 +131,9 @@ def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
     sites = cut(s, y, 3)
     plan = plan_curves(PublicScores.of(sites), LabelDP(1, mechanism=mechanism))
     open_sums = [
-        simulate_labels(plan, sites, aggregation=how, entropy=Seeded(b"7")).total
+        simulate(plan, sites, aggregation=how, custody=kept(3), entropy=Seeded(b"7"))[
+            0
+        ].total
         for how in ("plain", "secagg")
     ]
     np.testing.assert_array_equal(*open_sums)
@@ -268,7 +271,7 @@ def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
     plan = plan_curves(PublicScores.of(cut(s, y, 1)), LabelDP(1, mechanism="response"))
     custody = kept(1, cap="1")
     totals = [
-        simulate_labels(plan, cut(s, labels, 1, ids=True), custody=custody).total
+        simulate(plan, cut(s, labels, 1, ids=True), custody=custody)[0].total
         for labels in (y, changed)
     ]
     bins = len(plan.statistic.edges)
@@ -356,7 +359,7 @@ def test_sites_without_examples_are_refused() -> None:
 def test_rank_mechanisms_give_the_auc_alone_and_say_how_to_get_curves() -> None:
     s, y = pooled(1000)
     result = discreet.evaluate(cut(s, y, 2), privacy=LabelDP(4))
-    assert isinstance(result, ScalarEvaluation)
+    assert not result.reading.has_curves
     assert 0.5 < result.auc.value < 1
     with pytest.raises(NotReleasedError, match="LabelDP"):
         result.roc_curve()
@@ -384,7 +387,7 @@ def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
     s, y = pooled(100)
     public = PublicScores.of(cut(s, y, 2))
     plan = plan_curves(public, LabelDP(1, mechanism="response"))
-    with pytest.raises(PlanError, match="average out"):
+    with pytest.raises(PolicyError, match="needs a key"):
         respond(
             cut(s, y, 2)[0],
             MemoryAccount(),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.smooth import Smooth
+from discreet.estimate.smooth_reading import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
@@ -48,6 +48,6 @@ def read():
 
     def both(*args, **options):
         observed = histogram(*args, **options)
-        return observed, Smooth().counts(observed)
+        return observed, Smooth().read(observed).counts
 
     return both

@@ -6,8 +6,8 @@ import pytest
 
 from discreet.data.edges import Edges, Warped
 from discreet.errors import InputError
-from discreet.estimate.cells import cell_scores
-from discreet.estimate.estimator import Flat
+from discreet.estimate.reading import Flat
+from discreet.estimate.sub_bins import cell_scores
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw
@@ -102,7 +102,7 @@ def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
         exact = np.bincount(cells, minlength=64)
         found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
         observed = NoisyHistogram(edges, *found.counts, found.law)
-        fitted = fit(observed, Flat().counts(observed))
+        fitted = fit(observed, Flat().read(observed).counts)
         assert fitted.name in names
         if epsilon == 5:
             after = ece(fitted.apply(fresh), fresh_labels)

@@ -16,6 +16,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.plan.plan import Plan
+from discreet.result.build import Result
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.client import (
     InFile,
@@ -40,7 +41,6 @@ from discreet.runtime.saved_session import Journal, SavedSession, binding
 from discreet.runtime.session import (
     AbortedError,
     Exchange,
-    Result,
     Session,
     Step,
     check_carried,

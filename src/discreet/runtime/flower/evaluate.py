@@ -12,11 +12,12 @@ from flwr.serverapp import Grid
 
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
+from discreet.result.build import Result
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.simulated import is_simulated
-from discreet.runtime.session import Result, Session, Step, opened_evaluation
+from discreet.runtime.session import Session, Step, opened_evaluation
 
 WAIT_SECONDS: Final = 300.0
 

@@ -45,11 +45,6 @@ _HOST: Final = "127.0.0.1"
 _PORTS: Final = range(10_000, 32_000)
 
 
-def _leave(number: int, frame: object) -> None:
-    del frame
-    raise SystemExit(128 + number)
-
-
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on at this moment.
 
@@ -138,11 +133,13 @@ class Fleet:
         self.timeout = timeout
         self.members: list[Member] = []
         self._files = contextlib.ExitStack()
+        self._starting = False
+        self._ended: int | None = None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             # A terminated starter leaves through the context, and so ends the rest.
-            before = signal.signal(signal.SIGTERM, _leave)
+            before = signal.signal(signal.SIGTERM, self._leave)
             self._files.callback(signal.signal, signal.SIGTERM, before)
         names = default_names(PARTIES, len(self.session.owners))
         if not self.certificates.exists():
@@ -156,6 +153,13 @@ class Fleet:
             if not policy.with_name("ledger.sqlite").exists():
                 Ledger.new(policy.with_name("ledger.sqlite")).close()
         return self
+
+    def _leave(self, number: int, frame: object) -> None:
+        """End by the context; not while a process is started and not yet known."""
+        del frame
+        self._ended = 128 + number
+        if not self._starting:
+            raise SystemExit(self._ended)
 
     def policy(self, owner: str) -> Path:
         """Return where an owner's policy is; its ledger is beside it."""
@@ -188,7 +192,6 @@ class Fleet:
         certificates: Path | None = None,
     ) -> Member:
         """Start one member by its command line."""
-        log = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the fleet
         arguments = [
             role,
             str(session or self.folder / "session.toml"),
@@ -198,19 +201,23 @@ class Fleet:
             *("--certificates", str(certificates or self.certificates)),
             *("--timeout", str(self.timeout)),
         ]
+        return self._spawn(name, arguments)
+
+    def _spawn(self, name: str, arguments: Sequence[str]) -> Member:
+        log = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the fleet
+        self._starting = True
         member = Member(name, arguments, log)
         self.members.append(member)
+        self._starting = False
+        if self._ended is not None:
+            raise SystemExit(self._ended)
         return member
 
     def compile(self) -> Path:
         """Compile once for the three parties, who would each do the same."""
         executable = self.folder / "executable"
         arguments = ["compile", str(self.folder / "session.toml"), str(executable)]
-        log = self._files.enter_context(
-            tempfile.TemporaryFile()  # noqa: SIM115 - closed with the fleet
-        )
-        member = Member("compiler", arguments, log)
-        self.members.append(member)
+        member = self._spawn("compiler", arguments)
         if member.process.wait():
             raise SessionFailedError(member.last_line())
         return executable

@@ -1,0 +1,128 @@
+"""Rows of the metrics of a ranking: the areas under the ROC and PR curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from discreet.arrays import FloatVector
+from discreet.estimate.areas import (
+    auc_limits,
+    aupr_limits,
+    average_precision_limits,
+    pr_area,
+    roc_area,
+    step_area,
+    trapezoid_area,
+)
+from discreet.estimate.curves import RocPath
+from discreet.estimate.estimate import Binning
+from discreet.estimate.intervals import AreaShape, ProportionShape
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import auc_slopes, precision_area_slopes
+from discreet.metrics.table import MetricRow
+
+_POWER: Final = 1.5
+"""Areas under the PR curve: between a proportion's spread (1) and a logit's (2)."""
+
+
+def _limits(
+    area: Callable[[Reading, RocPath], float],
+    extremes: Callable[[FloatVector, FloatVector], tuple[float, float]],
+) -> Callable[[Reading, float], Binning]:
+    """Return the limits of an area; the typical error is what the bend changes."""
+
+    def limits(reading: Reading, value: float) -> Binning:
+        counts = reading.counts
+        if counts.edges.atoms:
+            return Binning(value, value, 0.0)
+        # Limits are made for whole counts; fractions of one can turn them around.
+        low, high = sorted(extremes(counts.negatives, counts.positives))
+        bend = reading.bend
+        typical = 0.0 if bend is None else abs(value - area(reading, bend.path))
+        return Binning(low, high, typical * (1.0 if bend is None else bend.share))
+
+    return limits
+
+
+def _roc(reading: Reading, path: RocPath) -> float:
+    del reading
+    return roc_area(path)
+
+
+def _pr(reading: Reading, path: RocPath) -> float:
+    counts = reading.counts
+    return pr_area(path, counts.total_positives, counts.total_negatives)
+
+
+def _auc(reading: Reading) -> float:
+    if reading.curves.joined_for_ties:
+        # Pairs won plus half the pairs tied: no rounding from the curve's knots.
+        low, high = auc_limits(reading.counts.negatives, reading.counts.positives)
+        return (low + high) / 2
+    return roc_area(reading.curves.roc)
+
+
+def _average_precision(reading: Reading) -> float:
+    curves = reading.curves
+    if curves.joined_for_ties:
+        return step_area(curves.tpr, curves.precision)
+    return _pr(reading, curves.roc)
+
+
+def _aupr(reading: Reading) -> float:
+    curves = reading.curves
+    if curves.joined_for_ties:
+        return trapezoid_area(curves.tpr, curves.precision)
+    return _pr(reading, curves.roc)
+
+
+AUC: Final = MetricRow(
+    name="auc",
+    title="AUC",
+    value=_auc,
+    limits=_limits(_roc, auc_limits),
+    slopes=lambda cells: auc_slopes(cells.negatives, cells.positives),
+    shape=lambda reading: AreaShape(
+        reading.counts.total_positives, reading.counts.total_negatives
+    ),
+    better="higher",
+    needs_probabilities=False,
+    source="Hanley and McNeil 1982; scikit-learn's roc_auc_score",
+)
+
+AVERAGE_PRECISION: Final = MetricRow(
+    name="average_precision",
+    title="average precision",
+    value=_average_precision,
+    limits=_limits(_pr, average_precision_limits),
+    slopes=lambda cells: precision_area_slopes(
+        cells.negatives,
+        cells.positives,
+        "step" if cells.tied else "smooth",
+        noise=cells.noise,
+    ),
+    shape=lambda _: ProportionShape(_POWER),
+    better="higher",
+    needs_probabilities=False,
+    source="scikit-learn's average_precision_score",
+    passed=0.35,
+)
+
+AUPR: Final = MetricRow(
+    name="aupr",
+    title="AUPR (trapezoid)",
+    value=_aupr,
+    limits=_limits(_pr, aupr_limits),
+    slopes=lambda cells: precision_area_slopes(
+        cells.negatives,
+        cells.positives,
+        "trapezoid" if cells.tied else "smooth",
+        noise=cells.noise,
+    ),
+    shape=lambda _: ProportionShape(_POWER),
+    better="higher",
+    needs_probabilities=False,
+    source="trapezoids from recall 0 and precision 1; Unal et al. 2023",
+    passed=0.35,
+)

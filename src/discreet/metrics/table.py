@@ -1,0 +1,74 @@
+"""The table of metrics: one row each, and everything that reports iterates over it.
+
+A row says what a metric is (value, slopes, limits), how its interval is shaped, what
+it is called and where it comes from. Text, JSON, pages, plots, the planner and the
+comparison of models know no metric by name: adding one is adding a row,
+
+    METRICS.add("gini", MetricRow(name="gini", title="Gini", ...))
+
+or, in this house, a row and its line below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from discreet.registry import Registry
+
+if TYPE_CHECKING:
+    from discreet.estimate.estimate import Binning
+    from discreet.estimate.intervals import Shape
+    from discreet.estimate.reading import Reading
+    from discreet.estimate.slopes import Cells, Slopes
+
+Metric: TypeAlias = str
+"""The name of a row."""
+
+Better: TypeAlias = Literal["higher", "lower", "one", "zero"]
+"""Which way a metric is good; ``one`` and ``zero`` are values to be near to."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric of a reading, over all thresholds."""
+
+    name: str
+    """What plans, JSON and ``result.metric(name)`` call it."""
+    title: str
+    """What people call it."""
+    value: Callable[[Reading], float]
+    """The value; NaN where the reading does not define it."""
+    limits: Callable[[Reading, float], Binning]
+    """What the bins hide: limits of the value, whatever the scores inside them, and
+    the error that is usual. Values outside the limits are moved to them."""
+    slopes: Callable[[Cells], Slopes]
+    """The derivative in every count: sampling error and noise follow from it."""
+    shape: Callable[[Reading], Shape]
+    """How the error changes with the value: decides the interval's two sides."""
+    better: Better
+    needs_probabilities: bool
+    """Whether it reads scores as probabilities, not as a ranking alone."""
+    source: str
+    """Who defined it, or whose convention is followed."""
+    one_class: bool = False
+    """Whether it is defined when one class is missing."""
+    passed: float = 0.55
+    """Share of the noise that a smooth model passes on where it averages over
+    neighbouring bins, measured: see ``docs/error-bars.md``."""
+
+
+METRICS: Final[Registry[MetricRow]] = Registry(
+    "metric",
+    {
+        "auc": "discreet.metrics.ranking:AUC",
+        "average_precision": "discreet.metrics.ranking:AVERAGE_PRECISION",
+        "aupr": "discreet.metrics.ranking:AUPR",
+        "brier": "discreet.metrics.brier:BRIER",
+    },
+)
+"""Every metric over all thresholds, in the order in which they are shown."""
+
+DEFAULT_METRICS: Final[tuple[Metric, ...]] = tuple(METRICS)
+"""What a plan asks for when nobody says otherwise: part of its digest."""

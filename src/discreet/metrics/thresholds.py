@@ -1,0 +1,324 @@
+"""Metrics at a threshold: a second table, of functions of the confusion counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.data.edges import Edges
+from discreet.errors import InputError
+from discreet.estimate.estimate import (
+    UNIT,
+    Binning,
+    Estimate,
+    Interval,
+    Normal,
+    Zero,
+)
+from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import covariance_of, numeric_slopes, propagated
+from discreet.metrics.table import Better
+from discreet.registry import Registry
+from discreet.statistic.observed import NoisyHistogram
+
+FEWEST_TRIALS: Final = 20
+"""Below so many counted examples a rate is unsure."""
+_COUNTS: Final = {
+    "true_positives": 0,
+    "false_positives": 2,
+    "false_negatives": 1,
+    "true_negatives": 3,
+}
+"""Their places among TP, FN, FP, TN."""
+_ANY: Final = Interval(0.0, math.inf)
+
+Weights: TypeAlias = tuple[int, int, int, int]
+"""How often each of TP, FN, FP, TN counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a rate counts among TP, FN, FP, TN: successes, and failures.
+
+    ``twice`` says that the rate is 2J/(1 + J) of this share J, as F1 is of
+    Jaccard's index.
+    """
+
+    successes: Weights
+    failures: Weights
+    twice: bool = False
+
+    def __call__(self, counts: FloatVector) -> float:
+        """Return the rate, NaN where nothing is counted."""
+        a = float(np.dot(self.successes, counts)) * (2 if self.twice else 1)
+        under = a + float(np.dot(self.failures, counts))
+        return a / under if under > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """One metric at a threshold.
+
+    A ``Share`` of counted examples has Wilson's interval with the noise of both
+    counts; any other function of the confusion counts (TP, FN, FP, TN) and the
+    threshold has the delta method's.
+    """
+
+    name: str
+    title: str
+    value: Share | Callable[[FloatVector, float], float]
+    better: Better
+    source: str
+    support: Interval = UNIT
+
+    def at(self, counts: FloatVector, threshold: float) -> float:
+        """Return the value of confusion counts."""
+        if isinstance(self.value, Share):
+            return self.value(counts)
+        return self.value(counts, threshold)
+
+
+RATES: Final[Registry[RateRow]] = Registry("metric at a threshold")
+"""Every metric at a threshold, in the order in which they are shown."""
+for _row in (
+    RateRow(
+        "precision",
+        "precision",
+        Share((1, 0, 0, 0), (0, 0, 1, 0)),
+        "higher",
+        "positive predictive value; scikit-learn's precision_score",
+    ),
+    RateRow(
+        "recall",
+        "recall",
+        Share((1, 0, 0, 0), (0, 1, 0, 0)),
+        "higher",
+        "sensitivity, true positive rate; scikit-learn's recall_score",
+    ),
+    RateRow(
+        "specificity",
+        "specificity",
+        Share((0, 0, 0, 1), (0, 0, 1, 0)),
+        "higher",
+        "true negative rate",
+    ),
+    RateRow(
+        "accuracy",
+        "accuracy",
+        Share((1, 0, 0, 1), (0, 1, 1, 0)),
+        "higher",
+        "scikit-learn's accuracy_score",
+    ),
+    RateRow(
+        "f1",
+        "F1",
+        Share((1, 0, 0, 0), (0, 1, 1, 0), twice=True),
+        "higher",
+        "van Rijsbergen 1979; scikit-learn's f1_score",
+    ),
+):
+    RATES.add(_row.name, _row)
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """Every rate and the confusion counts when ``score >= threshold`` is positive.
+
+    They are attributes too: ``found.recall``, ``found.true_positives``.
+    """
+
+    threshold: float
+    estimates: Mapping[str, Estimate]
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    def __getattr__(self, name: str) -> Estimate:
+        if name.startswith("_") or name not in self.estimates:
+            raise AttributeError(f"there is no {name} at a threshold")
+        return self.estimates[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found = {name: e.to_dict() for name, e in self.estimates.items()}
+        return {"threshold": self.threshold, **found}
+
+    def rates(self) -> dict[str, Estimate]:
+        """Return the rates by the names that people use."""
+        return {RATES[n].title: e for n, e in self.estimates.items() if n in RATES}
+
+    def undefined(self) -> tuple[str, ...]:
+        """Name the metrics that are NaN."""
+        return tuple(n for n, e in self.estimates.items() if math.isnan(e.value))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A reading's confusion counts at one threshold, and their noise."""
+
+    threshold: float
+    counts: FloatVector
+    corners: tuple[FloatVector, ...]
+    """The counts with all or none of a cut bin's examples above, by class."""
+    released: FloatVector
+    noise: FloatArray
+
+
+def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
+    """Estimate every metric at a threshold, with its errors.
+
+    At an edge the counts are those of the release. Between two edges the bin's
+    examples are taken as spread evenly over it; the limits take all of them
+    above, or none.
+    """
+    if math.isnan(threshold):
+        raise InputError("the threshold is NaN; give a number")
+    observed, counts = reading.observed, reading.counts
+    value, least, most = shares_above(observed.edges, threshold)
+    weights = confusion_weights(value)
+    cut = _Cut(
+        threshold,
+        _confusion(counts, value, value),
+        tuple(
+            _confusion(counts, of_positives, of_negatives)
+            for of_positives in (least, most)
+            for of_negatives in (least, most)
+        ),
+        weights @ np.concatenate([observed.negatives, observed.positives]),
+        covariance_of(observed, weights),
+    )
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        found = {name: _rate(RATES[name], cut) for name in RATES}
+        found |= {name: _count(k, cut) for name, k in _COUNTS.items()}
+    return AtThreshold(threshold, found)
+
+
+def _rate(row: RateRow, cut: _Cut) -> Estimate:
+    value = row.at(cut.counts, cut.threshold)
+    if not math.isfinite(value):
+        reason = "nothing to divide by at this threshold"
+        return Estimate.undefined(reason, row.support)
+    noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
+    shape: Shape = SYMMETRIC
+    if isinstance(row.value, Share):
+        a, b = np.array(row.value.successes), np.array(row.value.failures)
+        trials = max(float((a + b) @ cut.counts), 0.0)
+        sampling = _rate_sd(value, trials, twice=row.value.twice)
+        shape = RatioShape(
+            float(a @ cut.released),
+            float(b @ cut.released),
+            trials,
+            max(float(a @ cut.noise @ a), 0.0),
+            max(float(b @ cut.noise @ b), 0.0),
+            float(a @ cut.noise @ b),
+            twice=row.value.twice,
+        )
+        spread = math.sqrt(max(float((a + b) @ cut.noise @ (a + b)), 0.0))
+    else:
+        slopes = numeric_slopes(lambda c: row.at(c, cut.threshold), cut.counts)
+        sampling = math.sqrt(max(float(cut.counts @ slopes**2), 0.0))
+        trials = max(float(cut.counts.sum()), 0.0)
+        spread = math.sqrt(max(float(cut.noise.sum()), 0.0))
+    if not math.isfinite(sampling):
+        return Estimate.undefined("it changes too fast at this threshold", row.support)
+    return Estimate(
+        value,
+        Normal(sampling),
+        noise,
+        _limits([row.at(c, cut.threshold) for c in cut.corners], row.support),
+        support=row.support,
+        shape=shape,
+        caution=_few_trials(trials, spread),
+    )
+
+
+def _count(place: int, cut: _Cut) -> Estimate:
+    """Estimate a confusion count: of these very data, so nothing is sampled."""
+    return Estimate(
+        float(cut.counts[place]),
+        Zero(),
+        propagated(lambda c: float(c[place]), cut.counts, cut.noise),
+        _limits([float(c[place]) for c in cut.corners], _ANY),
+        support=_ANY,
+    )
+
+
+def _limits(values: list[float], support: Interval) -> Binning:
+    """Return the least and greatest value that a cut bin allows.
+
+    Nothing counted at a corner bounds nothing. Spread evenly over the bin, the error
+    is usually a quarter of its reach.
+    """
+    low = min((support.low if math.isnan(v) else v) for v in values)
+    high = max((support.high if math.isnan(v) else v) for v in values)
+    return Binning(low, high, (high - low) / 4)
+
+
+def _confusion(
+    observed: NoisyHistogram, positives: FloatVector, negatives: FloatVector
+) -> FloatVector:
+    """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
+    tp, fp = positives @ observed.positives, negatives @ observed.negatives
+    p, n = observed.total_positives, observed.total_negatives
+    return np.array([tp, p - tp, fp, n - fp])
+
+
+def confusion_weights(above: FloatVector) -> FloatArray:
+    """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
+    none = np.zeros_like(above)
+    return np.stack(
+        [
+            np.append(none, above),
+            np.append(none, 1 - above),
+            np.append(above, none),
+            np.append(1 - above, none),
+        ]
+    )
+
+
+def shares_above(
+    edges: Edges, t: float
+) -> tuple[FloatVector, FloatVector, FloatVector]:
+    """Return the share of each bin at or above t: as a guess, at least, at most."""
+    values = edges.array
+    if edges.atoms:
+        exact = (values[:-1] >= t).astype(np.float64)
+        return exact, exact, exact
+    most = (np.append(values[1:-1], np.inf) > t).astype(np.float64)
+    if t > values[-1]:
+        most[:] = 0.0
+    least = (values[:-1] >= t).astype(np.float64)
+    cut = np.flatnonzero(most != least)
+    guess = least.copy()
+    if cut.size:
+        (k,) = cut
+        width = values[k + 1] - values[k]
+        guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
+    return guess, least, most
+
+
+def _few_trials(trials: float, noise: float) -> str | None:
+    if trials < FEWEST_TRIALS:
+        return (
+            f"wide because the rate rests on few examples, about {trials:,.0f}: "
+            f"intervals are sure from {FEWEST_TRIALS} on"
+        )
+    if trials < 2 * noise:
+        return (
+            f"wide because of the noise: about {trials:,.0f} examples with a noise "
+            f"of {noise:,.0f}"
+        )
+    return None
+
+
+def _rate_sd(value: float, trials: float, *, twice: bool) -> float:
+    """Return a proportion's standard deviation; F1 is 2J/(1 + J) of one."""
+    share = value / (2 - value) if twice else value
+    spread = math.sqrt(max(share * (1 - share), 0.0) / max(trials, 1.0))
+    return spread * 2 / (1 + share) ** 2 if twice else spread

@@ -1,0 +1,119 @@
+"""From a plan and its releases to its result: the only way to make one.
+
+Nothing but the plan and what was opened is read, so a simulation and a deployment
+that release the same sums give the same result. The statistic's parts decide which
+it is: one evaluation, several, or two models compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+from discreet.errors import DisclosureWarning, PlanError
+from discreet.estimate.fedcurve import FedCurve
+from discreet.estimate.reading import Estimator
+from discreet.metrics.errors import measure
+from discreet.metrics.table import METRICS
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
+from discreet.privacy.claim import Claim
+from discreet.result.comparison import JointCounts, ModelComparison
+from discreet.result.decode_release import open_release
+from discreet.result.evaluation import Evaluation
+from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
+from discreet.statistic.observed import NoisyHistogram
+
+Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
+"""What a plan can give."""
+
+
+def result_of(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+) -> Result:
+    """Build the result of a plan from its releases.
+
+    ``estimator`` reads every part; by default the one that suits the plan's noise, or
+    a published method where the plan releases the tree that it reads.
+    """
+    opened = open_release(plan, releases)
+    last = releases[-1]
+    parts = {}
+    for name, observed in opened.parts().items():
+        if not name:
+            _warn_if_fine(plan, observed)
+        reader = estimator or _reader(plan, observed)
+        parts[name] = Evaluation(
+            reader.read(observed),
+            claim,
+            last.contributors,
+            last.expected,
+            plan,
+            tuple(releases),
+            name,
+        )
+    if opened.statistic.compares:
+        joint = None
+        if opened.statistic.joint:
+            joint = JointCounts(opened.counts, opened.law)
+        a, b = parts.values()
+        return ModelComparison(a, b, claim, joint)
+    if set(parts) == {""}:
+        return parts[""]
+    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
+    return MultiEvaluation(parts, claim, pairs)
+
+
+def evaluation(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+) -> Evaluation:
+    """Build the result of a plan that has one part."""
+    found = result_of(plan, releases, claim, estimator=estimator)
+    if not isinstance(found, Evaluation):
+        raise PlanError(
+            f"a {plan.statistic.name} plan has several evaluations; see result_of"
+        )
+    return found
+
+
+def _reader(plan: Plan, observed: NoisyHistogram) -> Estimator:
+    return plan.privacy.estimator() if observed.tree is None else FedCurve()
+
+
+def _pairs(
+    observed: Mapping[Pair, NoisyHistogram], estimator: Estimator
+) -> dict[Pair, PairArea]:
+    """Return each pair's AUC, the mean over its two score columns, and its examples."""
+    names = list(dict.fromkeys(a for a, _ in observed))
+    found = {}
+    for a, b in combinations(names, 2):
+        both = [observed[a, b], observed[b, a]]
+        areas = [measure(METRICS["auc"], estimator.read(part)) for part in both]
+        found[a, b] = PairArea(
+            weighted_mean(areas, [1.0, 1.0]),
+            both[0].total_negatives + both[0].total_positives,
+        )
+    return found
+
+
+def _warn_if_fine(plan: Plan, observed: NoisyHistogram) -> None:
+    if plan.privacy.protects is not None or observed.tree is not None:
+        return
+    bins = len(observed.edges)
+    if 0 < observed.total_negatives + observed.total_positives < 10 * bins:
+        warnings.warn(
+            f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
+            "is nearly the data itself: use fewer bins or a private model",
+            DisclosureWarning,
+            stacklevel=4,
+        )

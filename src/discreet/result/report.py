@@ -1,0 +1,156 @@
+"""An evaluation as text, as plain values and as a part of a page: written once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.data.edges import describe
+from discreet.estimate.reading import Reading, ScalarReading
+from discreet.plan.file import dumps
+from discreet.plan.plan import Plan
+from discreet.privacy.claim import Claim
+from discreet.result.page import Page, Section
+from discreet.result.plot import PlotKind
+from discreet.result.text import metric_table, number, rate_line, titled
+
+if TYPE_CHECKING:
+    from discreet.result.evaluation import Evaluation
+
+JSON_VERSION: Final = 1
+
+
+def text(result: Evaluation, *, wide: bool = False) -> str:
+    """Return the table, the counts and the claim; wide: every rate's interval."""
+    lines = [metric_table(titled(result.metrics))]
+    for found in result.at_thresholds():
+        rates, label = found.rates(), f"at {found.threshold:g}:"
+        lines.append(metric_table(rates, label) if wide else rate_line(label, rates))
+    lines += sentences(result)
+    return "\n".join([*lines, count_line(result), str(result.claim)])
+
+
+def document(result: Evaluation) -> dict[str, Any]:
+    """Return everything as plain values; NaN and infinity become None."""
+    found: dict[str, Any] = {
+        "version": JSON_VERSION,
+        "sites": {"contributed": result.contributors, "expected": result.expected},
+        "metrics": {name: e.to_dict() for name, e in sorted(result.metrics.items())},
+        "refusal": result.refusal,
+        "notes": list(result.notes),
+        "claim": result.claim.to_dict(),
+    }
+    if result.plan is not None:
+        found["plan_digest"] = result.plan.digest().hex()
+    if isinstance(result.reading, ScalarReading):
+        return found | {"facts": dict(result.reading.facts)}
+    return found | _drawn(result, result.reading)
+
+
+def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
+    """Return what only a histogram has: counts, thresholds, calibration, curves."""
+    fpr, tpr, thresholds = result.roc_curve()
+    precision, recall, _ = result.precision_recall_curve()
+    return {
+        "estimator": reading.estimator,
+        "interpolation": reading.curves.interpolation,
+        "examples": {
+            "positives": reading.observed.total_positives,
+            "negatives": reading.observed.total_negatives,
+            "noisy": not reading.observed.exact,
+        },
+        "thresholds": [found.to_dict() for found in result.at_thresholds()],
+        "calibration": _calibration(result),
+        "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
+        "pr": {"precision": _list(precision), "recall": _list(recall)},
+    }
+
+
+def _calibration(result: Evaluation) -> dict[str, Any] | None:
+    if not result.calibratable:
+        return None
+    found = result.recalibration()
+    return {
+        "ece": found.ece_before.to_dict(),
+        "ece_after": found.ece_after.to_dict(),
+        "map": dict(result.calibrator.to_dict()),
+        "reason": result.calibrator.reason,
+    }
+
+
+def section(result: Evaluation) -> Section:
+    """Return an evaluation's part of a report: tables, sentences, pictures."""
+    drawn: dict[str, PlotKind | Literal["calibration"]] = {}
+    if result.reading.has_curves and result.refusal is None:
+        drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
+    if result.calibratable:
+        drawn["Calibration"] = "calibration"
+    heading = "Over all thresholds" if result.reading.has_curves else "Released"
+    return Section(
+        tables={
+            heading: titled(result.metrics),
+            **{f"At {f.threshold:g}": f.rates() for f in result.at_thresholds()},
+        },
+        counts=count_line(result),
+        lines=sentences(result),
+        figures={shows: result.plot(kind) for shows, kind in drawn.items()},
+        name=result.name,
+    )
+
+
+def page(sections: Sequence[Section], plan: Plan | None, claim: Claim) -> Page:
+    """Return the report of one release: its sections, its claim, its plan."""
+    if plan is None:
+        return Page("Evaluation", tuple(sections), claim)
+    model = f" of {plan.model.name}" if plan.model.name else ""
+    return Page(
+        f"Evaluation{model}", tuple(sections), claim, dumps(plan), plan.digest().hex()
+    )
+
+
+def sentences(result: Evaluation) -> tuple[str, ...]:
+    """Return what stands below the tables: calibration, refusals, notes."""
+    lines = [_calibration_line(result)] if result.calibratable else []
+    if result.refusal is not None:
+        lines.append(f"Undefined: {result.refusal}.")
+    cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
+    return (*lines, *(f"Note: {note}." for note in (*result.notes, *cautions)))
+
+
+def _calibration_line(result: Evaluation) -> str:
+    found, name = result.recalibration(), result.calibrator.name
+    after = (
+        "no map would improve it"
+        if name == "identity"
+        else f"{number(found.ece_after.value)} expected after recalibration, {name}"
+    )
+    return f"calibration error {number(found.ece_before.value)}   ({after})"
+
+
+def count_words(result: Evaluation) -> str:
+    """Return how many sites took part, and of how many examples it is."""
+    counted = "site" if result.expected == 1 else "sites"
+    words = f"{result.contributors} of {result.expected} {counted}"
+    if isinstance(result.reading, ScalarReading):
+        return words
+    observed = result.reading.observed
+    about = "" if observed.exact else "about "
+    total = observed.total_positives + observed.total_negatives
+    return f"{words}, {about}{total:,.0f} examples"
+
+
+def count_line(result: Evaluation) -> str:
+    """Return what it rests on and what it cost."""
+    if isinstance(result.reading, ScalarReading):
+        facts = [f"{name} {value}" for name, value in result.reading.facts.items()]
+        return ", ".join([count_words(result), *facts])
+    size = sum(r.total.size for r in result.releases) * 8 / 1024
+    rule = describe(result.reading.observed.edges.rule)
+    return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
+
+
+def _list(values: FloatVector) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in values]

@@ -1,0 +1,285 @@
+"""Intervals: the score type against its definition, the support, the sources."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+from discreet.data.edges import Edges, Uniform
+from discreet.data.scores import ScoreRange
+from discreet.errors import InputError
+from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.intervals import (
+    AreaShape,
+    FoldedShape,
+    LargestShape,
+    ProportionShape,
+    RatioShape,
+    Scaled,
+    Symmetric,
+)
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import at_threshold
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.mechanism import NoNoise
+from discreet.statistic.observed import NoisyHistogram
+
+Z = float(norm.ppf(0.975))
+
+
+def wilson(successes, trials):
+    """Wilson's interval, as his paper writes it."""
+    p, shrink = successes / trials, 1 + Z * Z / trials
+    middle = (p + Z * Z / (2 * trials)) / shrink
+    reach = Z / shrink * math.sqrt(p * (1 - p) / trials + Z * Z / (4 * trials**2))
+    return middle - reach, middle + reach
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (3, 7), (50, 60), (9, 9)])
+def test_a_rate_without_noise_has_wilsons_interval(successes, trials):
+    shape = RatioShape(successes, trials - successes, trials)
+    found = shape.ends(successes / trials, 0, 0, Z)
+    assert found == pytest.approx(wilson(successes, trials), abs=1e-12)
+
+
+def test_noise_widens_a_rates_interval_up_to_everything():
+    widths = []
+    for variance in (0.0, 4.0, 100.0, 1e6):
+        low, high = RatioShape(30, 20, 50, variance, variance).ends(0.6, 0, 0, Z)
+        widths.append(high - low)
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1]
+    assert widths[-1] == 1
+
+
+@pytest.mark.parametrize("released", [(-30.0, 200.0), (3.0, -4.0), (-5.0, -6.0)])
+def test_released_counts_that_no_share_explains_still_give_an_interval(released):
+    low, high = RatioShape(*released, 2.0, 3.0, 3.0).ends(0.2, 0, 0, Z)
+    assert 0 <= low <= 0.2 <= high <= 1
+
+
+def test_a_noisy_rates_ends_are_where_its_test_just_accepts():
+    a, b, m, va, vb, c = 40.0, 25.0, 65.0, 20.0, 30.0, -4.0
+    for theta in RatioShape(a, b, m, va, vb, c).ends(a / (a + b), 0, 0, Z):
+        spread = m * theta * (1 - theta) + (1 - theta) ** 2 * va + theta**2 * vb
+        spread -= 2 * theta * (1 - theta) * c
+        assert (a - theta * (a + b)) ** 2 == pytest.approx(Z * Z * spread)
+
+
+def test_f1_ends_are_those_of_jaccards_index():
+    plain = RatioShape(30, 20, 50).ends(0.6, 0, 0, Z)
+    found = RatioShape(30, 20, 50, twice=True).ends(0.75, 0, 0, Z)
+    assert found == pytest.approx([2 * j / (1 + j) for j in plain])
+
+
+@pytest.mark.parametrize("value", [0.55, 0.8, 0.97])
+def test_an_areas_ends_are_where_the_score_test_just_accepts(value):
+    shape = AreaShape(40, 300)
+    sd = 1.3 * math.sqrt(shape.variance(value))
+    factor = (40 * 1.69 + 5) / 45
+    for theta in shape.ends(value, sd, 0.01, Z):
+        bound = Z * Z * (factor * shape.variance(theta) + 0.01**2)
+        assert (value - theta) ** 2 == pytest.approx(bound, rel=1e-6)
+
+
+def test_perfect_separation_still_has_a_lower_end_below_one():
+    low, high = AreaShape(12, 80).ends(1.0, 0.0, 0.0, Z)
+    assert high == 1
+    assert 0.7 < low < 0.95
+    assert AreaShape(120, 80).ends(1.0, 0.0, 0.0, Z)[0] > low
+
+
+def test_newcombes_variance_is_hanley_and_mcneils_for_equal_classes():
+    theta, m = 0.83, 35
+    q1, q2 = theta / (2 - theta), 2 * theta**2 / (1 + theta)
+    expected = theta * (1 - theta) + (m - 1) * (q1 - theta**2 + q2 - theta**2)
+    assert AreaShape(m, m).variance(theta) == pytest.approx(expected / m**2)
+
+
+def test_a_proportions_score_interval_is_wilsons_when_its_variance_is_binomial():
+    sd = math.sqrt(0.3 * 0.7 / 90)
+    assert ProportionShape(1.0).ends(0.3, sd, 0.0, Z) == pytest.approx(
+        wilson(27, 90), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "shape", [Symmetric(), AreaShape(5, 9), ProportionShape(1.5), RatioShape(1, 9, 10)]
+)
+@pytest.mark.parametrize("value", [0.0, 0.02, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("sd", [0.0, 0.01, 0.4, 30.0])
+def test_no_interval_leaves_the_unit_interval_or_misses_its_value(shape, value, sd):
+    binning = Binning(max(value - 0.01, 0), min(value + 0.01, 1), 0.005)
+    found = Estimate(value, Normal(sd), Normal(sd), binning, shape=shape)
+    for level in (0.5, 0.95, 0.999999):
+        low, high = found.interval(level)
+        assert 0 <= low <= value <= high <= 1
+
+
+def test_intervals_grow_with_the_level():
+    for shape in (Symmetric(), AreaShape(30, 70), ProportionShape(1.5)):
+        found = Estimate(
+            0.8, Normal(0.05), Normal(0.02), Binning(0.8, 0.8, 0), shape=shape
+        )
+        widths = [high - low for low, high in map(found.interval, (0.5, 0.9, 0.99))]
+        assert widths == sorted(widths)
+        assert widths[0] < widths[-1]
+
+
+def test_a_scaled_estimate_has_a_scaled_interval():
+    auc = Estimate(
+        0.9,
+        Normal(0.02),
+        Normal(0.01),
+        Binning(0.89, 0.92, 0.001),
+        shape=AreaShape(50, 90),
+    )
+    for worst in (False, True):
+        found = auc.scaled(4500).interval(worst_case_binning=worst)
+        expected = auc.interval(worst_case_binning=worst)
+        assert found == pytest.approx([4500 * end for end in expected])
+    with pytest.raises(InputError, match="positive factor"):
+        Scaled(Symmetric(), -1.0)
+
+
+def test_shapes_refuse_what_they_cannot_hold():
+    with pytest.raises(InputError, match="both classes"):
+        AreaShape(0, 5)
+    with pytest.raises(InputError, match="negative"):
+        RatioShape(1, 2, 3, -1.0)
+
+
+# -- attaching them to what estimators find -----------------------------------------
+
+
+def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
+    u = np.arange(bins + 1) / bins
+    shares = np.append(
+        (1 - prevalence) * np.diff(beta.cdf(u, 2, 3.5)),
+        prevalence * np.diff(beta.cdf(u, 3.5, 2)),
+    )
+    counts = rng.multinomial(examples, shares / shares.sum()).astype(float)
+    edges = Edges.realise(Uniform(bins), ScoreRange())
+    if epsilon is None:
+        return NoisyHistogram(edges, *np.split(counts, 2), NoNoise())
+    counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+
+
+def read(observed, estimator):
+    reading = estimator.read(observed)
+    return measures(reading, METRICS), at_threshold(reading, 0.5)
+
+
+def test_every_estimate_covers_all_three_sources(rng):
+    for epsilon, estimator in ((None, Flat()), (1.0, Smooth()), (1.0, Flat())):
+        metrics, at = read(release(rng, epsilon=epsilon), estimator)
+        rates = (at.precision, at.recall, at.specificity, at.accuracy, at.f1)
+        for found in (*metrics.values(), *rates, at.true_positives):
+            assert found.covers == ("sampling", "binning", "noise")
+            low, high = found.interval()
+            assert low < found.value < high or found.sampling == Zero()
+            assert isinstance(found.noise, Zero) == (epsilon is None)
+            assert found.caution is None
+
+
+def test_counts_of_these_data_are_not_sampled(rng):
+    _, at = read(release(rng), Flat())
+    assert at.true_positives.sampling == Zero()
+    low, high = at.true_positives.interval()
+    assert low == high == at.true_positives.value
+
+
+def test_reported_sampling_errors_shrink_with_the_root_of_the_data(rng):
+    small = release(rng)
+    large = replace(
+        small, negatives=100 * small.negatives, positives=100 * small.positives
+    )
+    for one, other in zip(read(small, Flat()), read(large, Flat()), strict=True):
+        pairs = (
+            zip(one.values(), other.values(), strict=True)
+            if isinstance(one, dict)
+            else ((one.precision, other.precision), (one.f1, other.f1))
+        )
+        for a, b in pairs:
+            assert a.sampling.sd == pytest.approx(10 * b.sampling.sd, rel=0.01)
+
+
+def test_a_smooth_model_passes_on_less_noise_than_the_counts_have(rng):
+    observed = release(rng, epsilon=0.3)
+    smooth, flat = read(observed, Smooth())[0], read(observed, Flat())[0]
+    for metric in METRICS:
+        assert 0 < smooth[metric].noise.sd < flat[metric].noise.sd
+
+
+def test_few_examples_and_much_noise_are_said_in_words(rng):
+    few, at = read(release(rng, examples=60, prevalence=0.2), Flat())
+    assert "few positives" in few["auc"].caution
+    assert "few examples" in at.recall.caution
+    noisy, _ = read(release(rng, examples=1500, prevalence=0.2, epsilon=0.12), Smooth())
+    assert "because of the noise" in noisy["brier"].caution
+
+
+def test_undefined_estimates_stay_undefined():
+    edges = Edges.realise(Uniform(4), ScoreRange())
+    lonely = NoisyHistogram(edges, np.ones(4), np.zeros(4), NoNoise())
+    metrics, at = read(lonely, Flat())
+    assert math.isnan(metrics["auc"].value)
+    assert math.isnan(at.recall.interval().low)
+    assert metrics["brier"].sampling.sd > 0
+
+
+def folded_coverage(deviations: list[float], spread: float, shrink: float) -> float:
+    """Return how often the interval of a sum of absolute values holds the truth."""
+    rng = np.random.default_rng(11)
+    truth, held = sum(map(abs, deviations)), 0
+    for _ in range(400):
+        seen = rng.normal(deviations, spread)
+        shape = FoldedShape(
+            tuple(seen), tuple(np.full(len(deviations), shrink * spread))
+        )
+        low, high = shape.ends(float(np.abs(seen).sum()), 0.0, 0.0, 1.96)
+        held += low <= truth <= high
+    return held / 400
+
+
+@pytest.mark.parametrize(
+    "deviations",
+    [[0.0] * 15, [0.5] * 15, [8.0, *[0.0] * 14], [2.0, -2.0, *[0.1] * 13]],
+)
+def test_a_sum_of_absolute_values_is_covered_however_small(
+    deviations: list[float],
+) -> None:
+    assert 0.91 <= folded_coverage(deviations, 0.5, 1.0) <= 0.995
+
+
+def test_a_spread_that_is_too_small_covers_too_rarely() -> None:
+    assert folded_coverage([0.0] * 15, 0.5, 0.5) < 0.5
+
+
+def test_absolute_values_without_any_error_have_an_exact_sum() -> None:
+    low, high = FoldedShape((0.25, -0.5), (0.0, 0.0)).ends(0.75, 0.0, 0.0, 1.96)
+    assert low == pytest.approx(0.75)
+    assert high == pytest.approx(0.75)
+
+
+def test_no_deviation_at_all_still_has_an_upper_end() -> None:
+    low, high = FoldedShape((0.1, 0.0), (3.0, 4.0)).ends(0.1, 0.0, 0.0, 6.0)
+    assert low == 0.0
+    assert high > 3.0
+
+
+def test_the_largest_of_many_perfect_groups_may_be_zero() -> None:
+    rng = np.random.default_rng(12)
+    held = 0
+    for _ in range(1000):
+        seen = np.abs(rng.normal(0.0, 0.1, 15))
+        shape = LargestShape(tuple(seen), tuple(np.full(15, 0.1)))
+        low, high = shape.ends(float(seen.max()), 0.0, 0.0, 1.96)
+        held += low <= 0.0 <= high
+    assert held / 1000 > 0.92

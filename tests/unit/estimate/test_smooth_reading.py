@@ -1,0 +1,413 @@
+"""The default estimator under noise: its readings, fallbacks and refusals."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.scores import ScoreRange
+from discreet.errors import PlanError
+from discreet.estimate.areas import area_error, roc_area
+from discreet.estimate.curves import Polyline
+from discreet.estimate.estimate import Normal, Unusable, Usable
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth, _even_places
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import bins_under_noise
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
+
+ALL = ("auc", "average_precision", "aupr", "brier")
+
+
+def binormal(rng, negatives=8000, positives=2000, gap=2.0):
+    """Scores of a calibrated-looking classifier, and their labels."""
+    logits = np.concatenate(
+        [rng.normal(-1 - gap, 1.6, negatives), rng.normal(-1 + gap / 4, 1.6, positives)]
+    )
+    labels = np.repeat([0.0, 1.0], [negatives, positives])
+    return 1 / (1 + np.exp(-logits)), labels
+
+
+def counted(scores, labels, edges):
+    found = edges.bins_of(scores)
+    negatives, positives = (
+        np.bincount(found[labels == y], minlength=len(edges)).astype(np.float64)
+        for y in (0, 1)
+    )
+    return NoisyHistogram(edges, negatives, positives, NoNoise())
+
+
+def noisy(exact, scale, rng):
+    noise = simulate_discrete_laplace(scale, (2, len(exact.edges)), rng)
+    return NoisyHistogram(
+        exact.edges,
+        exact.negatives + noise[0],
+        exact.positives + noise[1],
+        LaplaceLaw(scale),
+    )
+
+
+def exact_roc(scores, labels):
+    order = np.argsort(-scores)
+    tp = np.append(0.0, np.cumsum(labels[order]))
+    fp = np.arange(tp.size) - tp
+    return Polyline(fp / fp[-1], tp / tp[-1])
+
+
+@pytest.fixture
+def data(rng):
+    return binormal(rng)
+
+
+# -- the rule for bins -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("minority", "epsilon", "bins"),
+    [(1e4, 1, 40), (1e4, 0.3, 16), (1e4, 0.1, 14), (1e5, 1, 96), (1e5, 0.3, 40)],
+)
+def test_the_number_of_bins_follows_the_rule(minority, epsilon, bins):
+    assert bins_under_noise(minority, epsilon) == bins
+
+
+def test_more_data_and_a_larger_epsilon_never_mean_fewer_bins():
+    grid = [bins_under_noise(10.0**k, 1.0) for k in range(9)]
+    assert grid == sorted(grid)
+    grid = [bins_under_noise(1e4, e) for e in (0.01, 0.1, 0.5, 1.0, 5.0, 50.0)]
+    assert grid == sorted(grid)
+    assert {b % 2 for b in grid} == {0}
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, np.inf, np.nan])
+def test_the_rule_refuses_impossible_facts(bad):
+    with pytest.raises(PlanError, match="positive"):
+        bins_under_noise(bad, 1.0)
+    with pytest.raises(PlanError, match="positive"):
+        bins_under_noise(1e4, bad)
+
+
+# -- reading by the model ----------------------------------------------------
+
+
+def test_it_errs_less_than_the_flat_estimator(data, rng):
+    exact = counted(*data, Edges.realise(Warped(14)))
+    truth = exact_roc(*data)
+    ratios = []
+    for _ in range(20):
+        observed = noisy(exact, 10.0, rng)
+        smooth, flat = (
+            area_error(truth, e.read(observed).curves.roc) for e in (Smooth(), Flat())
+        )
+        ratios.append((smooth, flat))
+    smooth, flat = np.mean(ratios, axis=0)
+    assert smooth < 0.9 * flat
+
+
+def test_the_curve_passes_through_its_own_counts(data, rng):
+    observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
+    curves = Smooth().read(observed).curves
+    f, t = curves.roc.at((curves.fpr + curves.tpr) / 2)
+    np.testing.assert_allclose(f, curves.fpr, atol=1e-9)
+    np.testing.assert_allclose(t, curves.tpr, atol=1e-9)
+    assert curves.thresholds.size == 21
+
+
+def test_the_same_release_gives_the_same_result(data, rng):
+    first = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
+    again = NoisyHistogram(
+        first.edges, first.negatives.copy(), first.positives.copy(), LaplaceLaw(3.0)
+    )
+    one, two = Smooth().read(first).curves, Smooth().read(again).curves
+    assert one is not two
+    np.testing.assert_array_equal(one.roc.fpr, two.roc.fpr)
+    np.testing.assert_array_equal(one.roc.tpr, two.roc.tpr)
+
+
+def test_areas_are_those_of_the_curve_with_noise_and_limits(data, rng):
+    exact = counted(*data, Edges.realise(Warped(20)))
+    observed = noisy(exact, 3.0, rng)
+    found = measures(Smooth().read(observed), ALL)
+    assert found["auc"].value == pytest.approx(
+        roc_area(Smooth().read(observed).curves.roc)
+    )
+    truth = measures(Flat("pchip").read(exact), ALL)
+    for metric in ALL:
+        estimate = found[metric]
+        assert isinstance(estimate.status, Usable)
+        assert isinstance(estimate.noise, Normal)
+        assert estimate.binning.low <= estimate.value <= estimate.binning.high
+        assert estimate.value == pytest.approx(truth[metric].value, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        Edges.realise(Warped(13), thresholds=[0.1, 0.5, 0.51]),
+        Edges.realise(Warped(20, exponent=1.0)),
+        Edges.realise(Uniform(20)),
+        Edges.realise(Listed((0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0))),
+    ],
+)
+def test_any_edges_will_do(edges, data, rng):
+    exact = counted(*data, edges)
+    observed = noisy(exact, 2.0, rng)
+    assert Smooth().read(observed).way == "model"
+    right = measures(Flat("pchip").read(exact), ["auc"])["auc"].value
+    found = measures(Smooth().read(observed), ["auc"])["auc"].value
+    assert found == pytest.approx(right, abs=0.015)
+
+
+def test_warped_places_are_even_whatever_the_kind_of_score():
+    for scores in (
+        ScoreRange(),
+        ScoreRange("logit", -np.inf, np.inf),
+        ScoreRange("other", -3.0, 5.0),
+    ):
+        places = _even_places(Edges.realise(Warped(10), scores))
+        np.testing.assert_allclose(places, np.arange(11) / 10, atol=1e-4)
+
+
+def test_other_edges_take_their_rank():
+    places = _even_places(Edges.realise(Listed((0.0, 0.9, 0.91, 0.92, 1.0))))
+    np.testing.assert_array_equal(places, [0, 0.25, 0.5, 0.75, 1])
+
+
+# -- fallbacks ---------------------------------------------------------------
+
+
+def test_exact_counts_are_read_as_flat_reads_them(data):
+    exact = counted(*data, Edges.realise(Warped(64)))
+    assert measures(Smooth().read(exact), ALL) == measures(Flat().read(exact), ALL)
+    assert Smooth().read(exact).way == "flat"
+    np.testing.assert_array_equal(
+        Smooth().read(exact).curves.roc.fpr, Flat().read(exact).curves.roc.fpr
+    )
+
+
+def tied(rng, size=20_000):
+    votes = rng.choice(6, size=size, p=[0.55, 0.15, 0.1, 0.08, 0.07, 0.05]) / 5
+    return votes, (rng.random(size) < 0.05 + 0.8 * votes).astype(float)
+
+
+@pytest.mark.parametrize(("bins", "scale"), [(40, 1.0), (16, 3.3), (14, 10.0)])
+def test_ties_are_joined_by_straight_lines(bins, scale, rng):
+    scores, labels = tied(rng)
+    exact = counted(scores, labels, Edges.realise(Warped(bins)))
+    observed = noisy(exact, scale, rng)
+    reading = Smooth().read(observed)
+    assert reading.way == "ties"
+    assert reading.notes == ()  # what shares a bin is tied: no edge could part it
+    # Six values are six steps of the curve and nothing in between.
+    assert reading.curves.roc.knots[0].size == 7
+    truth = counted(scores, labels, Edges.realise(Support(tuple(np.arange(6) / 5))))
+    right = measures(Flat().read(truth), ALL)
+    found = measures(Smooth().read(observed), ALL)
+    for metric in ("auc", "average_precision", "aupr"):
+        assert found[metric].value == pytest.approx(
+            right[metric].value, abs=4 * found[metric].noise.sd
+        )
+    bent = measures(Flat("pchip").read(observed), ["auc"])["auc"].value
+    assert abs(found["auc"].value - right["auc"].value) < abs(bent - right["auc"].value)
+
+
+def test_known_score_values_are_read_without_a_model(rng):
+    scores, labels = tied(rng)
+    edges = Edges.realise(Support(tuple(np.arange(6) / 5)))
+    observed = noisy(counted(scores, labels, edges), 5.0, rng)
+    reading = Smooth().read(observed)
+    assert (reading.way, reading.curves.interpolation) == ("flat", "linear")
+    assert reading.notes == ()
+
+
+def test_few_bins_are_read_without_a_model(data, rng):
+    observed = noisy(
+        counted(*data, Edges.realise(Listed((0.0, 0.05, 0.3, 1.0)))), 1.0, rng
+    )
+    assert Smooth().read(observed).way == "flat"
+
+
+def test_a_jagged_histogram_that_no_noise_explains_is_kept(rng):
+    # Alternating heavy and light bins: real, if strange. Light is not empty.
+    jagged = np.tile([5000.0, 300.0], 10)
+    edges = Edges.realise(Warped(20))
+    exact = NoisyHistogram(edges, jagged, jagged[::-1].copy(), NoNoise())
+    observed = noisy(exact, 1.0, rng)
+    counts = Smooth().read(observed).counts
+    np.testing.assert_allclose(counts.negatives, observed.negatives, atol=5.0)
+    np.testing.assert_allclose(counts.positives, observed.positives, atol=5.0)
+
+
+@dataclass(frozen=True)
+class OtherLaw:
+    """A law that is not Laplace: wider, and perhaps shared by the classes."""
+
+    variance: float
+    cross: float = 0.0
+
+    @property
+    def scale(self):
+        return self.variance**0.5
+
+    def covariance(self, at):
+        each = np.full(at.size // 2, self.variance)
+        return BinCovariance(each, each, np.full(at.size // 2, self.cross))
+
+
+def test_any_law_is_read_by_its_variance(data, rng):
+    observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
+    same = NoisyHistogram(
+        observed.edges,
+        observed.negatives,
+        observed.positives,
+        OtherLaw(LaplaceLaw(3.0).variance),
+    )
+    np.testing.assert_allclose(
+        Smooth().read(same).curves.roc.tpr,
+        Smooth().read(observed).curves.roc.tpr,
+        atol=1e-12,
+    )
+    shared = NoisyHistogram(
+        observed.edges, observed.negatives, observed.positives, OtherLaw(18.0, 9.0)
+    )
+    assert Smooth().read(shared).way == "flat"
+
+
+# -- refusals ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positives", [-500.0, 0.0, 40.0])
+def test_too_little_data_for_epsilon_is_unusable_and_says_why(positives):
+    edges = Edges.realise(Warped(14))
+    n = np.full(14, 700.0)
+    p = np.full(14, positives / 14)
+    observed = NoisyHistogram(edges, n, p, LaplaceLaw(10.0))
+    found = measures(Smooth().read(observed), ALL)
+    for metric in ("auc", "average_precision", "aupr"):
+        assert np.isnan(found[metric].value)
+        assert isinstance(found[metric].status, Unusable)
+        assert "positives" in found[metric].status.reason
+        assert "larger epsilon" in found[metric].status.reason
+    curves = Smooth().read(observed).curves
+    assert np.isnan(curves.tpr).all()
+    assert Smooth().read(observed).way == "unusable"
+    # Positives and negatives trade places in the message, not in the rule.
+    swapped = NoisyHistogram(edges, p, n, LaplaceLaw(10.0))
+    assert "negatives" in Smooth().read(swapped).refusal
+
+
+def test_enough_data_is_not_refused():
+    sd = np.sqrt(14 * LaplaceLaw(10.0).variance)
+    shape = np.linspace(0.5, 1.5, 14) / 14
+    for times, usable in ((3.9, False), (4.1, True)):
+        observed = NoisyHistogram(
+            Edges.realise(Warped(14)),
+            5000 * shape[::-1],
+            times * sd * shape,
+            LaplaceLaw(10.0),
+        )
+        assert (Smooth().read(observed).way != "unusable") is usable
+
+
+def test_scores_in_few_bins_are_noted_and_in_one_bin_refused(data, rng):
+    scores, labels = data
+    edges = Edges.realise(Warped(15))
+    squeezed = noisy(counted(0.45 + 0.1 * scores, labels, edges), 1.0, rng)
+    reading = Smooth().read(squeezed)
+    assert reading.way == "unusable"
+    assert "two rounds" in reading.refusal
+    bent = noisy(counted(scores**4, labels, edges), 1.0, rng)
+    reading = Smooth().read(bent)
+    assert reading.way == "model"
+    assert "few bins" in reading.notes[0]
+    for bins in (14, 40, 96):
+        plain = counted(scores, labels, Edges.realise(Warped(bins)))
+        assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
+        crowded = counted(scores**8, labels, Edges.realise(Warped(bins)))
+        reading = Smooth().read(noisy(crowded, 1.0, rng))
+        assert reading.notes or reading.refusal
+
+
+# -- the spread of the noise -------------------------------------------------
+
+
+def test_the_noise_of_each_metric_is_what_simulation_finds(data, rng):
+    edges = Edges.realise(Warped(20))
+    exact = counted(*data, edges)
+    law = LaplaceLaw(3.0)
+    reading = replace(
+        Smooth()._flat(replace(exact, law=law)), counts=exact
+    )  # what the noise does at the true counts
+    draws = [noisy(exact, 3.0, rng) for _ in range(400)]
+    for metric, above in (
+        ("auc", 1.15),
+        # Its highest bins hold few examples: an upper estimate.
+        ("average_precision", 1.6),
+        ("brier", 1.15),
+    ):
+        predicted = measures(reading, [metric])[metric].noise.sd
+        values = [METRICS[metric].value(Flat("pchip").read(d)) for d in draws]
+        assert 1 / 1.15 < predicted / np.std(values) < above
+
+
+def test_intervals_cover_the_exact_value(data, rng):
+    exact = counted(*data, Edges.realise(Warped(20)))
+    right = {
+        m: e.value
+        for m, e in measures(
+            Flat("pchip").read(counted(*data, Edges.realise(Warped(2048)))), ALL
+        ).items()
+    }
+    inside = dict.fromkeys(ALL, 0)
+    for _ in range(100):
+        found = measures(Smooth().read(noisy(exact, 3.0, rng)), ALL)
+        for metric in ALL:
+            low, high = found[metric].interval(0.95)
+            inside[metric] += low <= right[metric] <= high
+    # Binomial(100, .95) stays above 85 but for 4 in 100,000 runs.
+    assert min(inside.values()) >= 86
+
+
+def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
+    observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
+    expected = Flat("pchip").read(observed).curves.roc
+    far = np.full((2, 20, 8), observed.total_negatives)
+    for cells in (None, far):
+        monkeypatch.setattr(
+            "discreet.estimate.smooth_reading.average_cells",
+            lambda _, cells=cells: cells,
+        )
+        again = NoisyHistogram(
+            observed.edges, observed.negatives, observed.positives, observed.law
+        )
+        reading = Smooth().read(again)
+        assert reading.way == "flat"
+        np.testing.assert_array_equal(reading.curves.roc.tpr, expected.tpr)
+
+
+def test_the_model_never_moves_a_count_by_more_than_three_noise_scales(
+    data, rng, monkeypatch
+):
+    observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
+    moved = np.stack([observed.negatives, observed.positives])
+    moved[:, 4] += 50.0
+    monkeypatch.setattr(
+        "discreet.estimate.smooth_reading.average_cells",
+        lambda _: np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
+    )
+    scale = np.sqrt(LaplaceLaw(3.0).variance / 2)
+    counts = Smooth().read(observed).counts
+    assert counts.negatives[4] == pytest.approx(observed.negatives[4] + 3 * scale)
+    assert counts.positives[4] == pytest.approx(observed.positives[4] + 3 * scale)
+
+
+def test_what_came_with_the_release_is_passed_on(data, rng):
+    exact = counted(*data, Edges.realise(Warped(20)))
+    observed = replace(noisy(exact, 3.0, rng), notes=("wider noise",))
+    assert Smooth().read(observed).notes == ("wider noise",)
+    counts = Smooth().read(observed).counts
+    assert (counts.negatives >= 0).all()
+    assert counts.total_positives == pytest.approx(observed.total_positives, rel=0.05)

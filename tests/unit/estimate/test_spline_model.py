@@ -1,0 +1,243 @@
+"""The smooth model's parts: its likelihood, splines, fit and evidence."""
+
+import numpy as np
+import pytest
+
+from discreet.errors import InputError
+from discreet.estimate.smooth_reading import average_cells
+from discreet.estimate.spline_model import (
+    Fit,
+    Smoothness,
+    SplineModel,
+    _natural_basis,
+    _roughness,
+    information,
+    log_density_and_pull,
+)
+from discreet.noise.laplace import simulate_discrete_laplace
+
+PLAIN = Smoothness(3.0, 25.0, 1.0)
+
+
+def density(x, variance, scale):
+    return log_density_and_pull(
+        np.asarray(x), np.full(np.shape(x), variance), np.full(np.shape(x), scale)
+    )
+
+
+@pytest.mark.parametrize(
+    ("variance", "scale"), [(0.05, 1.0), (4.0, 1.0), (900.0, 10.0)]
+)
+def test_the_likelihood_is_the_convolution_of_a_normal_and_a_laplace(variance, scale):
+    sd = np.sqrt(variance)
+    # Simpson's rule on either side of the Laplace density's kink.
+    noise = np.linspace(0, 40 * scale, 40_001)
+    weights = np.r_[1, np.tile([4, 2], 20_000)[:-1], 1] * (noise[1] / 3)
+    laplace = np.exp(-noise / scale) / (2 * scale)
+    for x in (-3.0 * scale, 0.0, 0.7 * sd, 5 * sd):
+        both = sum(
+            np.exp(-((x - side * noise) ** 2) / (2 * variance)) for side in (-1, 1)
+        ) / np.sqrt(2 * np.pi * variance)
+        expected = float(weights @ (laplace * both))
+        found, _ = density([x], variance, scale)
+        assert np.exp(found[0]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_pull_is_minus_the_slope_of_the_log_density_and_bounded():
+    x = np.linspace(-60, 60, 241)
+    _, pull = density(x, 3.0, 2.0)
+    ahead, _ = density(x + 1e-5, 3.0, 2.0)
+    behind, _ = density(x - 1e-5, 3.0, 2.0)
+    np.testing.assert_allclose(pull, (behind - ahead) / 2e-5, atol=1e-6)
+    assert np.abs(pull).max() <= 1 / 2.0
+
+
+def test_the_likelihood_stays_finite_far_out():
+    x = np.array([-1e7, 1e7])
+    for variance, scale in ((0.05, 0.01), (1e6, 1.0), (0.05, 1e3)):
+        found, pull = density(x, variance, scale)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(np.abs(pull), 1 / scale)
+
+
+@pytest.mark.parametrize("variance", [1e-3, 0.1, 1.0, 10.0, 1e3])
+def test_the_information_is_within_one_percent(variance):
+    x = np.linspace(-1, 1, 200_001) * 40 * (np.sqrt(variance) + 1)
+    log_density, pull = density(x, variance, 1.0)
+    expected = float(np.sum(np.exp(log_density) * pull**2)) * (x[1] - x[0])
+    found = information(np.array([variance]), np.array([1.0]))[0]
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_the_basis_interpolates_and_extends_straight_lines():
+    knots = np.array([-3.0, -1.0, 0.0, 0.5, 2.0])
+    at_knots = _natural_basis(knots, knots)
+    np.testing.assert_allclose(at_knots, np.eye(5), atol=1e-12)
+    z = np.linspace(-9, 9, 50)
+    line = _natural_basis(knots, z) @ (2 - 3 * knots)
+    np.testing.assert_allclose(line, 2 - 3 * z, atol=1e-9)
+
+
+def test_the_roughness_is_the_integral_of_the_squared_second_derivative(rng):
+    from scipy.interpolate import CubicSpline
+
+    knots = np.sort(rng.normal(size=7))
+    values = rng.normal(size=7)
+    second = CubicSpline(knots, values, bc_type="natural").derivative(2)
+    # s'' is linear between knots: Simpson's rule is exact for its square.
+    ends, middle = second(knots) ** 2, second((knots[1:] + knots[:-1]) / 2) ** 2
+    expected = float(np.diff(knots) @ (ends[:-1] + 4 * middle + ends[1:])) / 6
+    assert values @ _roughness(knots) @ values == pytest.approx(expected)
+    line = 1 + 2 * knots
+    assert line @ _roughness(knots) @ line == pytest.approx(0, abs=1e-9)
+
+
+def platt_means(bins, size=20_000):
+    """Expected counts with log-odds linear in the logit of the place."""
+    u = (np.arange(bins) + 0.5) / bins
+    z = np.log(u / (1 - u))
+    total = np.exp(-0.05 * (z + 1) ** 2)
+    rate = 1 / (1 + np.exp(1 - 1.5 * z))
+    return size * np.stack([total * (1 - rate), total * rate]) / total.sum()
+
+
+def release(rng, bins=20, scale=10.0):
+    exact = rng.poisson(platt_means(bins)).astype(np.float64)
+    return exact, exact + simulate_discrete_laplace(scale, exact.shape, rng)
+
+
+def model_of(counts, scale=10.0):
+    bins = counts.shape[1]
+    return SplineModel(
+        counts,
+        noise_scale=np.full(counts.shape, scale),
+        places=np.linspace(0, 1, bins + 1),
+    )
+
+
+def test_the_jacobian_is_the_derivative_of_the_expected_counts(rng):
+    _, noisy = release(rng)
+    model = model_of(noisy)
+    penalty = model._penalty(PLAIN)
+    theta = model.start()
+    jacobian = model._jacobian(model._predict(theta, penalty, 1.0))
+    for k in range(0, theta.size, 7):
+        nudge = np.zeros_like(theta)
+        nudge[k] = 1e-6
+        up = model._predict(theta + nudge, penalty, 1.0).means
+        down = model._predict(theta - nudge, penalty, 1.0).means
+        slope = ((up - down) / 2e-6).ravel()
+        np.testing.assert_allclose(jacobian[:, k], slope, rtol=1e-4, atol=1e-4)
+
+
+def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng):
+    _, noisy = release(rng)
+    model = model_of(noisy)
+    fit = model.fit(PLAIN, model.start())
+    penalty = model._penalty(PLAIN)
+    best = model._predict(fit.theta, penalty, 1.0).objective
+    for _ in range(50):
+        step = rng.normal(size=fit.theta.size)
+        other = model._predict(fit.theta + 0.05 * step, penalty, 1.0).objective
+        assert other < best + 1e-3
+
+
+def test_another_start_reaches_the_same_fit(rng):
+    _, noisy = release(rng)
+    model = model_of(noisy)
+    first = model.fit(PLAIN, model.start())
+    second = model.fit(PLAIN, np.zeros_like(model.start()))
+    assert second.log_evidence == pytest.approx(first.log_evidence, abs=0.01)
+    np.testing.assert_allclose(
+        second.cells.sum(axis=2), first.cells.sum(axis=2), atol=0.3
+    )
+
+
+def test_smooth_counts_are_nearer_to_the_truth_than_the_released_ones(rng):
+    before, after = [], []
+    for _ in range(20):
+        exact, noisy = release(rng, scale=40.0)
+        cells = average_cells(model_of(noisy, scale=40.0))
+        before.append(np.abs(noisy - exact).mean())
+        after.append(np.abs(cells.sum(axis=2) - exact).mean())
+    # The noise is 2.5 times the sampling error: about half of it can go.
+    assert np.mean(after) < 0.6 * np.mean(before)
+
+
+def test_little_noise_leaves_the_real_counts_alone(rng):
+    exact = rng.poisson(platt_means(20)).astype(np.float64)
+    exact[:, 7] *= 1.5  # a real bump that no smooth curve has
+    cells = average_cells(model_of(exact, scale=0.5))
+    np.testing.assert_allclose(cells.sum(axis=2), exact, atol=2.0)
+
+
+def test_the_evidence_prefers_a_straight_line_for_scores_off_by_platt_scaling(rng):
+    _, noisy = release(rng)
+    model = model_of(noisy)
+    straight = model.fit(Smoothness(3.0, 1e4, 1.0), model.start())
+    bent = model.fit(Smoothness(3.0, 1e-3, 1.0), model.start())
+    assert straight.log_evidence > bent.log_evidence + 2
+
+
+def test_the_evidence_sees_that_counts_are_rougher_than_a_sample(rng):
+    smooth, rough = (
+        rng.gamma(1 / spread, spread, size=(2, 40)) * platt_means(40)
+        for spread in (1e-6, 0.1)
+    )
+    for counts, wanted in ((rng.poisson(smooth), 1.0), (rng.poisson(rough), 64.0)):
+        model = model_of(counts.astype(np.float64), scale=1.0)
+        found = {
+            phi: model.fit(Smoothness(3.0, 25.0, phi), model.start()).log_evidence
+            for phi in (1.0, 64.0)
+        }
+        assert max(found, key=found.get) == wanted
+
+
+def test_averaged_counts_are_finite_and_never_negative(rng):
+    noise_only = simulate_discrete_laplace(10.0, (2, 30), rng)
+    cells = average_cells(model_of(noise_only))
+    assert np.isfinite(cells).all()
+    assert (cells >= 0).all()
+
+
+def test_the_model_refuses_what_it_is_not_for():
+    places = np.linspace(0, 1, 6)
+    with pytest.raises(InputError, match="4 bins"):
+        model_of(np.ones((2, 3)))
+    with pytest.raises(InputError, match="two rows"):
+        SplineModel(np.ones((2, 4)), noise_scale=np.ones((2, 5)), places=places)
+    with pytest.raises(InputError, match="exact ones need none"):
+        SplineModel(np.ones((2, 5)), noise_scale=np.zeros((2, 5)), places=places)
+
+
+class Landscape:
+    """Stands for a model: evidence peaks at one smoothness, counts name theirs."""
+
+    def __init__(self, peak, evidence=None):
+        self.peak, self.evidence = peak, evidence
+
+    def start(self):
+        return np.zeros(1)
+
+    def fit(self, smoothness, start):
+        here = (smoothness.intensity, smoothness.log_odds, smoothness.dispersion)
+        away = np.abs(np.log(np.divide(here, self.peak))).sum()
+        evidence = -2 * away if self.evidence is None else self.evidence
+        return Fit(start, float(evidence), np.full((2, 4, 8), np.log(here).sum()))
+
+
+@pytest.mark.parametrize("peak", [(0.05, 0.05, 1.0), (25.6, 1638.4, 16.0)])
+def test_the_walk_finds_the_peak_of_the_evidence_and_weighs_by_it(peak):
+    cells = average_cells(Landscape(peak))
+    # Neighbours at factors of 8 and 4 have e^-4 and less of the weight.
+    np.testing.assert_allclose(cells, np.log(peak).sum(), atol=0.2)
+
+
+def test_fits_that_fail_give_no_counts():
+    assert average_cells(Landscape((1.0, 1.0, 1.0), evidence=np.nan)) is None
+
+    class Unfactored(Landscape):
+        def fit(self, *_):
+            raise np.linalg.LinAlgError
+
+    assert average_cells(Unfactored((1.0, 1.0, 1.0))) is None

@@ -1,0 +1,191 @@
+"""A metric is one row: strangers add theirs, and every release gives an estimate."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.data.edges import Edges, Support, Uniform, Warped
+from discreet.errors import PlanError
+from discreet.estimate.estimate import Binning, Unusable
+from discreet.estimate.intervals import SYMMETRIC
+from discreet.estimate.public_totals import PublicTotals
+from discreet.estimate.reading import Flat
+from discreet.estimate.slopes import Slopes
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.calibration import expected_calibration_error
+from discreet.metrics.errors import measure, measures
+from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
+from discreet.metrics.thresholds import RATES, RateRow, at_threshold
+from discreet.noise.mechanism import NoNoise
+from discreet.statistic.observed import BinCovariance, NoisyHistogram
+
+
+def _prevalence_slopes(cells):
+    total = cells.negatives.sum() + cells.positives.sum()
+    rate = cells.positives.sum() / total
+    one = np.ones_like(cells.positives)
+    return Slopes(-rate / total * one, (1 - rate) / total * one)
+
+
+PREVALENCE = MetricRow(
+    name="prevalence",
+    title="prevalence",
+    value=lambda r: (
+        r.counts.total_positives / (r.counts.total_positives + r.counts.total_negatives)
+    ),
+    limits=lambda _, value: Binning(value, value, 0.0),
+    slopes=_prevalence_slopes,
+    shape=lambda _: SYMMETRIC,
+    better="one",
+    needs_probabilities=False,
+    source="a stranger",
+    one_class=True,
+)
+NPV = RateRow(
+    "youden", "Youden", lambda c, _: c[0] / (c[0] + c[1]) + c[3] / (c[2] + c[3]) - 1,
+    "higher", "Youden 1950",
+)  # fmt: skip
+
+
+@pytest.fixture
+def strangers():
+    METRICS.add("prevalence", PREVALENCE)
+    RATES.add("youden", NPV)
+    yield
+    METRICS._entries.pop("prevalence")
+    RATES._entries.pop("youden")
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])
+def test_a_strangers_row_is_asked_for_computed_and_shown_like_any_other(rng, privacy):
+    y = rng.random(20_000) < 0.3
+    site = discreet.Examples(rng.beta(2 + 2 * y, 4 - 2 * y), y)
+    model = privacy or discreet.SecureAggregation()
+    base = discreet.recommend(discreet.PublicFacts(20_000, 0.3), model)
+    plan = discreet.Plan(
+        model,
+        base.rounds,
+        thresholds=(0.5,),
+        metrics=frozenset({"auc", "prevalence"}),
+        facts=base.facts,
+        cohort=base.cohort,
+    )
+    result = run(plan, [site])
+    found = result.metric("prevalence")
+    low, high = found.interval(0.9999)
+    assert low < y.mean() < high
+    expected = math.sqrt(0.3 * 0.7 / 20_000)
+    assert found.sampling.sd == pytest.approx(expected, rel=0.03)
+    assert "prevalence" in result.to_text()
+    assert "Youden" in result.to_text(wide=True)
+    assert set(result.to_dict()["metrics"]) == {"auc", "prevalence"}
+    exact = site.to_arrays()[0] >= 0.5
+    youden = exact[y].mean() - exact[~y].mean()
+    assert abs(result.at(0.5).youden.value - youden) < 0.02
+
+
+def run(plan, sites):
+    from discreet.runtime.simulation import run as carry_out
+
+    return carry_out(plan, sites)
+
+
+def test_a_name_is_taken_once_and_an_unknown_one_is_refused():
+    with pytest.raises(PlanError, match="already a metric"):
+        METRICS.add("auc", PREVALENCE)
+    with pytest.raises(PlanError, match="known are auc"):
+        METRICS["gini"]
+    assert DEFAULT_METRICS == ("auc", "average_precision", "aupr", "brier")
+    for name in METRICS:
+        assert METRICS[name].name == name
+
+
+# -- whatever a release holds ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Independent noise, or noise that one class gains and the other loses."""
+
+    scale: float
+    across: float = 0.0
+
+    def covariance(self, at):
+        v = np.full(at.size // 2, 2 * self.scale**2)
+        return BinCovariance(v, v, self.across * v)
+
+    def sample(self, at, size, rng):
+        return rng.laplace(0, self.scale, (size, at.size))
+
+
+def _release(rng):
+    """A histogram that no population needs to have made."""
+    bins = int(rng.choice([2, 3, 4, 5, 8, 15, 24, 40]))
+    rule = rng.choice(3)
+    edges = Edges.realise(
+        [Warped(bins), Uniform(bins), Support(tuple(np.linspace(0, 1, bins)))][rule]
+    )
+    bins = len(edges)
+    size = 10.0 ** rng.uniform(-1, 7)
+    cells = size * rng.dirichlet(np.full(2 * bins, rng.choice([0.02, 0.3, 3.0])))
+    if rng.random() < 0.3:
+        cells[:bins] = 0.0
+    if rng.random() < 0.3:
+        cells[bins:] *= 1e-220
+    scale = rng.choice([0.0, 0.5, 3.0, 300.0])
+    law = NoNoise() if scale == 0 else Additive(scale, rng.choice([0.0, -1.0]))
+    noise = np.rint(rng.laplace(0, scale, 2 * bins)) if scale else 0.0
+    if scale == 0:  # exact counts are whole
+        cells = np.rint(cells)
+    negatives, positives = np.split(cells + noise, 2)
+    return NoisyHistogram(edges, negatives, positives, law)
+
+
+def _reader(observed, rng):
+    if observed.exact:
+        return Flat()
+    if rng.random() < 0.1:  # central differences take their time
+        return Flat()
+    shared = observed.law.across and rng.random() < 0.5
+    return PublicTotals() if shared else Smooth()
+
+
+def _check(estimate):
+    if isinstance(estimate.status, Unusable):
+        assert estimate.status.reason
+        return
+    ends = estimate.interval()
+    assert math.isfinite(estimate.value)
+    assert all(math.isfinite(end) for end in ends)
+    assert estimate.support.low <= ends.low <= ends.high <= estimate.support.high
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_whatever_a_release_holds_every_metric_has_an_interval_or_a_reason(start):
+    rng = np.random.default_rng(start)
+    for _ in range(500):
+        observed = _release(rng)
+        reading = _reader(observed, rng).read(observed)
+        assert min(reading.counts.negatives.min(), reading.counts.positives.min()) >= 0
+        for estimate in measures(reading, METRICS).values():
+            _check(estimate)
+        for estimate in at_threshold(reading, rng.random()).estimates.values():
+            _check(estimate)
+        if reading.refusal is None:
+            _check(expected_calibration_error(reading.counts))
+
+
+def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
+    edges = Edges.realise(Uniform(6))
+    negatives = np.array([900.0, 700, 500, 300, 100, 0])
+    positives = np.array([10.0, 20, 40, 60, 80, 1e-217])
+    observed = NoisyHistogram(edges, negatives, positives, NoNoise())
+    whole = NoisyHistogram(edges, negatives, np.rint(positives), NoNoise())
+    for name in METRICS:
+        found = measure(METRICS[name], Flat().read(observed))
+        plain = measure(METRICS[name], Flat().read(whole))
+        assert found.sampling.sd == pytest.approx(plain.sampling.sd, rel=1e-6)

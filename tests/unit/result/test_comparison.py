@@ -1,0 +1,157 @@
+"""Two models on the same examples: the difference of their AUCs and what it says."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
+from discreet.data.scores import ScoreRange
+from discreet.estimate.estimate import Zero
+from discreet.estimate.reading import Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.mechanism import NoNoise
+from discreet.privacy.claim import Claim, Trust
+from discreet.privacy.loss import Unbounded
+from discreet.result.comparison import JointCounts, ModelComparison
+from discreet.result.evaluation import Evaluation
+from discreet.statistic import Paired
+from discreet.statistic.summed import SummedLaw
+from oracles import auc_by_pairs
+
+CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
+EDGES = (
+    Edges.realise(Uniform(16), ScoreRange()),
+    Edges.realise(Uniform(12), ScoreRange()),
+)
+
+
+def models(rng, n, *, better=0.0, shared=0.9):
+    """Two models that see the same signal through partly shared errors."""
+    y = rng.random(n) < 0.4
+    common = rng.normal(size=n)
+    scores = []
+    for strength in (1.0 + better, 1.0):
+        own = math.sqrt(shared) * common + math.sqrt(1 - shared) * rng.normal(size=n)
+        scores.append(1 / (1 + np.exp(-(own + strength * (2 * y - 1)))))
+    return np.column_stack(scores), y
+
+
+def released(form, scores, y):
+    paired = Paired(*EDGES, form)
+    counted = paired.count(Examples(scores, y))
+    return paired, counted.astype(float)
+
+
+def compared(paired, counts, law, estimator):
+    a, b = (
+        Evaluation(estimator.read(part), CLAIM, 1, 1)
+        for part in paired.parts(counts, law).values()
+    )
+    joint = JointCounts(counts, law) if paired.joint else None
+    return ModelComparison(a, b, CLAIM, joint)
+
+
+def delong_of_difference(scores, y):
+    parts = []
+    for column in scores.T:
+        p, n = column[y], column[~y]
+        wins = (p[:, None] > n) + 0.5 * (p[:, None] == n)
+        parts.append((wins.mean(axis=1), wins.mean(axis=0)))
+    (a10, a01), (b10, b01) = parts
+    return np.var(a10 - b10, ddof=1) / y.sum() + np.var(a01 - b01, ddof=1) / (~y).sum()
+
+
+def test_joint_counts_give_delongs_variance_of_the_difference(rng):
+    scores, y = models(rng, 800)
+    found = compared(*released("joint", scores, y), NoNoise(), Flat("linear"))
+    binned = np.column_stack(
+        [e.bins_of(s) for e, s in zip(EDGES, scores.T, strict=True)]
+    )
+    expected = delong_of_difference(binned, y)
+    assert found.difference().sampling.sd ** 2 == pytest.approx(expected, rel=1e-10)
+    assert found.difference().noise == Zero()
+    assert found.difference().value == pytest.approx(
+        auc_by_pairs(binned[:, 0], y) - auc_by_pairs(binned[:, 1], y)
+    )
+
+
+def test_marginals_are_wider_than_joint_counts_for_models_that_agree(rng):
+    scores, y = models(rng, 3000)
+    joint, marginals = (
+        compared(*released(form, scores, y), NoNoise(), Flat("linear"))
+        for form in ("joint", "marginals")
+    )
+    assert joint.difference().value == pytest.approx(marginals.difference().value)
+    assert joint.a.auc.value == pytest.approx(marginals.a.auc.value)
+    assert marginals.difference().sampling.sd > 1.5 * joint.difference().sampling.sd
+
+
+def test_a_clear_winner_is_named_whichever_side_it_is_on(rng):
+    scores, y = models(rng, 20_000, better=0.5)
+    for columns, words in (([0, 1], "a is better"), ([1, 0], "b is better")):
+        paired, counts = released("marginals", scores[:, columns], y)
+        found = compared(paired, counts, NoNoise(), Flat())
+        assert found.verdict().startswith(words)
+
+
+def test_equal_models_cannot_be_told_apart_and_the_reason_is_named(rng):
+    scores, y = models(rng, 20_000, shared=1.0)
+    paired, counts = released("marginals", scores, y)
+    exact = compared(paired, counts, NoNoise(), Flat())
+    assert exact.verdict().startswith("cannot tell them apart with this much data")
+    law = LaplaceLaw(2 / 0.01)
+    noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
+    private = compared(paired, noisy, law, Flat())
+    assert private.verdict().startswith("cannot tell them apart at this epsilon")
+    assert private.difference().noise.sd > private.difference().sampling.sd
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["joint", "marginals"])
+def test_intervals_of_the_difference_cover_the_truth(rng, form):
+    """200 test sets of equal models: 95% is known to 1.5%, marginals cover more."""
+    held = 0
+    law = LaplaceLaw((1 if form == "joint" else 2) / 1.0)
+    for _ in range(200):
+        paired, counts = released(form, *models(rng, 3000, shared=0.5))
+        noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
+        low, high = compared(paired, noisy, law, Flat("linear")).difference().interval()
+        held += low <= 0 <= high
+    assert held / 200 > 0.90
+
+
+def test_the_default_estimator_under_noise_compares_too(rng):
+    paired, counts = released("marginals", *models(rng, 20_000, better=0.5))
+    law = LaplaceLaw(2.0)
+    noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
+    found = compared(paired, noisy, law, Smooth())
+    assert found.verdict().startswith("a is better")
+    assert json.loads(json.dumps(found.to_dict()))["verdict"] == found.verdict()
+
+
+def test_summed_noise_has_the_variance_of_its_draws(rng):
+    table = np.zeros((2, 3, 5))
+    for axis, bins in ((1, 5), (2, 3)):
+        law = SummedLaw(LaplaceLaw(2.0), table, axis)
+        at = np.zeros(2 * bins)
+        drawn = law.sample(at, 20_000, rng)
+        assert drawn.shape == (20_000, 2 * bins)
+        expected = law.covariance(at)
+        np.testing.assert_allclose(
+            drawn.var(axis=0),
+            np.append(expected.negatives, expected.positives),
+            rtol=0.1,  # a variance of 20,000 Laplace sums is known to 1.5%
+        )
+
+
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_a_missing_class_is_undefined_in_words(rng):
+    scores, _ = models(rng, 100)
+    paired, counts = released("marginals", scores, np.zeros(100, dtype=bool))
+    found = compared(paired, counts, NoNoise(), Flat())
+    assert math.isnan(found.difference().value)
+    assert found.verdict().startswith("undefined")
