@@ -40,7 +40,7 @@ from discreet.runtime.flower.keys import (
     read_identity,
 )
 from discreet.runtime.flower.mod import add_evaluation, evaluation_mod
-from discreet.runtime.flower.processes import free_port
+from discreet.runtime.flower.processes import LOOPBACK, free_port
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     from_content,
@@ -368,9 +368,10 @@ def test_a_part_of_flower_whose_parent_is_killed_while_it_starts_ends_too(
     script = f"""
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-command = [sys.executable, "-m", "discreet.runtime.flower.processes", "superlink"]
+command = [sys.executable, "-m", "discreet.runtime.flower.processes", "supernode"]
+command += [str(os.getpid()), "0", "--insecure", "--superlink", "{LOOPBACK}:{free_port()}"]
 child = subprocess.Popen(
-    [*command, str(os.getpid()), "--insecure", "--port", "{free_port()}"],
+    command,
     stdout=subprocess.DEVNULL,
     stderr=subprocess.DEVNULL,
     start_new_session=True,

@@ -89,7 +89,7 @@ def _run(privacy, sites=None, *, aggregation="plain", method=None, **more):
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
         assert isinstance(plan.statistic, Hierarchy)
     return run(
-        plan, sites, entropy=Seeded(SEED), aggregation=aggregation, method=method
+        plan, sites, entropy=Seeded(SEED), aggregation=aggregation, estimator=method
     )
 
 

@@ -134,7 +134,7 @@ def evaluation_of(
             "seconds": round(found.seconds, 2),
         },
     )
-    return Evaluation(reading, claim, owners, owners)
+    return Evaluation(reading, claim, owners, owners, plan, (release,))
 
 
 def read(
@@ -156,7 +156,7 @@ def read(
 
 
 def _exact_estimate(
-    metric: str, value: float, rows: int, prevalence: float | None
+    metric: Metric, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)
