@@ -188,7 +188,7 @@ def test_a_cohort_that_secure_aggregation_cannot_keep_is_refused():
     with pytest.raises(InputError, match="at least 2"):
         check_protocol(replace(good, cohort=Cohort(1)))
     roster = Roster(tuple(Member(n, n.encode() * 32) for n in "abcdefghij"))
-    with pytest.raises(InputError, match="min_survivors must be at least 6"):
+    with pytest.raises(InputError, match="at least 7 of 10 sites must survive"):
         check_protocol(replace(good, roster=roster))
 
 
