@@ -9,7 +9,7 @@ opened must differ by the difference of the fitted counts and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import Session
 from discreet.site.bounding import bounded
 from discreet.site.ledger import Ledger
-from discreet.site.letters import Kind, Letter
+from discreet.site.letters import Invitation, Kind, Letter, session_of
 from discreet.site.policy import Policy
 from discreet.site.progress import InMemoryOnce
 from discreet.site.session import Site
@@ -271,3 +271,47 @@ def test_no_label_decides_about_a_letter(tmp_path, mechanism):
         letters, _, _ = play(tmp_path / str(k), plan, rows(PLAIN, given))
         seen.append(outside(letters))
     assert all(one == seen[0] for one in seen)
+
+
+def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
+    """A crash on somebody's row looks as a plan that is not allowed does."""
+    plan = plan_of(LocalDP(1, "laplace"))
+
+    def crashing(asked):
+        raise KeyError(asked)
+
+    def answer(name, policy, held):
+        ledger = Ledger.new(tmp_path / name, limits=policy.limits())
+        site = Site(held, policy, ledger, Seeded(b"1"), InMemoryOnce())
+        heard = []
+        exchange = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
+        nonce = bytes(32)
+        invitation = Invitation(plan, nonce, b"")
+        letter = Letter(
+            Kind.INVITE,
+            plan.digest(),
+            session_of(plan, nonce),
+            0,
+            1,
+            invitation.encode(),
+        )
+        reply = exchange({1: letter})[1]
+        assert len(heard) == 1
+        return reply.encode()
+
+    forbidden = replace(POLICY, privacy=("distributed",))
+    fine = lambda asked: examples(DATA["plain"], asked.facts.scores)  # noqa: E731
+    refused = answer("forbidden", forbidden, fine)
+    assert Letter.decode(refused).kind is Kind.DECLINED
+    assert answer("crashed", POLICY, crashing) == refused
+
+
+def test_an_app_that_scores_strange_rows_makes_no_refusal():
+    mod = pytest.importorskip("discreet.runtime.flower.mod")
+    plan = plan_of(SUM)
+    for name in ("one score missing", "one score out of the range", *LABELS, "nobody"):
+        columns = DATA[name]["scores"], DATA[name]["labels"]
+        held = mod._examples(lambda *_, c=columns: c, None, plan, None)
+        np.testing.assert_array_equal(
+            plan.statistic.count(held.fitted()), counts(plan, DATA[name])
+        )
