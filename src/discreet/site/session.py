@@ -357,7 +357,7 @@ def secure_terms(
         round_digest(plan, session, index, totals),
         length=length,
         min_survivors=plan.cohort.min_survivors,
-        colluders=plan.cohort.colluders,
+        colluders=plan.privacy.masked_from(plan.cohort),
         identities=None if plan.roster is None else plan.roster.identities(),
     )
 
