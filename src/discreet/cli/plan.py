@@ -81,6 +81,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
+    max_examples_per_site: Annotated[
+        int | None,
+        typer.Option(help="No site has more: bounds what one that lies can do."),
+    ] = None,
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,
@@ -129,7 +133,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         classes=classes,
         groups=groups,
         cohort=Cohort(
-            min_survivors or known or fewest, colluders, min_examples_per_site
+            min_survivors or known or fewest,
+            colluders,
+            min_examples_per_site,
+            max_examples_per_site,
         ),
         model=ModelRef(model, model_digest),
     )
