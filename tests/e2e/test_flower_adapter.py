@@ -21,11 +21,11 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key

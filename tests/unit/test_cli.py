@@ -111,7 +111,7 @@ def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
         ("y_score,y_true\n1.9,1\n", (), "1 of 1 scores are NaN or outside [0, 1]"),
         ("y_score,y_true\n0.9,7\n", (), "other than 0 and 1"),
         ("y_score,y_true\n0.9,1\n", ("--kind", "other"), "low and high"),
-        ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "at least 1 bin"),
+        ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "number of bins"),
         ("y_score,y_true\n0.9,1\n", ("--privacy", "local"), "needs --epsilon"),
         ("y_score,y_true\n0.9,1\n", ("--epsilon", "1"), "exact sums have no epsilon"),
         (
@@ -198,8 +198,8 @@ def test_exact_areas_from_the_command_line(files):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--threshold", "0.5"), "no thresholds, bins or curves"),
-        (("--class", "a", "--class", "b"), "two classes, no groups"),
+        (("--threshold", "0.5"), "no thresholds, edges"),
+        (("--class", "a", "--class", "b"), "classes or groups"),
         (("--mechanism", "arc"), "has one mechanism: leave out --mechanism"),
     ],
 )

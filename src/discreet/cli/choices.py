@@ -129,7 +129,9 @@ def chosen_model(
     unit: Unit = Unit.example,
     max_examples: int | None = None,
     mechanism: str | None = None,
-) -> PrivacyModel | ExactMPC:
+    min_survivors: int | None = None,
+    colluders: int = 0,
+) -> PrivacyModel:
     """Return the privacy model that the options describe."""
     if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
         raise InputError(
@@ -148,7 +150,9 @@ def chosen_model(
         raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
     match privacy:
         case Privacy.distributed:
-            return DistributedDP(epsilon, delta, unit.value, max_examples)
+            return DistributedDP(
+                epsilon, delta, unit.value, max_examples, min_survivors, colluders
+            )
         case Privacy.central:
             return CentralDP(epsilon, delta)
         case Privacy.local:

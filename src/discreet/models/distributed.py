@@ -161,7 +161,7 @@ def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | Non
     leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
     bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
-    adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
+    adaptive = EquiDepthFrom(tree, bins, asked.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 

@@ -95,6 +95,11 @@ class Evaluation:
         return self.reading.notes
 
     @property
+    def facts(self) -> Mapping[str, int | float | str]:
+        """How opened numbers were obtained: rows, bytes, rounds; none for counts."""
+        return self.reading.facts if isinstance(self.reading, ScalarReading) else {}
+
+    @property
     def observed(self) -> NoisyHistogram:
         """The released histogram."""
         return self._counted("a histogram").observed

@@ -168,14 +168,15 @@ class Site:
                 raise PlanError("this runtime does not carry the plan's privacy model")
 
     def _check_invitation(self, letter: Letter) -> Invitation:
-        invitation = Invitation.decode(letter.body)
-        plan = invitation.plan
-        if plan.digest() != letter.plan_digest:
-            raise LetterError("the invitation's plan is not the one that it names")
         if self.plan is not None and self.plan.digest() != letter.plan_digest:
             raise PolicyError(
                 "the coordinator invites to another plan than this site agreed to"
             )
+        # What was agreed to is at hand: nothing that a coordinator wrote is parsed.
+        invitation = Invitation.decode(letter.body, agreed=self.plan)
+        plan = invitation.plan
+        if plan.digest() != letter.plan_digest:
+            raise LetterError("the invitation's plan is not the one that it names")
         if session_of(plan, invitation.nonce) != letter.session:
             raise LetterError("the invitation's session does not fit its plan")
         if not 0 <= letter.round < len(plan.rounds):

@@ -30,7 +30,7 @@ from discreet.runtime.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
 )
-from discreet.site.secret_files import write_secret
+from discreet.site.secret_files import read_secret, write_secret
 
 Part: TypeAlias = Literal["superlink", "supernode"]
 
@@ -45,6 +45,9 @@ STOP_SECONDS: Final = 5.0
 FREE_SECONDS: Final = 5.0
 """How long a taken port is waited for."""
 LOOPBACK: Final = "127.0.0.1"
+MOST_BYTES: Final = 2**26
+"""Of one request to a SuperLink: two million counts and room to spare."""
+_SECRET_FILE: Final = "--superexec-auth-secret-file"  # noqa: S105 - an option's name
 
 
 class ProcessError(DiscreetError):
@@ -64,13 +67,16 @@ class FlowerProcess:
     runtime: str
     secret: bytes = field(repr=False)
     folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    most_bytes: int = 0
+    """Of one request, where this process has a door."""
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         """Start it and wait until it listens."""
         home = Path(self.folder.name)
         environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(home)}
-        command = [sys.executable, "-m", __name__, self.part, str(os.getpid())]
+        known = self.part, str(os.getpid()), str(self.most_bytes)
+        command = [sys.executable, "-m", __name__, *known]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 [*command, *self.arguments],
@@ -159,8 +165,13 @@ class FlowerProcess:
         return spoken[-1] if spoken else "it wrote nothing"
 
 
-def superlink(keys: CoordinatorKeys, *, host: str, port: int) -> FlowerProcess:
-    """Describe a SuperLink with TLS that only registered node keys may join."""
+def superlink(
+    keys: CoordinatorKeys, *, host: str, port: int, most_bytes: int = MOST_BYTES
+) -> FlowerProcess:
+    """Describe a SuperLink with TLS that only registered node keys may join.
+
+    Only whoever knows its ``secret`` may register them, or start and stop a run.
+    """
     folder, secret, secret_file = _workplace()
     arguments = [
         *("--host", host, "--port", str(port)),
@@ -168,11 +179,13 @@ def superlink(keys: CoordinatorKeys, *, host: str, port: int) -> FlowerProcess:
         *("--ssl-certfile", str(keys.folder / CERTIFICATE)),
         *("--ssl-keyfile", str(keys.folder / SERVER_KEY)),
         *("--isolation", "process", "--enable-supernode-auth"),
-        *("--superexec-auth-secret-file", str(secret_file)),
+        *(_SECRET_FILE, str(secret_file)),
         "--disable-runtime-dependency-installation",
     ]
     reached = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
-    return FlowerProcess("superlink", arguments, f"{reached}:{port}", secret, folder)
+    return FlowerProcess(
+        "superlink", arguments, f"{reached}:{port}", secret, folder, most_bytes
+    )
 
 
 def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
@@ -185,7 +198,7 @@ def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
         *("--auth-supernode-private-key", str(keys.folder / NODE_KEY)),
         *("--host", LOOPBACK, "--port", runtime.rsplit(":", 1)[1]),
         *("--isolation", "process"),
-        *("--superexec-auth-secret-file", str(secret_file)),
+        *(_SECRET_FILE, str(secret_file)),
     ]
     return FlowerProcess("supernode", arguments, runtime, secret, folder)
 
@@ -228,7 +241,7 @@ def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
     return folder, secret, path
 
 
-def _become(part: str, parent: int, arguments: Sequence[str]) -> None:
+def _become(part: str, parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
     """Turn this process into a part of Flower, bound to its parent's life."""
     # Only the process that becomes a part of Flower pays for loading it.
     from flwr.supercore.app_utils import (  # noqa: PLC0415
@@ -237,16 +250,21 @@ def _become(part: str, parent: int, arguments: Sequence[str]) -> None:
     from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
     from flwr.supernode.cli import flower_supernode  # noqa: PLC0415
 
+    from discreet.runtime.flower import door  # noqa: PLC0415
+
     parts: dict[str, Callable[[], None]] = {
         "superlink": flower_superlink,
         "supernode": flower_supernode,
     }
     if part not in parts:
         raise InputError("a part of Flower is a superlink or a supernode")
+    if part == "superlink":
+        secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
+        door.put_up(read_secret(secret, what="the executor's secret"), most_bytes)
     start_parent_process_monitor(parent)
     sys.argv = [f"flower-{part}", *arguments]
     parts[part]()
 
 
 if __name__ == "__main__":
-    _become(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    _become(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
