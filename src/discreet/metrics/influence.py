@@ -57,7 +57,7 @@ def moved_pairs(a: float, b: float) -> float:
 def auc_influence(most: float, positives: float, negatives: float) -> float:
     """Return by how much a site of at most ``most`` examples can move the AUC.
 
-    >>> auc_influence(30, positives=1000, negatives=9000)
+    >>> round(auc_influence(30, positives=1000, negatives=9000), 3)
     0.03
     """
     return max(

@@ -40,6 +40,7 @@ from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.page import Section, save
 from discreet.result.plot import Line, PlotKind, draw, draw_reliability
+from discreet.result.random_groups import RandomGroups
 from discreet.result.text import titled
 from discreet.statistic.observed import NoisyHistogram
 
@@ -64,6 +65,7 @@ class Evaluation:
         plan: the plan that was carried out, where there is one.
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
+        random_groups: the same in random groups of sites, where it was asked for.
     """
 
     reading: AnyReading
@@ -73,6 +75,7 @@ class Evaluation:
     plan: Plan | None = None
     releases: tuple[Release, ...] = ()
     name: str = ""
+    random_groups: RandomGroups | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""

@@ -52,6 +52,8 @@ def document(result: Evaluation) -> dict[str, Any]:
         return found | {"facts": dict(result.reading.facts)}
     if result.influence:
         found["influence"] = _influence(result)
+    if result.random_groups is not None:
+        found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
     return found | _drawn(result, result.reading)
 
 
@@ -155,7 +157,13 @@ def sentences(result: Evaluation) -> tuple[str, ...]:
         lines.append(f"Undefined: {result.refusal}.")
     cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
     notes = (f"Note: {note}." for note in (*result.notes, *cautions))
-    return (*lines, *notes, *_influence_lines(result))
+    grouped: tuple[str, ...] = ()
+    if result.random_groups is not None:
+        titles = {
+            name: METRICS[name].title for name in METRICS if name in result.metrics
+        }
+        grouped = result.random_groups.sentences(titles)
+    return (*lines, *notes, *_influence_lines(result), *grouped)
 
 
 def _calibration_line(result: Evaluation) -> str:

@@ -11,9 +11,9 @@ from discreet import DistributedDP, SecureAggregation
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.result.build import evaluation
 from discreet.runtime.in_process import simulate
