@@ -24,6 +24,7 @@ from discreet.cli.choices import (
     KindOfScores,
     Low,
     MaxExamples,
+    MaxExamplesPerSite,
     MechanismName,
     MinSurvivors,
     Prevalence,
@@ -79,10 +80,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
-    max_examples_per_site: Annotated[
-        int | None,
-        typer.Option(help="No site has more: bounds what one that lies can do."),
-    ] = None,
+    max_examples_per_site: MaxExamplesPerSite = None,
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,

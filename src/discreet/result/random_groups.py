@@ -78,20 +78,23 @@ class RandomGroups:
     def sentences(self, titles: dict[str, str]) -> tuple[str, ...]:
         """Say it below the tables; ``titles`` are the metrics and what to call them."""
         lines = []
+        outside: dict[int, list[str]] = {}
         for metric, title in titles.items():
             low, high = self.spread(metric)
             least, most = self.without_one(metric)
             lines.append(
-                f"In {len(self.members)} random groups of sites {title} is {low:.4f} to "
+                f"{title} in {len(self.members)} random groups of sites: {low:.4f} to "
                 f"{high:.4f}, median {self.median(metric):.4f}; without one group "
                 f"{least:.4f} to {most:.4f}."
             )
-            lines += [
-                f"Note: {title} of group {place + 1} (sites "
-                f"{', '.join(map(str, self.members[place]))}) stands out: look at its "
-                "sites before you use the pooled value."
-                for place in self.stands_out(metric)
-            ]
+            for place in self.stands_out(metric):
+                outside.setdefault(place, []).append(title)
+        for place, which in sorted(outside.items()):
+            sites = ", ".join(map(str, self.members[place]))
+            lines.append(
+                f"Note: group {place + 1} (sites {sites}) stands out in "
+                f"{', '.join(which)}: look at its sites before you use the pooled value."
+            )
         return tuple(lines)
 
     def to_dict(self, metrics: Sequence[str]) -> dict[str, Any]:
