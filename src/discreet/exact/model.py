@@ -70,6 +70,7 @@ class SharedRows(Statistic):
     metrics: tuple[Metric, ...] = AREAS
 
     name: ClassVar[str] = "shared-rows"
+    only_for: ClassVar[str | None] = "exact"
 
     def __post_init__(self) -> None:
         known = len(set(self.metrics)) == len(self.metrics)

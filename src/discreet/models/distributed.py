@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
@@ -104,10 +104,10 @@ class DistributedDP(PrivacyModel):
         )
         return (assumed,)
 
-    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse a first look whose noise is not pure."""
-        if self.delta:
-            super(DistributedDP, self).accepts(rounds, cohort)
+    @property
+    def looks_first(self) -> bool:
+        """A look whose noise is pure."""
+        return not self.delta
 
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""

@@ -68,6 +68,11 @@ class PrivacyModel(ABC):
         return False
 
     @property
+    def looks_first(self) -> bool:
+        """Whether a first round may find out where the scores lie."""
+        return False
+
+    @property
     def keeps_keys(self) -> bool:
         """Whether a site keeps a key from one session to the next."""
         return False
@@ -121,7 +126,13 @@ class PrivacyModel(ABC):
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Raise ``PlanError`` for rounds that this model cannot keep private."""
         del cohort
-        if len(rounds) > 1:
+        for r in rounds:
+            if r.statistic.only_for not in (None, self.name):
+                raise PlanError(
+                    f"{r.statistic.name} are no sums of counts: they belong to the "
+                    f"privacy model {r.statistic.only_for}"
+                )
+        if len(rounds) > 1 and not self.looks_first:
             # An exact first sum would be as fine as the data itself.
             raise PlanError("two rounds need pure distributed differential privacy")
 
