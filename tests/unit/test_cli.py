@@ -61,6 +61,18 @@ def test_private_models_and_the_real_protocol_from_the_command_line(files):
     assert "about 2" in run.stdout
 
 
+def test_what_a_lying_site_can_do_is_shown_from_the_command_line(files):
+    six = ["north.parquet", "south.csv"] * 3
+    run = discreet(
+        *("evaluate", *six, "--bins", "64", "--secagg"),
+        *("--random-groups", "3", "--max-examples-per-site", "15000"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "One lying site of at most 15,000 examples can move AUC" in run.stdout
+    assert "AUC in 3 random groups of sites: 0.8" in run.stdout
+
+
 def test_the_attack_reads_a_class_off_a_published_auc(files):
     run = discreet(
         *("attack", "auc", "north.parquet", "--size", "60"),

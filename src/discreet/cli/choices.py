@@ -82,6 +82,10 @@ UnitChoice: TypeAlias = Annotated[
 MaxExamples: TypeAlias = Annotated[
     int | None, typer.Option(help="Most examples of one subject or client that count.")
 ]
+MaxExamplesPerSite: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="No site has more: bounds what one that lies can do."),
+]
 MinSurvivors: TypeAlias = Annotated[
     int | None, typer.Option(help="Sites that must be in the sum; by default all.")
 ]

@@ -21,6 +21,7 @@ from discreet.cli.choices import (
     KindOfScores,
     Low,
     MaxExamples,
+    MaxExamplesPerSite,
     MechanismName,
     MinSurvivors,
     Prevalence,
@@ -95,6 +96,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     high: High = None,
     threshold: Thresholds = None,
     bins: Bins = None,
+    max_examples_per_site: MaxExamplesPerSite = None,
+    random_groups: Annotated[
+        int | None,
+        typer.Option(
+            help="Split the sites at random into so many groups, a sum each: a site "
+            "that lies shows in one of them."
+        ),
+    ] = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -139,6 +148,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             classes=classes,
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
+            max_examples_per_site=max_examples_per_site,
+            random_groups=random_groups,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

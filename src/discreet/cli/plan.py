@@ -24,6 +24,7 @@ from discreet.cli.choices import (
     KindOfScores,
     Low,
     MaxExamples,
+    MaxExamplesPerSite,
     MechanismName,
     MinSurvivors,
     Prevalence,
@@ -79,6 +80,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
+    max_examples_per_site: MaxExamplesPerSite = None,
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,
@@ -128,7 +130,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=None if bins is None else Warped(bins),
         classes=classes,
         groups=groups,
-        cohort=Cohort(least, told, min_examples_per_site),
+        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site),
         model=ModelRef(model, model_digest),
     )
     chosen = replace(chosen, roster=roster)

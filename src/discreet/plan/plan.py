@@ -126,8 +126,11 @@ class Plan:
     @cached_property
     def _canonical(self) -> bytes:
         document = {"discreet": "plan", **_plain_fields(self)}
+        # What came later is written where it is used: older plans keep their digest.
         if self.roster is None:
             del document["roster"]
+        if self.cohort.max_examples_per_site is None:
+            del document["cohort"]["max_examples_per_site"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def canonical(self) -> bytes:

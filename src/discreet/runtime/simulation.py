@@ -18,6 +18,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.random_groups import check_groups
 from discreet.plan.rounds import Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
@@ -25,6 +26,7 @@ from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label_auc import run_ranks
+from discreet.runtime.random_groups import run_in_groups
 
 
 class Choices(TypedDict, total=False):
@@ -38,6 +40,8 @@ class Choices(TypedDict, total=False):
     interpolation: Interpolation | None
     method: TreeMethod | None
     multiclass: Multiclass
+    max_examples_per_site: int | None
+    random_groups: int | None
     aggregation: Aggregation
     progress: Callable[[int], None] | None
 
@@ -75,6 +79,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
+    max_examples_per_site: int | None = None,
+    random_groups: int | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> Result:
@@ -98,6 +104,10 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         classes: names of the classes of a multi-class problem: one result each.
         multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
         groups: names of disjoint groups: one result each.
+        max_examples_per_site: public: no site has more. The result then says how far
+            one lying site can move each metric.
+        random_groups: split the sites at random into so many groups with a sum each,
+            and show how the groups differ: one liar cannot be in all of them.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
@@ -113,6 +123,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     (0.92, 2)
     """
     check_sites(sites)
+    if random_groups is not None:
+        check_groups(len(sites), random_groups, least=1)
     model = privacy or SecureAggregation()
     asked = Question(
         PublicFacts(examples, prevalence, sites[0].scores),
@@ -122,10 +134,24 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         multiclass,
         None if groups is None else tuple(groups),
     )
-    plan = model.plan_for(asked, sites)
+    # Every group's sum is opened by itself: the noise must suffice in the smallest.
+    together = sites if random_groups is None else sites[: len(sites) // random_groups]
+    plan = model.plan_for(asked, together)
+    if max_examples_per_site is not None:
+        cohort = replace(plan.cohort, max_examples_per_site=max_examples_per_site)
+        plan = replace(plan, cohort=cohort)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     reader = None if interpolation is None else plan.privacy.estimator(interpolation)
+    if random_groups is not None:
+        return run_in_groups(
+            plan,
+            sites,
+            random_groups,
+            estimator=reader or method,
+            aggregation=aggregation,
+            progress=progress,
+        )
     return run(
         plan,
         sites,
