@@ -58,7 +58,10 @@ def read_text(path: Path, what: str) -> str:
     which file it was, never what stood there.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        _check_size(len(raw), what, InputError)
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(
             f"{path.name} is not UTF-8 text and so not {what}; check the order of the "
@@ -70,7 +73,7 @@ def read_toml(
     text: str, what: str, *, error: type[DiscreetError] = PlanError
 ) -> dict[str, Any]:
     """Read TOML of bounded size and depth, and quote nothing of it."""
-    _check_size(len(text), what)
+    _check_size(len(text), what, error)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
@@ -79,18 +82,20 @@ def read_toml(
         raise error(f"{what} is nested too deeply or holds no number") from None
 
 
-def read_json(text: str | bytes, what: str) -> Any:
+def read_json(
+    text: str | bytes, what: str, *, error: type[DiscreetError] = PlanError
+) -> Any:
     """Read JSON of bounded size and depth."""
-    _check_size(len(text), what)
+    _check_size(len(text), what, error)
     try:
         return json.loads(text)
     except (RecursionError, ValueError):
-        raise PlanError(f"{what} is not valid JSON, or is nested too deeply") from None
+        raise error(f"{what} is not valid JSON, or is nested too deeply") from None
 
 
-def _check_size(size: int, what: str) -> None:
+def _check_size(size: int, what: str, error: type[DiscreetError]) -> None:
     if size > MOST_BYTES:
-        raise PlanError(f"{what} has more than the {MOST_BYTES:,} bytes it may have")
+        raise error(f"{what} has more than the {MOST_BYTES:,} bytes it may have")
 
 
 def _toml_place(error: tomllib.TOMLDecodeError) -> str:
