@@ -44,11 +44,26 @@ def whole(
     return value
 
 
-def name(value: object, what: str, *, most: int = LONGEST_NAME) -> str:
+def name(
+    value: object,
+    what: str,
+    *,
+    most: int = LONGEST_NAME,
+    error: type[DiscreetError] = PlanError,
+) -> str:
     """Return a name that a terminal, a page and a log can show as it is."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
-        raise PlanError(f"{what} has at most {most} printable characters")
+        raise error(f"{what} has at most {most} printable characters")
     return value
+
+
+def shown(text: str) -> str:
+    r"""Keep what others wrote from steering the terminal that shows it.
+
+    >>> shown("sepsis\x1b[2J\nmodel")
+    'sepsis?[2J?model'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def read_text(path: Path, what: str) -> str:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Final
 
 from discreet.errors import DiscreetError
-from discreet.parsing import MOST, whole
+from discreet.parsing import MOST, name, whole
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
@@ -76,6 +76,7 @@ class Policy:
     examples: int = 1
 
     def __post_init__(self) -> None:
+        name(self.population, "the population of a policy", error=PolicyError)
         if not self.population.strip():
             raise PolicyError("a policy names the population that the data is about")
         _check_names("privacy", self.privacy, tuple(MODELS))
