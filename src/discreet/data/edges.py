@@ -35,6 +35,8 @@ _NARROWEST: Final = 1e-3
 _APART: Final = 1e-8
 _FARTHEST: Final = 40.0
 _MIXED: Final = np.uint16(_MANY_BINS)
+_MOST_EXPONENT: Final = 64
+"""Beyond it all edges fall on the ends."""
 
 
 class EdgeRule(ABC):
@@ -373,8 +375,10 @@ def _check_increasing(values: FloatVector) -> None:
 
 def _warped(bins: int, exponent: float) -> FloatVector:
     check_bins(bins)
-    if not (math.isfinite(exponent) and exponent > 0):
-        raise InputError("the warp's exponent must be positive")
+    if not (math.isfinite(exponent) and 0 < exponent <= _MOST_EXPONENT):
+        raise InputError(
+            f"the warp's exponent must be positive and at most {_MOST_EXPONENT}"
+        )
     u = np.arange(1, bins) / bins
     up, down = u**exponent, (1.0 - u) ** exponent
     snapped = np.unique(np.round(up / (up + down) * GRID))
