@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from io import BytesIO
 from typing import Final
@@ -60,7 +61,10 @@ def _vector(raw: bytes) -> IntVector:
         version = npy.read_magic(file)
         if version != (1, 0):
             raise LetterError("a letter's numbers are in another form than 1.0")
-        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=_HEADER)
+        # Typed without its third argument, which NumPy has had since 1.24.
+        read: Callable[..., tuple[tuple[int, ...], bool, np.dtype[np.generic]]]
+        read = npy.read_array_header_1_0
+        shape, _, dtype = read(file, max_header_size=_HEADER)
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
         raise LetterError("a letter's numbers cannot be read") from None
     left = raw[file.tell() :]
