@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import sha256
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.lib.format as npy
@@ -62,8 +61,7 @@ def _vector(raw: bytes) -> IntVector:
         if version != (1, 0):
             raise LetterError("a letter's numbers are in another form than 1.0")
         # Typed without its third argument, which NumPy has had since 1.24.
-        read: Callable[..., tuple[tuple[int, ...], bool, np.dtype[np.generic]]]
-        read = npy.read_array_header_1_0
+        read: Any = npy.read_array_header_1_0
         shape, _, dtype = read(file, max_header_size=_HEADER)
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
         raise LetterError("a letter's numbers cannot be read") from None
