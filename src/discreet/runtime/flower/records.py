@@ -57,7 +57,8 @@ def _vector(raw: bytes) -> IntVector:
     """
     file = BytesIO(raw)
     try:
-        version = npy.read_magic(file)
+        magic: Any = npy.read_magic
+        version = magic(file)
         if version != (1, 0):
             raise LetterError("a letter's numbers are in another form than 1.0")
         # Typed without its third argument, which NumPy has had since 1.24.
