@@ -90,7 +90,12 @@ MinSurvivors: TypeAlias = Annotated[
     int | None, typer.Option(help="Sites that must be in the sum; by default all.")
 ]
 Colluders: TypeAlias = Annotated[
-    int, typer.Option(help="Sites that may tell the coordinator their noise.")
+    int | None,
+    typer.Option(
+        help="Sites that may know or tell their share of the noise; under distributed "
+        "noise by default one, the site that reads the result.",
+        show_default=False,
+    ),
 ]
 Prevalence: TypeAlias = Annotated[
     float | None, typer.Option(help="Public: roughly which share of them is positive.")

@@ -60,7 +60,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     max_examples: MaxExamples = None,
     subject: SubjectColumn = None,
     min_survivors: MinSurvivors = None,
-    colluders: Colluders = 0,
+    colluders: Colluders = None,
     mechanism: MechanismName = None,
     secagg: Annotated[
         bool,

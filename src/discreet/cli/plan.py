@@ -76,7 +76,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option(help="How many sites there are; by default those of --site."),
     ] = None,
     min_survivors: MinSurvivors = None,
-    colluders: Colluders = 0,
+    colluders: Colluders = None,
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
@@ -120,7 +120,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     )
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
-    fewest = 1 if asked.route == "local" else colluders + 2
+    fewest = 1 if asked.route == "local" else (colluders or 0) + 2
+    least = min_survivors or known or fewest
+    told = asked.cohort(least).colluders if colluders is None else colluders
     chosen = recommend(
         PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
         asked,
@@ -128,12 +130,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=None if bins is None else Warped(bins),
         classes=classes,
         groups=groups,
-        cohort=Cohort(
-            min_survivors or known or fewest,
-            colluders,
-            min_examples_per_site,
-            max_examples_per_site,
-        ),
+        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site),
         model=ModelRef(model, model_digest),
     )
     chosen = replace(chosen, roster=roster)

@@ -155,6 +155,10 @@ class PrivacyModel(ABC):
         """Ask all sites to survive; one when their number is not known."""
         return Cohort(min_survivors=sites or 1)
 
+    def masked_from(self, cohort: Cohort) -> int:
+        """Return how many colluding sites the masks of a secure sum must withstand."""
+        return cohort.colluders
+
     def agreed(self) -> Self:
         """Return the model as a plan holds it: the cohort is the plan's own."""
         return self

@@ -115,12 +115,14 @@ def _counted(
 ) -> IntVector:
     if strict:
         return exact_counts(examples, plan, this)
-    fitted = examples.fitted()
-    kept = bounded(fitted, plan.privacy.protects)
+    unit = plan.privacy.protects
+    # Who may see how many rows there are would see that one is missing.
+    fitted = examples.fitted(every_row=unit is not None and unit.relation == "replace")
+    kept = bounded(fitted, unit)
     exact = this.statistic.count(kept)
     aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
     if aside and log is not None:
-        log(f"{aside} rows did not fit the plan and were left out; the others count")
+        log(f"{aside} rows did not fit the plan; its rule for such rows was used")
     most = plan.cohort.max_examples_per_site
     if most is not None and len(fitted) > most and log is not None:
         # An answer that is withheld for what the data hold would tell it.
