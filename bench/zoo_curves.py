@@ -31,9 +31,9 @@ from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree, merged_levels
 from zoo import Population, names, population
