@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
         reference_quantiles,
     )
     from discreet.data.examples import Examples
+    from discreet.data.prior_spread import PriorSpread
     from discreet.data.sources import read
     from discreet.estimate.areas import area_error
     from discreet.estimate.fedcurve import FedCurve
@@ -66,6 +67,7 @@ _HOMES: Final = {
     "ModelComparison": "result.comparison",
     "MultiEvaluation": "result.several",
     "Plan": "plan.plan",
+    "PriorSpread": "data.prior_spread",
     "PublicFacts": "plan.cohort",
     "RangeQueries": "estimate.range_queries",
     "SecureAggregation": "models.secure_aggregation",
@@ -102,6 +104,7 @@ __all__ = [
     "NotReleasedError",
     "Plan",
     "PlanError",
+    "PriorSpread",
     "PublicFacts",
     "RangeQueries",
     "ReleaseError",

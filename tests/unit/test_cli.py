@@ -149,7 +149,7 @@ def test_a_small_exact_histogram_warns_on_one_line(tmp_path):
     run = discreet("evaluate", "a.csv", cwd=tmp_path)
     assert run.returncode == 0
     (line,) = run.stderr.strip().splitlines()
-    assert line.startswith("Warning: an exact histogram of 1024 bins")
+    assert line.startswith("Warning: an exact histogram of 1025 bins")
 
 
 def test_help_and_version_teach():

@@ -103,7 +103,7 @@ def test_label_privacy_is_planned_with_the_bins_that_are_given(run, tmp_path):
     assert "1-DP for one label flipped" in made.output
     written = planfile.loads((tmp_path / "p.toml").read_text())
     assert written.privacy.mechanism == "binned"
-    assert len(written.statistic.edges) == 32
+    assert len(written.statistic.edges) == 33  # one half is an edge more
 
 
 def test_the_default_label_mechanism_is_planned_as_rank_sums(run, tmp_path):

@@ -66,7 +66,7 @@ class PriorSpread(EdgeRule):
         return z if scores.kind == "logit" else _probabilities(z)
 
     def __str__(self) -> str:
-        return f"{self.bins} bins for a prevalence of {self.prevalence:.3g}"
+        return f"{self.bins} bins spread for a prevalence of {self.prevalence:.3g}"
 
 
 def _even_shares(bins: int, prevalence: float) -> FloatVector:

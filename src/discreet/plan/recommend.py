@@ -33,10 +33,10 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> from discreet import DistributedDP, SecureAggregation
     >>> plan = recommend(PublicFacts(), SecureAggregation())
     >>> len(plan.statistic.edges), plan.thresholds
-    (1024, (0.5,))
+    (1025, (0.5,))
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
-    38
+    57
     """
     asked = Question(
         facts,
