@@ -3,7 +3,7 @@
 Five score sets at three eps: mean area errors of the ROC and PR curves and mean
 absolute errors of AUC and average precision, over the anchors' column of the
 papers' own code (with its noise made independent) at its best Q. One setting for
-every metric and cell: warped edges, ``bins_under_noise`` of the minority count
+every metric and cell: spread edges, ``bins_under_noise`` of the minority count
 rounded to a power of ten, the estimator ``Smooth``; ``Flat`` reads the same
 releases for comparison.
 
@@ -23,7 +23,8 @@ import numpy as np
 
 from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatArray, FloatVector
-from discreet.data.edges import Edges, Warped
+from discreet.data.edges import Edges
+from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import area_error
 from discreet.estimate.reading import Estimator, Flat, Reading
 from discreet.estimate.smooth_reading import Smooth
@@ -60,7 +61,8 @@ class Histogram:
     @classmethod
     def of(cls, data: Scored, bins: int, thresholds: Sequence[float] = ()) -> Histogram:
         """Count a data set."""
-        edges = Edges.realise(Warped(bins), thresholds=thresholds)
+        rule = PriorSpread(bins, float(data.labels.mean()))
+        edges = Edges.realise(rule, thresholds=thresholds)
         negatives, positives = np.split(data.cells(edges).astype(np.float64), 2)
         return cls(data.name, edges, negatives, positives)
 
@@ -187,7 +189,7 @@ def guesses(chosen: Sequence[str], seeds: int) -> None:
 def hard(chosen: Sequence[str], seeds: int) -> None:
     """Ties and distorted scores: how they are read, and what is noted."""
     del chosen
-    print("\nties and distortions: errors x 1e-4 on warped edges, and what is noted")
+    print("\nties and distortions: errors x 1e-4, and what is noted")
     print(f"{'':38}{HEADER.replace('    ', '      ')}  read as, noted")
     words = ("ties", "logistic regression")
     cases = [(load(name), word) for name, word in zip(ODD[:2], words, strict=True)]
