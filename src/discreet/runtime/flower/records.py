@@ -20,8 +20,6 @@ MODEL: Final = "discreet.model"
 _LETTER: Final = "discreet.letter"
 _NUMBERS: Final = "discreet.numbers"
 _STATE: Final = "discreet.state"
-_HEADER: Final = 1000
-"""Bytes of a vector's header; NumPy writes 118."""
 
 
 def to_content(letter: Letter) -> RecordDict:
@@ -57,10 +55,10 @@ def _vector(raw: bytes) -> IntVector:
     """
     file = BytesIO(raw)
     try:
-        version = npy.read_magic(file)
+        version = npy.read_magic(file)  # type: ignore[no-untyped-call]
         if version != (1, 0):
             raise LetterError("a letter's numbers are in another form than 1.0")
-        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=_HEADER)
+        shape, _, dtype = npy.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
         raise LetterError("a letter's numbers cannot be read") from None
     left = raw[file.tell() :]
