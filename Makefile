@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP    := -m pip --disable-pip-version-check install --quiet
 BIN    := .venv/bin
 
-.PHONY: help demo test test-all test-numpy2 check format bench papers clean
+.PHONY: help demo test test-all test-numpy2 check format bench mutants papers clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ BENCHES := throughput curves private_curves papers_curves odd_scores local messa
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
+
+mutants: .venv/.dev    ## Break one privacy promise at a time in a copy: the tests must notice
+	$(BIN)/python bench/mutants.py
 
 PAPERS := boyd2015 cormode2023 sun2022 unal2023 xu2025 index
 

@@ -20,6 +20,7 @@ from discreet.curator.weighted_count import (
     auc_weights,
     pair_count_weights,
 )
+from discreet.errors import PlanError
 
 EPSILONS = [Fraction(e) for e in ("0.1", "0.3", "1", "2", "3", "5", "8")]
 SHARES = [Fraction(s) for s in ("0.02", "0.1", "0.3", "0.7", "0.95")]
@@ -124,6 +125,34 @@ def test_laplace_noise_keeps_its_epsilon_and_delta(epsilon, delta):
         for shift in (0.0, 0.5 * min(1.0, other), min(1.0, other)):
             spent = hockey_stick(float(epsilon), factor, shift, other)
             assert spent <= float(delta) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [1, 4, 8, 11])
+@pytest.mark.parametrize("delta", ["0.000001", "0.0001", "0.01"])
+def test_the_closed_form_of_laplace_noise_is_the_summed_delta(epsilon, delta):
+    law = SmoothLaplace(Fraction(epsilon), Fraction(delta))
+    narrow = math.exp(-law.beta)
+    summed = hockey_stick(float(epsilon), factor_of(law), narrow, narrow)
+    assert law.worst_delta() == pytest.approx(summed, rel=0.02, abs=1e-12)
+    assert law.worst_delta() <= float(delta)
+
+
+@pytest.mark.parametrize("delta", ["1e-10", "0.000001", "0.0001", "0.01"])
+def test_laplace_noise_that_exceeds_its_delta_is_refused(delta):
+    """The theorem's constants hold for a small epsilon, not for any."""
+    kept = [e for e in range(1, 40) if _made(e, delta)]
+    assert kept == list(range(1, len(kept) + 1))
+    assert 8 <= len(kept) < 30
+    with pytest.raises(PlanError, match="does not keep delta"):
+        SmoothLaplace(Fraction(2000), Fraction(delta))
+
+
+def _made(epsilon, delta):
+    try:
+        SmoothLaplace(Fraction(epsilon), Fraction(delta))
+    except PlanError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)

@@ -82,11 +82,20 @@ UnitChoice: TypeAlias = Annotated[
 MaxExamples: TypeAlias = Annotated[
     int | None, typer.Option(help="Most examples of one subject or client that count.")
 ]
+MaxExamplesPerSite: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="No site has more: bounds what one that lies can do."),
+]
 MinSurvivors: TypeAlias = Annotated[
     int | None, typer.Option(help="Sites that must be in the sum; by default all.")
 ]
 Colluders: TypeAlias = Annotated[
-    int, typer.Option(help="Sites that may tell the coordinator their noise.")
+    int | None,
+    typer.Option(
+        help="Sites that may know or tell their share of the noise; under distributed "
+        "noise by default one, the site that reads the result.",
+        show_default=False,
+    ),
 ]
 Prevalence: TypeAlias = Annotated[
     float | None, typer.Option(help="Public: roughly which share of them is positive.")
@@ -129,7 +138,9 @@ def chosen_model(
     unit: Unit = Unit.example,
     max_examples: int | None = None,
     mechanism: str | None = None,
-) -> PrivacyModel | ExactMPC:
+    min_survivors: int | None = None,
+    colluders: int = 0,
+) -> PrivacyModel:
     """Return the privacy model that the options describe."""
     if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
         raise InputError(
@@ -148,7 +159,9 @@ def chosen_model(
         raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
     match privacy:
         case Privacy.distributed:
-            return DistributedDP(epsilon, delta, unit.value, max_examples)
+            return DistributedDP(
+                epsilon, delta, unit.value, max_examples, min_survivors, colluders
+            )
         case Privacy.central:
             return CentralDP(epsilon, delta)
         case Privacy.local:

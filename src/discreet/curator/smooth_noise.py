@@ -29,7 +29,17 @@ The claim does not rest on the prevalence, which only chooses beta.
   :math:`\gamma > 1` (Cauchy at 2), scale :math:`2(\gamma+1)S/\varepsilon` and
   :math:`\beta = \varepsilon/(2(\gamma+1))`: pure epsilon-DP.
 - :math:`\delta > 0`: Laplace of scale :math:`2S/\varepsilon` with
-  :math:`\beta = \varepsilon/(2\ln(2/\delta))`: (epsilon, delta)-DP.
+  :math:`\beta = \varepsilon/(2\ln(2/\delta))`: (epsilon, delta)-DP, **up to an
+  epsilon of about 12**. In units of b the neighbour's noise is shifted by at most
+  :math:`\sigma = \varepsilon/2` of its own scale :math:`b e^{\pm u}, u \le \beta`. Where
+  it is wider, the loss is at most :math:`u + \varepsilon/2`. Where it is narrower, the
+  loss exceeds epsilon in the two tails alone, and integrating them gives exactly
+
+  .. math:: \delta(u) = \frac{1 - e^{-u}}{2} \Big(e^{-\frac{\varepsilon+u-\sigma}{e^u-1}}
+            + e^{-\frac{\varepsilon+u+\sigma}{e^u-1}}\Big),
+
+  which grows with u and sigma. The theorem's constants bound it only while u is
+  small: a larger epsilon is refused where this exceeds delta.
 
 Valid and wasteful: at a nominal epsilon of 1 the Cauchy noise has a loss of .226.
 They are here to be compared with; weighted counts and the power law are better.
@@ -53,6 +63,8 @@ _MOST_EPSILON: Final = Fraction(64)
 """Beyond this the noise stays what it is here: less would be lost in floats."""
 _UP: Final = 1.0 + 2.0**-40
 """Covers the float errors of kappa and of its product with S."""
+_WIDE: Final = 700.0
+"""Beyond this an exponential overflows; nothing of a tail is bounded there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,20 @@ class SmoothLaplace:
             raise PlanError("epsilon must be positive")
         if not 0 < self.delta < 1:
             raise PlanError("delta must lie strictly between 0 and 1")
+        if 2 * self.beta > self.epsilon or self.worst_delta() > self.delta:
+            raise PlanError(
+                f"Laplace noise on smooth sensitivity does not keep delta at epsilon "
+                f"{float(self.epsilon):g}; lower it, or choose another mechanism"
+            )
+
+    def worst_delta(self) -> float:
+        """Return the exact delta at epsilon of the worst neighbours."""
+        epsilon, u = float(self.epsilon), self.beta
+        tails = (
+            math.exp(-(epsilon + u - sigma) / math.expm1(u)) if u < _WIDE else 1.0
+            for sigma in (epsilon / 2, -epsilon / 2)
+        )
+        return -math.expm1(-u) / 2 * sum(tails) * _UP
 
     @property
     def beta(self) -> float:

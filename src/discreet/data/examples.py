@@ -49,6 +49,16 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def moved(self, strange: NDArray[np.bool_], scores: Sequence[float]) -> Batch:
+        """Return all rows, the strange ones with these scores and the first class."""
+        columns = zip(self.scores, scores, strict=True)
+        return Batch(
+            tuple(np.where(strange, low, column) for column, low in columns),
+            np.where(strange, 0, self.labels),
+            self.groups,
+            self.subjects,
+        )
+
     def where(self, kept: NDArray[np.bool_]) -> Batch:
         """Return the rows that are kept."""
         return Batch(
@@ -79,6 +89,9 @@ class Examples:
         low: lower limit of scores of kind ``other``.
         high: upper limit of scores of kind ``other``.
         name: how messages call this site.
+        check: read every row now, and raise if one does not fit. False leaves that
+            to whoever counts: a site in a session has a rule for such rows
+            (``fitted``), and a refusal there would tell something about them.
 
     >>> site = Examples([0.1, 0.8, 0.4], [0, 1, 1])
     >>> len(site)
@@ -102,6 +115,7 @@ class Examples:
         low: float | None = None,
         high: float | None = None,
         name: str = "",
+        check: bool = True,
     ) -> None:
         matrix = _plain_array(scores, "scores")
         if matrix.ndim not in (1, 2):
@@ -131,7 +145,8 @@ class Examples:
             name=name,
         )
         self._rows: int | None = len(matrix)
-        self.validate()
+        if check:
+            self.validate()
 
     @classmethod
     def from_source(
@@ -169,9 +184,10 @@ class Examples:
         self.columns = columns
         self.name = name
         self.lenient = False
+        self.every_row = False
         self.set_aside = 0
 
-    def fitted(self) -> Examples:
+    def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
 
         Inside a session a refusal would tell the coordinator something about the
@@ -180,6 +196,10 @@ class Examples:
         none of the classes, is left out. Each row is judged by itself, so that one
         person's row decides about no other. ``set_aside`` counts the rows that the
         last pass left out, for the site's own log.
+
+        With ``every_row`` such a row counts in the first cell instead. That is the
+        rule where the number of rows is public and a row may be replaced: one symbol
+        is sent for each row, and a row left out would be seen to be missing.
         """
         found = Examples.from_source(
             self._source,
@@ -188,7 +208,7 @@ class Examples:
             columns=self.columns,
             name=self.name,
         )
-        found.lenient = True
+        found.lenient, found.every_row = True, every_row
         return found
 
     def batches(self) -> Iterator[Batch]:
@@ -218,12 +238,16 @@ class Examples:
                 kept &= ~np.isnan(column)
             self.set_aside += kept.size - int(np.count_nonzero(kept))
             low, high = self.scores.low, self.scores.high
-            yield Batch(
+            batch = Batch(
                 tuple(np.clip(column, low, high) for column in columns),
                 labels,
                 raw.groups,
                 raw.subjects,
-            ).where(kept)
+            )
+            if self.every_row:
+                yield batch.moved(~kept, [low] * self.columns)
+            else:
+                yield batch.where(kept)
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
@@ -49,7 +49,9 @@ class DistributedDP(PrivacyModel):
         max_examples: the most examples that one subject or client may contribute;
             further ones are left out.
         min_survivors: how many sites must be in the sum; all of them by default.
-        colluders: how many of these may tell the coordinator their share.
+        colluders: how many of these may know or tell their share of the noise beside
+            the result. None means one, the site that reads the result: it knows its
+            own share, and what is left must keep the promise. A single site has none.
 
     The noise is sized by min_survivors - colluders, never by a reported count.
     """
@@ -59,7 +61,7 @@ class DistributedDP(PrivacyModel):
     unit: UnitName = "example"
     max_examples: int | None = None
     min_survivors: int | None = None
-    colluders: int = 0
+    colluders: int | None = None
 
     name: ClassVar[str] = "distributed"
     trust: ClassVar[Trust] = Trust.SUM_ONLY
@@ -97,17 +99,25 @@ class DistributedDP(PrivacyModel):
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """The shares that the noise is made of."""
-        told = f"at most {cohort.colluders} of them tell" if cohort.colluders else ""
-        assumed = (
-            f"at least {cohort.min_survivors} sites are in the sum, and "
-            f"{told or 'none of them tells'} the coordinator a share of the noise"
-        )
-        return (assumed,)
+        least, told = cohort.min_survivors, cohort.colluders
+        if not told:
+            known = "none of them reads the result or tells a share of the noise"
+        else:
+            known = (
+                f"at most {told} of them, such as the site that reads the result, "
+                f"{'knows or tells its' if told == 1 else 'know or tell their'} share "
+                "of the noise"
+            )
+        return (f"at least {least} sites are in the sum, and {known}",)
 
-    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse a first look whose noise is not pure."""
-        if self.delta:
-            super(DistributedDP, self).accepts(rounds, cohort)
+    def masked_from(self, cohort: Cohort) -> int:
+        """One colluder less where each site's vector has the whole noise anyhow."""
+        return min(cohort.colluders, max(cohort.min_survivors - 2, 0))
+
+    @property
+    def looks_first(self) -> bool:
+        """A look whose noise is pure."""
+        return not self.delta
 
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
@@ -117,9 +127,10 @@ class DistributedDP(PrivacyModel):
         )
 
     def cohort(self, sites: int | None = None) -> Cohort:
-        """Ask all sites to survive unless the model was told fewer."""
-        least = self.min_survivors or sites or self.colluders + 1
-        return Cohort(least, self.colluders)
+        """Ask all sites to survive unless told fewer; count on one site that reads."""
+        least = self.min_survivors or sites or (self.colluders or 0) + 1
+        told = min(1, least - 1) if self.colluders is None else self.colluders
+        return Cohort(least, told)
 
     def agreed(self) -> Self:
         """Leave the cohort to the plan; a model that held it could contradict it."""
@@ -161,7 +172,7 @@ def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | Non
     leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
     bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
-    adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
+    adaptive = EquiDepthFrom(tree, bins, asked.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 

@@ -70,6 +70,7 @@ class Plan:
     def __post_init__(self) -> None:
         if type(self.version) is not int or self.version != VERSION:
             raise PlanError(f"this discreet reads plans of version {VERSION}")
+        object.__setattr__(self, "privacy", self.privacy.agreed())
         if not 1 <= len(self.rounds) <= _MOST_ROUNDS:
             raise PlanError(f"a plan has between 1 and {_MOST_ROUNDS} rounds")
         for r in self.rounds:
@@ -125,8 +126,11 @@ class Plan:
     @cached_property
     def _canonical(self) -> bytes:
         document = {"discreet": "plan", **_plain_fields(self)}
+        # What came later is written where it is used: older plans keep their digest.
         if self.roster is None:
             del document["roster"]
+        if self.cohort.max_examples_per_site is None:
+            del document["cohort"]["max_examples_per_site"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def canonical(self) -> bytes:

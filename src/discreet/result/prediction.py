@@ -188,9 +188,8 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     identities = None if plan.roster is None else plan.roster.identities()
     cohort = plan.cohort
     length = max(r.statistic.size for r in plan.rounds)
-    terms = Terms(
-        plan.digest(), length, cohort.min_survivors, cohort.colluders, identities
-    )
+    told = plan.privacy.masked_from(cohort)
+    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities)
     terms.parameters(sites or cohort.min_survivors)
 
 

@@ -155,7 +155,7 @@ def opened_sum(
                 vectors,
                 plan_digest=plan.digest(),
                 min_survivors=max(plan.cohort.min_survivors, 2),
-                colluders=plan.cohort.colluders,
+                colluders=plan.privacy.masked_from(plan.cohort),
                 entropy=entropy,
             ).total
         case _:

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from discreet.data.examples import Columns, Examples
+from discreet.data.examples import Batch, Columns, Examples
 from discreet.data.labels import LabelCode
 from discreet.errors import InputError
 from discreet.privacy.unit import Unit
@@ -47,8 +47,8 @@ def _chosen(examples: Examples, unit: Unit, most: int) -> dict[object, frozenset
     """Read everything once; return the ordinals that each subject keeps."""
     reservoirs: dict[object, list[int]] = {}
     seen: Counter[object] = Counter()
-    for subjects in _subjects(examples, unit):
-        for subject in subjects:
+    for batch in examples.batches():
+        for subject in _subjects(batch, unit, lenient=examples.lenient):
             if subject is _NOBODY:
                 continue  # it cannot be bounded: it is left out
             i = seen[subject]
@@ -69,10 +69,10 @@ def _filtered(
     classes = examples.label_code.classes
     named = None if classes is None else np.array(classes, dtype=object)
     seen: Counter[object] = Counter()
-    for batch, subjects in zip(
-        examples.batches(), _subjects(examples, unit), strict=True
-    ):
+    for batch in examples.batches():
         mask = np.zeros(len(batch), dtype=np.bool_)
+        subjects = _subjects(batch, unit, lenient=examples.lenient)
+        examples.set_aside += subjects.count(_NOBODY)
         for row, subject in enumerate(subjects):
             if subject is not _NOBODY:
                 mask[row] = seen[subject] in kept[subject]
@@ -85,25 +85,25 @@ def _filtered(
         )
 
 
-def _subjects(examples: Examples, unit: Unit) -> Iterator[list[object]]:
-    """Return whom each row belongs to."""
-    for batch in examples.batches():
-        if unit.kind == "client":
-            yield [_EVERYBODY] * len(batch)
-            continue
-        if batch.subjects is None:
-            raise InputError(
-                "the plan protects subjects, but the examples carry no subject "
-                "column; name it with subject="
-            )
-        named = [_named(subject) for subject in batch.subjects.tolist()]
-        missing = named.count(_NOBODY)
-        if missing and not examples.lenient:
-            raise InputError(
-                f"{missing} of {len(batch)} rows name no subject; a row without one "
-                "cannot be bounded"
-            )
-        yield named
+def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object]:
+    """Return whom each row belongs to; of nobody's row a lenient reader says so."""
+    if unit.kind == "client":
+        return [_EVERYBODY] * len(batch)
+    if batch.subjects is None and not lenient:
+        raise InputError(
+            "the plan protects subjects, but the examples carry no subject "
+            "column; name it with subject="
+        )
+    if batch.subjects is None:
+        return [_NOBODY] * len(batch)
+    named = [_named(subject) for subject in batch.subjects.tolist()]
+    missing = named.count(_NOBODY)
+    if missing and not lenient:
+        raise InputError(
+            f"{missing} of {len(batch)} rows name no subject; a row without one "
+            "cannot be bounded"
+        )
+    return named
 
 
 def _named(subject: object) -> object:

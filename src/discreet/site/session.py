@@ -97,15 +97,12 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        if was_refused(state, letter) and letter.kind is not Kind.END:
-            return state, letter.reply(Kind.DECLINED, site=0)
         before = progress_in(state, letter.session)
-        if before is not None:
-            stored = before.reply_to(letter)
-            if stored is not None:
-                return state, stored
-            if before.ending is not None:
-                return state, letter.reply(Kind.DECLINED, site=0)  # it comes late
+        if before is not None and (stored := before.reply_to(letter)) is not None:
+            return state, stored
+        late = before is not None and before.ending is not None
+        if letter.kind is not Kind.END and (late or was_refused(state, letter)):
+            return state, letter.reply(Kind.DECLINED, site=0)
         match letter.kind:
             case Kind.INVITE:
                 following, reply = self._join(before, letter)
@@ -360,7 +357,7 @@ def secure_terms(
         round_digest(plan, session, index, totals),
         length=length,
         min_survivors=plan.cohort.min_survivors,
-        colluders=plan.cohort.colluders,
+        colluders=plan.privacy.masked_from(plan.cohort),
         identities=None if plan.roster is None else plan.roster.identities(),
     )
 

@@ -27,8 +27,12 @@ class EquiDepthFrom(Statistic):
 
     For scores whose distribution nobody knows in public: a small part of the
     budget finds out where they are, the rest counts there. Each site computes
-    the edges from the broadcast release by itself, so no coordinator can choose
-    them. ``thresholds`` become edges in any case.
+    the edges by itself from the total that the coordinator broadcasts. No site can
+    check that total, since it does not know the others' counts: a coordinator who
+    lies about it chooses the edges, as it chooses those of a plan. It must tell all
+    sites of a sum the same lie (the totals are in the digest that binds a round), and
+    cannot change it later. Privacy does not rest on the edges: the noise is sized for
+    any. ``thresholds`` become edges in any case.
     """
 
     tree: Hierarchy

@@ -71,13 +71,17 @@ class Grouped(Statistic):
 
     def fits(self, batch: Batch) -> NDArray[np.bool_]:
         """Leave out rows of groups that the plan does not name."""
+        if batch.groups is None:  # a refusal would tell an empty site from others
+            return np.zeros(len(batch), dtype=np.bool_)
         return super().fits(batch) & (self._places(batch) >= 0)
 
     def _places(self, batch: Batch) -> NDArray[np.intp]:
         if batch.groups is None:
-            raise InputError(
-                "the plan counts by group, but the examples carry no group column"
-            )
+            if len(batch):
+                raise InputError(
+                    "the plan counts by group, but the examples carry no group column"
+                )
+            return np.zeros(0, dtype=np.intp)
         code = {group: k for k, group in enumerate(self.groups)}
         other = code.get(OTHER, -1)
         places = [code.get(str(group), other) for group in batch.groups.tolist()]

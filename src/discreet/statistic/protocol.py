@@ -27,6 +27,8 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     """What a plan's file calls it."""
+    only_for: ClassVar[str | None] = None
+    """The one privacy model that can carry it, where it is no sum of counts."""
     edges_hold_thresholds: ClassVar[bool] = True
     """Whether a plan's thresholds become edges."""
 
@@ -47,11 +49,15 @@ class Statistic(ABC):
     def fits(self, batch: Batch) -> NDArray[np.bool_]:
         """Say for each row, by itself, whether the vector has a place for it."""
         kept = np.ones(len(batch), dtype=np.bool_)
-        columns = len(batch.scores)
-        binnings = self.binnings if len(self.binnings) == columns else None
-        for k, scores in enumerate(batch.scores):
-            kept &= (binnings[k] if binnings else self.binnings[0]).holds(scores)
+        for edges, scores in zip(self.columns(batch), batch.scores, strict=True):
+            kept &= edges.holds(scores)
         return kept
+
+    def columns(self, batch: Batch) -> Sequence[Edges]:
+        """Return the edges of each of the batch's score columns."""
+        if len(self.binnings) == len(batch.scores):
+            return self.binnings
+        return [self.binnings[0]] * len(batch.scores)
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -174,13 +180,19 @@ def tally(
     """Add one to the cell of every entry that ``cells`` returns, over all batches.
 
     Examples under the rule for rows that do not fit are first asked which of them
-    the statistic has a place for; the others are left out, and counted as such.
+    the statistic has a place for; the others are left out, or counted in the first
+    cell where every row has to count.
     """
     total = np.zeros(statistic.size, dtype=np.int64)
     for batch in examples.batches():
         if examples.lenient:
             kept = statistic.fits(batch)
             examples.set_aside += kept.size - int(np.count_nonzero(kept))
-            batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
+            if examples.every_row:
+                columns = statistic.columns(batch)
+                first = [edges.values[0] for edges in columns]
+                batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
+            else:
+                batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
         total += np.bincount(cells(batch), minlength=statistic.size)
     return total

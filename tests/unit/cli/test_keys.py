@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from discreet.models.recommend import recommend
 from typer.testing import CliRunner, Result
 
 from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.runtime.flower import keys

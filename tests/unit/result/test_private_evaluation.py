@@ -111,7 +111,7 @@ def test_the_claim_names_loss_unit_cohort_and_limits(sites):
     text = str(claim)
     assert claim.loss == PureDP(Fraction(1, 2))
     assert "0.5-DP for one subject (at most 2 examples a site) added or removed" in text
-    assert "at least 3 sites are in the sum, and at most 1 of them tell" in text
+    assert "at least 3 sites are in the sum, and at most 1 of them" in text
     assert "same person at two sites" in text
     assert claim.computational
     assert "Computational" in text

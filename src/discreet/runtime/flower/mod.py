@@ -57,7 +57,11 @@ IDENTITY: Final = "discreet-identity"
 Scored: TypeAlias = Callable[
     [ArrayRecord | None, Context], Examples | tuple[ArrayLike, ArrayLike]
 ]
-"""From the global model to this site's scores and labels."""
+"""From the global model to this site's scores and labels.
+
+It should not fail because of a row: whoever picks the model would learn of it. Rows
+that do not fit the plan are handled later, row by row; an ``Examples`` that it makes
+by itself is made with ``check=False`` for the same reason."""
 
 
 def add_evaluation(
@@ -133,7 +137,11 @@ def _examples(
     scores, labels = found
     kind = plan.facts.scores
     limits = (kind.low, kind.high) if kind.kind == "other" else (None, None)
-    return Examples(scores, labels, kind=kind.kind, low=limits[0], high=limits[1])
+    # Not checked: a coordinator who picks the plan, or the model, would learn from a
+    # refusal that a row does not fit.
+    return Examples(
+        scores, labels, kind=kind.kind, low=limits[0], high=limits[1], check=False
+    )
 
 
 def _path(context: Context, key: str) -> Path | None:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -243,10 +244,10 @@ def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
 
 def _become(part: str, parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
     """Turn this process into a part of Flower, bound to its parent's life."""
+    # A shell starts what runs beside it with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # Only the process that becomes a part of Flower pays for loading it.
-    from flwr.supercore.app_utils import (  # noqa: PLC0415
-        start_parent_process_monitor,
-    )
     from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
     from flwr.supernode.cli import flower_supernode  # noqa: PLC0415
 
@@ -261,9 +262,21 @@ def _become(part: str, parent: int, most_bytes: int, arguments: Sequence[str]) -
     if part == "superlink":
         secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
         door.put_up(read_secret(secret, what="the executor's secret"), most_bytes)
-    start_parent_process_monitor(parent)
     sys.argv = [f"flower-{part}", *arguments]
     parts[part]()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, also one that is just starting.
+
+    Flower's own monitor asks once, and what is not yet listening does not hear it:
+    a SuperLink without a coordinator would keep the port for good.
+    """
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(STOP_SECONDS)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,7 @@ from discreet import parsing
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.evaluate import plan_for
-from discreet.exact.model import AREAS, ExactMPC, Ties
+from discreet.exact.model import AREAS, ExactMPC, Ties, areas_plan
 from discreet.exact.program import Program
 from discreet.metrics.table import Metric
 from discreet.parsing import read_toml, whole
@@ -177,7 +176,7 @@ class Session:
     def plan(self, *, prevalence: float | None = None) -> Plan:
         """Return what is agreed on beside who computes: the same plan in every run."""
         facts = PublicFacts(self.rows, prevalence, ScoreRange.declare(self.scores))
-        return plan_for(
+        return areas_plan(
             self.program().model,
             facts,
             owners=len(self.owners),

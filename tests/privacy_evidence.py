@@ -1,0 +1,503 @@
+"""What each claim says and what its release really loses, on cases small enough.
+
+``python tests/privacy_evidence.py --write`` prints the table into
+docs/privacy-evidence.md. Every row goes the way of a plan: the plan makes the
+mechanism, the statistic counts real rows, and neighbours are enumerated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import curator_oracles as oracle
+from discreet.attack.audit import audit_mechanism
+from discreet.curator.weighted_count import ap_weights, auc_weights
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
+from discreet.entropy import Seeded
+from discreet.exact.noisy import mechanism as noise_inside
+from discreet.models.central import CentralDP
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.noise.binned_positives import BinnedPositives
+from discreet.noise.calibration import SymmetricTable
+from discreet.noise.mechanism import Mechanism
+from discreet.noise.polya import PolyaLaw, PolyaShares
+from discreet.noise.response import flip_threshold
+from discreet.noise.skellam import SkellamShares, skellam_table
+from discreet.noise.unary import LevelReports, UnaryEncoding, UnaryReports
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.release import Release
+from discreet.plan.rounds import Round
+from discreet.privacy.loss import PureDP
+from discreet.privacy.unit import Unit
+from discreet.ranks.released_sums import SummedEndpoint
+from discreet.ranks.sum_noise import LaplaceNoise, discrete_delta
+from discreet.site.bounding import bounded
+from discreet.statistic import (
+    ClassHistogram,
+    EquiDepthFrom,
+    Grouped,
+    Hierarchy,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+)
+from discreet.statistic.protocol import Statistic
+from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
+
+PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
+SITES = 3
+MOST = 2  # examples of a subject or client
+BINS = Edges.realise(Uniform(2))
+TREE = Hierarchy(Edges.realise(Uniform(4)), 2)
+CLASSES = ("x", "y", "z")
+STATISTICS: dict[str, Statistic] = {
+    "histogram": ClassHistogram(BINS),
+    "groups": Grouped(ClassHistogram(BINS), ("a", "b")),
+    "one-vs-rest": OneVsRest(BINS, CLASSES),
+    "one-vs-one": OneVsOne(BINS, CLASSES),
+    "two models, marginals": Paired(BINS, BINS, "marginals"),
+    "two models, joint": Paired(BINS, BINS, "joint"),
+    "tree": TREE,
+}
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``computed`` is in the unit of what is claimed."""
+
+    model: str
+    statistic: str
+    unit: str
+    claimed: str
+    limit: float
+    computed: float
+    method: str
+
+    @property
+    def kept(self) -> bool:
+        return self.computed <= self.limit * (1 + ROUNDING)
+
+
+# -- neighbours ------------------------------------------------------------
+
+
+def kinds(statistic: Statistic) -> list[tuple]:
+    """All rows that the statistic can tell apart: scores, label, group."""
+    columns = 1
+    labels: tuple = (0, 1)
+    groups = ("a", "b") if isinstance(statistic, Grouped) else ("",)
+    if isinstance(statistic, OneVsRest | OneVsOne):
+        columns, labels = len(CLASSES), CLASSES
+    if isinstance(statistic, Paired):
+        columns = 2
+    middles = statistic.binnings[0].array
+    middles = (middles[1:] + middles[:-1]) / 2
+    scores = itertools.product(middles.tolist(), repeat=columns)
+    return list(itertools.product(scores, labels, groups))
+
+
+def counted(statistic: Statistic, unit: Unit, rows, subjects) -> tuple[int, ...]:
+    """Count rows as a site does, with its bound on each unit's rows."""
+    multi = isinstance(statistic, OneVsRest | OneVsOne)
+    columns = len(statistic.binnings) if isinstance(statistic, Paired) else 1
+    columns = len(CLASSES) if multi else columns
+    scores = np.array([row[0] for row in rows], dtype=float).reshape(-1, columns)
+    examples = Examples(
+        scores if columns > 1 else scores[:, 0],
+        np.array([row[1] for row in rows], dtype=object if multi else np.int64),
+        groups=np.array([row[2] for row in rows], dtype=object),
+        subjects=np.array(subjects, dtype=object),
+        classes=CLASSES if multi else None,
+        check=False,
+    ).fitted()
+    return tuple(statistic.count(bounded(examples, unit)).tolist())
+
+
+@cache
+def moves(name: str, unit: Unit) -> frozenset[tuple[int, ...]]:
+    """How far neighbours' counts lie apart, cell by cell, without sign and order."""
+    statistic = STATISTICS[name]
+    found = set()
+    for here, there in neighbours(statistic, unit):
+        one, two = (counted(statistic, unit, *side) for side in (here, there))
+        apart = sorted(abs(a - b) for a, b in zip(one, two, strict=True) if a != b)
+        found.add(tuple(apart))
+    return frozenset(found - {()})
+
+
+def neighbours(statistic: Statistic, unit: Unit) -> Iterator[tuple]:
+    every = kinds(statistic)
+    others = [every[0], every[-1]]
+    known = ["other 1", "other 2"]
+    if unit.relation == "replace":
+        for a, b in itertools.combinations(every, 2):
+            yield ([*others, a], [*known, "p"]), ([*others, b], [*known, "p"])
+        return
+    if unit.kind == "client":  # all that the site holds
+        others, known = [], []
+    units = [[a] for a in every]
+    if unit.kind in ("client", "subject"):
+        units += [[a, b] for a, b in itertools.combinations_with_replacement(every, 2)]
+        units += [[a] * (MOST + 2) for a in every]  # beyond the bound
+    for held in units:
+        more = ["p"] * len(held)
+        yield ([*others, *held], [*known, *more]), (others, known)
+
+
+# -- exact losses ----------------------------------------------------------
+
+
+def loss_of(mechanism: Mechanism, apart: tuple[int, ...], unknown: int) -> float:
+    """The exact epsilon, or delta at epsilon, of additive noise that nobody knows."""
+    if isinstance(mechanism, PolyaShares):
+        law = PolyaLaw(float(mechanism.gamma), unknown / mechanism.honest)
+        logs = law.log_pmf(np.arange(-80, 81))
+        return sum(float(np.abs(logs[d:] - logs[:-d]).max()) for d in apart)
+    assert isinstance(mechanism, SkellamShares)
+    table = skellam_table(mechanism.variance * unknown)
+    return delta_of(table, apart, float(mechanism.budget.epsilon))
+
+
+def delta_of(table: SymmetricTable, apart: tuple[int, ...], epsilon: float) -> float:
+    """Delta of several moved cells: losses rounded up to a grid and convolved."""
+    if len(apart) == 1:
+        return table.hockey_stick(epsilon, shift=apart[0])
+    step = 1e-3
+    whole, low, lost = np.ones(1), 0, 0.0
+    for d in apart:
+        p, q = table.probabilities[:-d], table.probabilities[d:]
+        likely = p > 1e-30
+        lost += float(p[~likely].sum() + table.probabilities[-d:].sum())
+        places = np.ceil(np.log(p[likely] / q[likely]) / step).astype(int)
+        law = np.bincount(places - places.min(), weights=p[likely])
+        whole, low = np.convolve(whole, law), low + int(places.min())
+    losses = (low + np.arange(whole.size)) * step
+    gain = np.maximum(-np.expm1(epsilon - losses), 0.0)
+    return float(whole @ gain) + lost
+
+
+TABLES = "exact table of the noise, all neighbours"
+
+
+def added(model: PrivacyModel, name: str) -> Row:
+    """A plan of one round with additive noise."""
+    cohort = model.cohort(SITES)
+    statistic = STATISTICS[name]
+    plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
+    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    # One share less than is in the sum: the reader of the result knows its own.
+    alone = plan.privacy.route != "secure sum"
+    unknown = 1 if alone else cohort.min_survivors - cohort.colluders
+    unit = plan.privacy.protects
+    worst = max(loss_of(mechanism, apart, unknown) for apart in moves(name, unit))
+    loss = plan.privacy.loss
+    pure = isinstance(loss, PureDP)
+    return Row(
+        f"{plan.privacy.name}, {'pure' if pure else 'delta'}"
+        if plan.privacy.name != "local"
+        else "local, laplace",
+        name,
+        str(unit),
+        str(loss),
+        float(loss.epsilon if pure else loss.delta),
+        worst,
+        TABLES,
+    )
+
+
+def two_rounds(unit_name: str) -> Row:
+    """A first look at a tree, then counts over the edges that it gives."""
+    most = None if unit_name == "example" else MOST
+    model = DistributedDP(1, unit=unit_name, max_examples=most)
+    second = EquiDepthFrom(TREE, 2)
+    rounds = (Round(TREE, Fraction(1, 5)), Round(second, Fraction(4, 5)))
+    plan = Plan(model, rounds, facts=PublicFacts(), cohort=model.cohort(SITES))
+    unit, unknown = plan.privacy.protects, SITES - 1
+    first = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(3):  # whatever was released first
+        total = rng.integers(-5, 20, TREE.size)
+        release = Release(plan.digest(), b"", 0, total, SITES, SITES, PureDP(1))
+        this = plan.resolve(1, [release])
+        then = plan.privacy.noise(this, plan.cohort)
+        for here, there in neighbours(TREE, unit):
+            loss = 0.0
+            for statistic, mechanism in ((TREE, first), (this.statistic, then)):
+                one, two = (counted(statistic, unit, *side) for side in (here, there))
+                apart = [abs(a - b) for a, b in zip(one, two, strict=True) if a != b]
+                loss += loss_of(mechanism, tuple(apart), unknown)
+            worst = max(worst, loss)
+    return Row("distributed, pure", "two rounds", str(unit), "1-DP", 1.0, worst, TABLES)
+
+
+# -- channels --------------------------------------------------------------
+
+
+def local(mechanism_name: str) -> Row:
+    """One message an example: the largest ratio of the channel's rows."""
+    model = LocalDP(1, mechanism_name)
+    statistic = TREE if mechanism_name == "levels" else ClassHistogram(BINS)
+    plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=Cohort(SITES))
+    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    if isinstance(mechanism, UnaryReports):
+        worst = bits_loss(mechanism.budget, 2 * len(BINS))
+    elif isinstance(mechanism, LevelReports):
+        widths = [2 * 2**level for level in range(1, TREE.height + 1)]
+        worst = max(bits_loss(mechanism.budget, width) for width in widths)
+    else:
+        weights = mechanism.weights()
+        assert (weights.sum(axis=1) == mechanism.total_weight).all()
+        ratio = max(
+            Fraction(int(a), int(b)) for c in weights.T for a in set(c) for b in set(c)
+        )
+        worst = math.log(ratio)
+    return Row(
+        f"local, {mechanism_name}",
+        "tree" if mechanism_name == "levels" else "histogram",
+        str(plan.privacy.protects),
+        "1-DP",
+        1.0,
+        worst,
+        "exact channel, all pairs of rows",
+    )
+
+
+def bits_loss(budget: PureDP, cells: int) -> float:
+    """The largest log ratio of all bit vectors under any two own cells."""
+    q = UnaryEncoding(budget).other_probability
+    vectors = np.array(list(itertools.product((0, 1), repeat=cells)))
+    logs = []
+    for own in range(cells):
+        ones = np.full(cells, q)
+        ones[own] = 0.5
+        logs.append((np.log(ones) * vectors + np.log1p(-ones) * (1 - vectors)).sum(1))
+    return max(float(np.abs(a - b).max()) for a in logs for b in logs)
+
+
+def response() -> Row:
+    threshold = flip_threshold(Fraction(1))
+    ratio = Fraction(2**128 - threshold, threshold)
+    return Row(
+        "label, response",
+        "histogram",
+        "one label flipped",
+        "1-DP",
+        1.0,
+        math.log(ratio),
+        "exact channel; the key's flips taken as random",
+    )
+
+
+BINNED = np.array([3, 0, 2, 1]), np.array([2, 0, 3, 1])
+LONE = np.array([0, 3, 1, 1]), np.array([1, 3, 0, 1])
+RUNS = 6000
+
+
+def binned(*, sized_for: int = 1) -> Row:
+    """Audited: a crowded bin's label flipped, and a lone one."""
+    mechanism = BinnedPositives(PureDP(Fraction(sized_for)), len(BINS))
+
+    def run(exact, entropy):
+        sent = mechanism.protect(exact, entropy=entropy).reshape(5, -1)
+        return np.concatenate([sent[0] + sent[2], sent[1] + sent[3]])
+
+    worst = max(
+        audit_mechanism(
+            run, pair, runs=RUNS, entropy=Seeded(b"evidence"), alpha=1e-6
+        ).epsilon_at_least
+        for pair in (BINNED, LONE)
+    )
+    return Row(
+        "label, binned",
+        "histogram",
+        "one label flipped",
+        "1-DP",
+        1.0,
+        worst,
+        f"audit of {RUNS} runs, a lower bound; its twin with half the noise is refuted",
+    )
+
+
+# -- sums of ranks, single numbers, exact areas ----------------------------
+
+
+def flips(mechanism, ranks) -> Iterator[np.ndarray]:
+    for labels in itertools.product((0, 1), repeat=len(ranks)):
+        y = np.array(labels, dtype=np.int64)
+        here = mechanism.exact(y, ranks)
+        for i in range(len(ranks)):
+            other = y.copy()
+            other[i] = 1 - other[i]
+            yield mechanism.exact(other, ranks) - here
+
+
+def ranks(name: str) -> Row:
+    worst = Fraction(0)
+    for site in random_sites(12, np.random.default_rng(7)):
+        if name == "endpoint in total":
+            made = SummedEndpoint(site.examples, PureDP(Fraction(1)), honest=1)
+            scale = 1 / made._shares.gamma  # the law of the honest shares
+            costs = (sum(abs(int(d)) for d in m) / scale for m in flips(made, site))
+        else:
+            found = linear_of(name, site, PureDP(Fraction(1)))
+            if found is None:
+                continue  # the choice fell on flips: the row above
+            costs = (
+                sum((cost(r.noise, d) for r, d in zip(found.rows, m, strict=True)))
+                for m in flips(found, site)
+            )
+        worst = max(worst, *costs)
+    return _of_ranks(name, "1-DP", 1.0, float(worst))
+
+
+def cost(noise, distance) -> Fraction:
+    """The loss of one sum, by the definition of its law."""
+    distance = abs(int(distance))
+    if isinstance(noise, LaplaceNoise):
+        return Fraction(distance) / noise.scale
+    return noise.epsilon * math.ceil(Fraction(distance, noise.step))
+
+
+def gaussian_ranks(name: str) -> Row:
+    worst = 0.0
+    for site in random_sites(8, np.random.default_rng(7)):
+        found = linear_of(name, site, GAUSSIAN_BUDGET)
+        moved = [tuple(m.tolist()) for m in flips(found, site)]
+        noises = [row.noise for row in found.rows]
+        epsilon = float(GAUSSIAN_BUDGET.epsilon)
+        worst = max(worst, discrete_delta(epsilon, moved, noises))
+    limit = float(GAUSSIAN_BUDGET.delta)
+    return _of_ranks(f"{name}, delta", str(GAUSSIAN_BUDGET), limit, worst)
+
+
+def _of_ranks(name: str, claimed: str, limit: float, worst: float) -> Row:
+    how = "law of the noise, all labels of small sites, all flips"
+    unit = "one label flipped"
+    return Row(f"label, {name}", "rank sums", unit, claimed, limit, worst, how)
+
+
+def curator(what: str) -> Row:
+    weights, metric = {
+        "AUC": (auc_weights, oracle.auc),
+        "average precision": (ap_weights, oracle.average_precision),
+    }[what]
+    rows, epsilon = 5, Fraction(1)
+    table = weights(rows)
+    scale = table.scale(epsilon)
+
+    def integers(ranking):
+        n = oracle.class_counts(ranking)[0]
+        value = round((metric(ranking) - Fraction(1, 2)) * int(table.weights[n]))
+        return value, int(table.codes[n])
+
+    worst = 0.0
+    for ranking in oracle.strict_rankings(rows):
+        for other in oracle.neighbours(ranking, ties=False):
+            pairs = zip(integers(ranking), integers(other), strict=True)
+            worst = max(worst, float(sum(abs(a - b) for a, b in pairs) / scale))
+    how = "law of the noise, all rankings of 5 rows, all neighbours"
+    return Row("central", what, "one row replaced", "1-DP", 1.0, worst, how)
+
+
+def noisy_opening() -> Row:
+    rows, worst = 4, 0
+    table = {}
+    for ranking in oracle.tied_rankings(rows):
+        n, m = oracle.class_counts(ranking)
+        table[ranking] = (oracle.doubled_wins(ranking) - n * m, n * rows)
+    for ranking, pair in table.items():
+        for other in oracle.neighbours(ranking, ties=True):
+            apart = zip(pair, table[other], strict=True)
+            worst = max(worst, sum(abs(a - b) for a, b in apart))
+    gamma = noise_inside(rows, Fraction(1)).gamma
+    how = "law of two parties' noise, all rankings of 4 rows, all neighbours"
+    loss = float(worst * gamma)
+    return Row("exact, epsilon", "AUC", "one row replaced", "1-DP", 1.0, loss, how)
+
+
+# -- the table -------------------------------------------------------------
+
+
+def cases() -> dict[str, object]:
+    """Every row by its name, each made when it is called."""
+    found = {}
+    for name in STATISTICS:
+        for unit in ("example", "subject", "client"):
+            most = None if unit == "example" else MOST
+            for delta in (0, "0.001"):
+                model = DistributedDP(1, delta, unit, most)
+                key = f"distributed {delta} {name} {unit}"
+                found[key] = lambda m=model, n=name: added(m, n)
+        found[f"laplace {name}"] = lambda n=name: added(LocalDP(1, "laplace"), n)
+        for delta in (0, "0.001"):
+            found[f"central {delta} {name}"] = lambda d=delta, n=name: added(
+                CentralDP(1, d), n
+            )
+    for unit in ("example", "subject", "client"):
+        found[f"two rounds {unit}"] = lambda u=unit: two_rounds(u)
+    for name in ("arc", "unary", "levels"):
+        found[f"local {name}"] = lambda n=name: local(n)
+    found["response"] = response
+    found["binned"] = binned
+    for name in (*LINEAR, "endpoint in total"):
+        found[f"ranks {name}"] = lambda n=name: ranks(n)
+    for name in GAUSSIAN:
+        found[f"ranks {name}, delta"] = lambda n=name: gaussian_ranks(n)
+    for name in ("AUC", "average precision"):
+        found[f"curator {name}"] = lambda n=name: curator(n)
+    found["noisy opening"] = noisy_opening
+    return found
+
+
+HEAD = """# Privacy evidence
+
+What each privacy model claims, and what its release loses on cases small enough to compute. Made by
+`python tests/privacy_evidence.py --write`; a test holds this page to what the code gives.
+
+Each row makes a plan, takes the mechanism that the plan makes, counts real rows as a site does, and goes through
+neighbouring data sets. `computed` is the largest loss among them: epsilon, or delta at the claimed epsilon where the
+claim has a delta. Under distributed noise three sites take part and one of them reads the result: its own share of the
+noise is not counted. `SecureAggregation` and `ExactMPC` without epsilon claim no loss and have no row. Other
+noise of a trusted curator (power law, heavy tails, Laplace on smooth sensitivity) is audited in
+`tests/properties/test_curator_audit.py`.
+
+| model | statistic | unit | claimed | computed | method |
+|---|---|---|---|---|---|
+"""
+
+
+@cache
+def row(name: str) -> Row:
+    return cases()[name]()
+
+
+def page() -> str:
+    lines = []
+    for name in cases():
+        r = row(name)
+        number = f"{r.computed:.4f}" if r.limit == 1.0 else f"{r.computed:.3g}"
+        cells = (r.model, r.statistic, r.unit, r.claimed, number, r.method)
+        lines.append("| " + " | ".join(cells) + " |\n")
+    return HEAD + "".join(lines)
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        PAGE.write_text(page())
+    else:
+        sys.stdout.write(page())

@@ -1,0 +1,71 @@
+"""A site that reads the result knows its own share: the rest must keep the promise."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from discreet.models.recommend import recommend
+
+from discreet.models.distributed import DistributedDP
+from discreet.noise.polya import PolyaLaw
+from discreet.noise.skellam import skellam_table
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.result.prediction import check_protocol
+
+
+def loss_of_the_reader(privacy, sites):
+    """The exact loss of the sum of all shares but one, over one count moved by 1."""
+    plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(sites))
+    shares = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    if privacy.delta:
+        left = skellam_table(shares.variance * (sites - 1))
+        return left.hockey_stick(float(privacy.epsilon), shift=1)
+    law = PolyaLaw(float(shares.gamma), (sites - 1) / shares.honest)
+    logs = law.log_pmf(np.arange(-60, 61))
+    return float(np.abs(np.diff(logs)).max())
+
+
+@pytest.mark.parametrize("sites", [2, 3, 5, 12])
+def test_what_is_left_without_the_readers_share_keeps_epsilon(sites):
+    assert loss_of_the_reader(DistributedDP(1), sites) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("sites", "loss"), [(2, 1.68), (5, 1.21)])
+def test_shares_for_all_sites_would_not(sites, loss):
+    found = loss_of_the_reader(DistributedDP(1, colluders=0), sites)
+    assert found == pytest.approx(loss, abs=0.01)
+
+
+@pytest.mark.parametrize("sites", [2, 5])
+def test_what_is_left_without_the_readers_share_keeps_delta(sites):
+    assert loss_of_the_reader(DistributedDP(1, "1e-6"), sites) <= 1e-6
+    assert loss_of_the_reader(DistributedDP(1, "1e-6", colluders=0), sites) > 1.1e-6
+
+
+def test_a_single_site_has_no_colluder_and_a_stated_number_stays():
+    assert DistributedDP(1).cohort(1) == DistributedDP(1).cohort() == Cohort(1, 0)
+    assert DistributedDP(1).cohort(4) == Cohort(4, 1)
+    assert DistributedDP(1, min_survivors=3).cohort(4) == Cohort(3, 1)
+    assert DistributedDP(1, colluders=0).cohort(4) == Cohort(4, 0)
+
+
+def test_the_claim_names_the_reader():
+    def assumed(sites, **options):
+        privacy = DistributedDP(1, **options)
+        plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(sites))
+        return str(plan.claim("simulated", sites=sites))
+
+    reader = "at most 1 of them, such as the site that reads the result"
+    assert reader in assumed(3)
+    assert "none of them reads the result" in assumed(3, colluders=0)
+
+
+def test_two_sites_can_still_form_a_secure_sum():
+    """Each vector has the whole noise: the masks need to withstand nobody."""
+    privacy = DistributedDP(1)
+    plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(2))
+    check_protocol(plan, sites=2)
+    shares = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    assert shares.honest == 1
+    assert math.isclose(shares.gamma, Fraction(1))
