@@ -118,7 +118,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         max_examples=max_examples,
         mechanism=mechanism,
         min_survivors=min_survivors,
-        colluders=colluders or 0,
+        colluders=colluders,
     )
     sites = [
         read(
