@@ -38,7 +38,6 @@ from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -46,6 +45,7 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.recalibrate import fit
 from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram

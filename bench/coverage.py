@@ -38,11 +38,11 @@ from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 

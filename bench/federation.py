@@ -34,10 +34,10 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import client_app, once_beside

@@ -25,10 +25,10 @@ from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Estimator
 from discreet.estimate.smooth_reading import Smooth
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Hierarchy

@@ -110,7 +110,7 @@ def run(case: Case) -> tuple[Meter, Terms]:
     def masked(s: int, raw: bytes) -> tuple[SiteState, bytes]:
         vector = rng.integers(0, 1000, case.words)
         np.add(expected, vector, out=expected)
-        return steps.mask(states[s], raw, vector)  # type: ignore[arg-type]
+        return steps.mask(states[s], raw, lambda: vector)  # type: ignore[arg-type]
 
     with meter.at_coordinator():
         adverts, messages = invite(range(1, n + 1), terms=terms, entropy=SYSTEM)

@@ -36,10 +36,10 @@ from scipy.stats import beta
 
 from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.runtime.flower.keys import make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port

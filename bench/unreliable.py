@@ -23,8 +23,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.runtime.delivery import Delivery, Lost
 from discreet.runtime.in_process import InProcess

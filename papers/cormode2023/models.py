@@ -16,7 +16,6 @@ from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -25,6 +24,7 @@ from discreet.noise.mechanism import NoNoise
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram

@@ -41,10 +41,10 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.distributed import DistributedDP
     from discreet.models.label import LabelDP
     from discreet.models.local import LocalDP
-    from discreet.models.recommend import recommend
     from discreet.models.secure_aggregation import SecureAggregation
     from discreet.plan.cohort import PublicFacts
     from discreet.plan.plan import Plan
+    from discreet.plan.recommend import recommend
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -76,7 +76,7 @@ _HOMES: Final = {
     "compare": "runtime.comparison",
     "evaluate": "runtime.simulation",
     "read": "data.sources",
-    "recommend": "models.recommend",
+    "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
 }
 _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})

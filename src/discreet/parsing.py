@@ -44,11 +44,26 @@ def whole(
     return value
 
 
-def name(value: object, what: str, *, most: int = LONGEST_NAME) -> str:
+def name(
+    value: object,
+    what: str,
+    *,
+    most: int = LONGEST_NAME,
+    error: type[DiscreetError] = PlanError,
+) -> str:
     """Return a name that a terminal, a page and a log can show as it is."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
-        raise PlanError(f"{what} has at most {most} printable characters")
+        raise error(f"{what} has at most {most} printable characters")
     return value
+
+
+def shown(text: str) -> str:
+    r"""Keep what others wrote from steering the terminal that shows it.
+
+    >>> shown("sepsis\x1b[2J\nmodel")
+    'sepsis?[2J?model'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -58,7 +73,10 @@ def read_text(path: Path, what: str) -> str:
     which file it was, never what stood there.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        _check_size(len(raw), what, InputError)
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(
             f"{path.name} is not UTF-8 text and so not {what}; check the order of the "
@@ -70,7 +88,7 @@ def read_toml(
     text: str, what: str, *, error: type[DiscreetError] = PlanError
 ) -> dict[str, Any]:
     """Read TOML of bounded size and depth, and quote nothing of it."""
-    _check_size(len(text), what)
+    _check_size(len(text), what, error)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
@@ -79,18 +97,20 @@ def read_toml(
         raise error(f"{what} is nested too deeply or holds no number") from None
 
 
-def read_json(text: str | bytes, what: str) -> Any:
+def read_json(
+    text: str | bytes, what: str, *, error: type[DiscreetError] = PlanError
+) -> Any:
     """Read JSON of bounded size and depth."""
-    _check_size(len(text), what)
+    _check_size(len(text), what, error)
     try:
         return json.loads(text)
     except (RecursionError, ValueError):
-        raise PlanError(f"{what} is not valid JSON, or is nested too deeply") from None
+        raise error(f"{what} is not valid JSON, or is nested too deeply") from None
 
 
-def _check_size(size: int, what: str) -> None:
+def _check_size(size: int, what: str, error: type[DiscreetError]) -> None:
     if size > MOST_BYTES:
-        raise PlanError(f"{what} has more than the {MOST_BYTES:,} bytes it may have")
+        raise error(f"{what} has more than the {MOST_BYTES:,} bytes it may have")
 
 
 def _toml_place(error: tomllib.TOMLDecodeError) -> str:

@@ -25,11 +25,11 @@ from discreet.arrays import IntVector
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -21,11 +24,11 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
@@ -37,6 +40,7 @@ from discreet.runtime.flower.keys import (
     read_identity,
 )
 from discreet.runtime.flower.mod import add_evaluation, evaluation_mod
+from discreet.runtime.flower.processes import LOOPBACK, free_port
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     from_content,
@@ -354,3 +358,33 @@ def test_wrong_key_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "identity.key").write_text("no key")
     with pytest.raises(InputError, match="Ed25519"):
         read_identity(tmp_path / "identity.key")
+
+
+@pytest.mark.parametrize("after", [0.0, 3.0])
+def test_a_part_of_flower_whose_parent_is_killed_while_it_starts_ends_too(
+    after: float,
+) -> None:
+    """It would keep the coordinator's port, and nobody could go on."""
+    script = f"""
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+command = [sys.executable, "-m", "discreet.runtime.flower.processes", "supernode"]
+command += [str(os.getpid()), "0", "--insecure", "--superlink", "{LOOPBACK}:{free_port()}"]
+child = subprocess.Popen(
+    command,
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.DEVNULL,
+    start_new_session=True,
+)
+print(child.pid, flush=True)
+time.sleep({after})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    parent = subprocess.run(  # noqa: S603 - the script above
+        [sys.executable, "-c", script], capture_output=True, check=False
+    )
+    child = Path("/proc") / parent.stdout.decode().strip()
+    deadline = time.monotonic() + 60
+    while child.exists() and "discreet" in (child / "cmdline").read_text():
+        assert time.monotonic() < deadline, "it is still there"
+        time.sleep(0.2)

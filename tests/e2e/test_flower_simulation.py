@@ -21,10 +21,10 @@ from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.mod import add_evaluation

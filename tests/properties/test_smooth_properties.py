@@ -42,7 +42,7 @@ def like(observed, negatives, positives):
 def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
     reading = Smooth().read(observed)
     if reading.way == "unusable":
-        assert reading.notes
+        assert reading.refusal
         assert np.isnan(reading.curves.fpr).all()
         return
     drawn = reading.curves.roc.polyline(4)

@@ -8,9 +8,9 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.entropy import SYSTEM
-from discreet.models.recommend import recommend
 from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
 from discreet.runtime.in_process import simulate
 from discreet.site.bounding import bounded

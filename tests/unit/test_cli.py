@@ -61,6 +61,18 @@ def test_private_models_and_the_real_protocol_from_the_command_line(files):
     assert "about 2" in run.stdout
 
 
+def test_what_a_lying_site_can_do_is_shown_from_the_command_line(files):
+    six = ["north.parquet", "south.csv"] * 3
+    run = discreet(
+        *("evaluate", *six, "--bins", "64", "--secagg"),
+        *("--random-groups", "3", "--max-examples-per-site", "15000"),
+        cwd=files,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "One lying site of at most 15,000 examples can move AUC" in run.stdout
+    assert "AUC in 3 random groups of sites: 0.8" in run.stdout
+
+
 def test_the_attack_reads_a_class_off_a_published_auc(files):
     run = discreet(
         *("attack", "auc", "north.parquet", "--size", "60"),
@@ -111,7 +123,7 @@ def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
         ("y_score,y_true\n1.9,1\n", (), "1 of 1 scores are NaN or outside [0, 1]"),
         ("y_score,y_true\n0.9,7\n", (), "other than 0 and 1"),
         ("y_score,y_true\n0.9,1\n", ("--kind", "other"), "low and high"),
-        ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "at least 1 bin"),
+        ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "number of bins"),
         ("y_score,y_true\n0.9,1\n", ("--privacy", "local"), "needs --epsilon"),
         ("y_score,y_true\n0.9,1\n", ("--epsilon", "1"), "exact sums have no epsilon"),
         (
@@ -198,8 +210,8 @@ def test_exact_areas_from_the_command_line(files):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--threshold", "0.5"), "no thresholds, bins or curves"),
-        (("--class", "a", "--class", "b"), "two classes, no groups"),
+        (("--threshold", "0.5"), "no thresholds, edges"),
+        (("--class", "a", "--class", "b"), "classes or groups"),
         (("--mechanism", "arc"), "has one mechanism: leave out --mechanism"),
     ],
 )

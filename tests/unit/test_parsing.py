@@ -15,11 +15,19 @@ from discreet import (
     recommend,
 )
 from discreet.data.edges import Edges, Uniform, Warped
-from discreet.parsing import MOST_BYTES, name, read_json, read_toml, whole
+from discreet.parsing import (
+    MOST_BYTES,
+    name,
+    read_json,
+    read_text,
+    read_toml,
+    whole,
+)
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort
 from discreet.privacy.loss import amount_from_text, exact
 from discreet.privacy.unit import Unit
+from discreet.site.policy import Policy, PolicyError
 
 HOSTILE_AMOUNTS = [
     "1e999999999",
@@ -112,3 +120,17 @@ def test_a_hostile_line_of_a_plan_is_one_sentence(written, hostile):
 def test_a_plan_still_survives_its_file():
     plan = recommend(PublicFacts(1000, 0.1), SecureAggregation(), groups=["a", "b"])
     assert planfile.loads(planfile.dumps(plan)) == plan
+
+
+@pytest.mark.parametrize("key", ["exact_sums", "sites", "examples"])
+@pytest.mark.parametrize("value", [True, 3.5, 3.0, float("inf"), "3", None, 2**60])
+def test_a_policys_numbers_are_whole(key, value):
+    with pytest.raises(PolicyError):
+        Policy(population="people", privacy=("local",), **{key: value})
+
+
+def test_a_file_that_is_too_long_is_not_read_whole(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_bytes(b"#" * (MOST_BYTES + 1))
+    with pytest.raises(InputError, match="more than the"):
+        read_text(path, "a policy")

@@ -20,9 +20,9 @@ import discreet
 from discreet.curator import auc as curator_auc
 from discreet.curator import average_precision as curator_ap
 from discreet.entropy import Seeded
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.runtime.comparison import compare
 from discreet.runtime.label import evaluate_labels
@@ -89,7 +89,7 @@ def _run(privacy, sites=None, *, aggregation="plain", method=None, **more):
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
         assert isinstance(plan.statistic, Hierarchy)
     return run(
-        plan, sites, entropy=Seeded(SEED), aggregation=aggregation, method=method
+        plan, sites, entropy=Seeded(SEED), aggregation=aggregation, estimator=method
     )
 
 

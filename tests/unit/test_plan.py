@@ -9,10 +9,10 @@ import discreet
 from discreet import PlanError, SecureAggregation
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.runtime.simulation import evaluate
 from discreet.statistic import ClassHistogram, Hierarchy, Paired

@@ -32,6 +32,7 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path
         *options,
         *("--coordinator", key_text(b"k" * 32), "--model", "sepsis-xgb"),
         *("--colluders", "1", "--threshold", "0.3", "-o", "plan.toml"),
+        *("--max-examples-per-site", "9000"),
     )
     assert made.exit_code == 0, made.output
     assert "1-DP for one example added or removed" in made.output
@@ -41,6 +42,7 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path
     assert written.roster.coordinator == b"k" * 32
     assert written.cohort.min_survivors == 3
     assert written.cohort.colluders == 1
+    assert written.cohort.max_examples_per_site == 9_000
     assert written.thresholds == (0.3,)
     assert written.facts.examples == 20_000
     assert written.model.name == "sepsis-xgb"

@@ -7,9 +7,9 @@ import pytest
 
 import discreet
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster, key_text
 from discreet.privacy.account import Cap, Limits
 from discreet.site import policyfile

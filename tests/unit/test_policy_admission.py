@@ -10,8 +10,8 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import BudgetError, DiscreetError, InputError
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.site.admission import admit, check_data

@@ -17,10 +17,10 @@ from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef
+from discreet.plan.recommend import recommend
 from discreet.privacy.account import MemoryAccount
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger

@@ -3,8 +3,8 @@ from fractions import Fraction
 import pytest
 
 from discreet import BudgetError, PlanError, SecureAggregation
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.privacy.account import Cap, MemoryAccount, Permit, Use
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import (

@@ -8,8 +8,8 @@ import pytest
 import discreet
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.site.respond import respond
 

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import discreet
 from discreet.errors import InputError, PlanError
 from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster, key_from_text, key_text
 from discreet.secagg.terms import Terms
 

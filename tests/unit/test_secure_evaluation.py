@@ -6,8 +6,8 @@ import pytest
 import discreet
 from discreet import InputError
 from discreet.entropy import Seeded
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.runtime.in_process import simulate
 
 PRIVACY = {

@@ -19,13 +19,13 @@ from discreet.errors import DiscreetError, PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount, Permit

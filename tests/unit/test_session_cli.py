@@ -11,9 +11,9 @@ from discreet.cli.federation import app
 from discreet.cli.files import read_plan
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import key_text
 from discreet.site import policyfile
 

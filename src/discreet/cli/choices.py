@@ -82,6 +82,10 @@ UnitChoice: TypeAlias = Annotated[
 MaxExamples: TypeAlias = Annotated[
     int | None, typer.Option(help="Most examples of one subject or client that count.")
 ]
+MaxExamplesPerSite: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="No site has more: bounds what one that lies can do."),
+]
 MinSurvivors: TypeAlias = Annotated[
     int | None, typer.Option(help="Sites that must be in the sum; by default all.")
 ]
@@ -134,7 +138,9 @@ def chosen_model(
     unit: Unit = Unit.example,
     max_examples: int | None = None,
     mechanism: str | None = None,
-) -> PrivacyModel | ExactMPC:
+    min_survivors: int | None = None,
+    colluders: int = 0,
+) -> PrivacyModel:
     """Return the privacy model that the options describe."""
     if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
         raise InputError(
@@ -153,7 +159,9 @@ def chosen_model(
         raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
     match privacy:
         case Privacy.distributed:
-            return DistributedDP(epsilon, delta, unit.value, max_examples)
+            return DistributedDP(
+                epsilon, delta, unit.value, max_examples, min_survivors, colluders
+            )
         case Privacy.central:
             return CentralDP(epsilon, delta)
         case Privacy.local:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from discreet.cli.choices import (
     KindOfScores,
     Low,
     MaxExamples,
+    MaxExamplesPerSite,
     MechanismName,
     MinSurvivors,
     Prevalence,
@@ -44,17 +44,8 @@ from discreet.cli.files import (
 )
 from discreet.data.edges import Warped
 from discreet.data.sources import read
-from discreet.errors import InputError
-from discreet.exact.evaluate import evaluate as evaluate_exact
-from discreet.exact.model import ExactMPC
-from discreet.models.distributed import DistributedDP
-from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
-from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
-from discreet.runtime.in_process import Aggregation
-from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import run as run_plan
+from discreet.runtime.simulation import evaluate as evaluate_sites
 
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
@@ -105,6 +96,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     high: High = None,
     threshold: Thresholds = None,
     bins: Bins = None,
+    max_examples_per_site: MaxExamplesPerSite = None,
+    random_groups: Annotated[
+        int | None,
+        typer.Option(
+            help="Split the sites at random into so many groups, a sum each: a site "
+            "that lies shows in one of them."
+        ),
+    ] = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -118,15 +117,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         unit=unit,
         max_examples=max_examples,
         mechanism=mechanism,
+        min_survivors=min_survivors,
+        colluders=colluders,
     )
-    if isinstance(model, DistributedDP):
-        model = replace(model, min_survivors=min_survivors, colluders=colluders)
-    if isinstance(model, ExactMPC | LabelDP) and (classes or groups):
-        raise InputError(f"--privacy {privacy.value} measures two classes, no groups")
-    if isinstance(model, ExactMPC) and (threshold or bins is not None or plots):
-        raise InputError(
-            "exact areas have no thresholds, bins or curves; choose another --privacy"
-        )
     sites = [
         read(
             path,
@@ -145,40 +138,19 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     binning = None if bins is None else Warped(bins)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
-        aggregation: Aggregation = "secagg" if secagg else "plain"
-        result: Result
-        if isinstance(model, ExactMPC):
-            result = evaluate_exact(
-                sites,
-                model,
-                prevalence=prevalence,
-                progress=lambda words: progress.update(task, description=words),
-            )
-        elif isinstance(model, LabelDP):
-            result = evaluate_labels(
-                sites,
-                privacy=model,
-                prevalence=prevalence,
-                thresholds=threshold,
-                edges=binning,
-                aggregation=aggregation,
-                progress=lambda done: progress.update(task, completed=done),
-            )
-        else:
-            plan = recommend(
-                PublicFacts(examples, prevalence, sites[0].scores),
-                model,
-                thresholds=threshold,
-                edges=binning,
-                classes=classes,
-                multiclass="ovo" if ovo else "ovr",
-                groups=groups,
-                cohort=model.cohort(len(sites)),
-            )
-            result = run_plan(
-                plan,
-                sites,
-                aggregation=aggregation,
-                progress=lambda done: progress.update(task, completed=done),
-            )
+        result: Result = evaluate_sites(
+            sites,
+            privacy=model,
+            examples=examples,
+            prevalence=prevalence,
+            thresholds=threshold,
+            edges=binning,
+            classes=classes,
+            multiclass="ovo" if ovo else "ovr",
+            groups=groups,
+            max_examples_per_site=max_examples_per_site,
+            random_groups=random_groups,
+            aggregation="secagg" if secagg else "plain",
+            progress=lambda done: progress.update(task, completed=done),
+        )
     write_result(result, wide=wide, json=json, report=report, plots=plots)

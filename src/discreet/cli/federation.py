@@ -26,36 +26,15 @@ from discreet.cli.files import (
     read_plan,
     write_result,
 )
+from discreet.cli.keys import show_roster, write_example_policy
 from discreet.errors import MissingExtraError
 from discreet.plan.file import dumps
-from discreet.plan.roster import Roster, key_text
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, make_consortium
 from discreet.runtime.session import AbortedError, Step
 from discreet.site import policyfile
 from discreet.site.letters import Ending, Kind, Letter
 
 _PORT = 9443
-_POLICY = """\
-# What this site allows; see docs/policy.md. Change it before it guards real data.
-population = "{site}-test"
-
-[allow]
-privacy = ["secure-aggregation", "distributed", "local"]
-units = ["example", "subject", "client"]
-coordinators = ["{coordinator}"]
-models = ["*"]
-
-[caps]
-epsilon_per_plan = "1"
-epsilon_total = "3"
-delta_total = "0"
-exact_sums = 1
-sessions_per_plan = 3
-
-[floors]
-sites = 3
-examples = 1
-"""
 
 app = typer.Typer(no_args_is_help=True, help="Run a plan across separate sites.")
 
@@ -86,27 +65,24 @@ def consortium(
         typer.Option(help="Write the roster of these sites into this plan."),
     ] = None,
 ) -> None:
-    """Make keys, certificates and example policies of a test consortium.
+    """Rehearse: make everybody's keys, certificates and policies in one place.
 
-    In a real one each site makes its own keys: nobody should hold all of them.
+    In a real consortium each site makes its own: `discreet keys new`.
     """
     agreed = None if plan is None else read_plan(plan)
     roster = make_consortium(folder, site, hosts=host)
-    coordinator = "" if roster.coordinator is None else key_text(roster.coordinator)
     for member in roster.sites:
-        text = _POLICY.format(site=member.name, coordinator=coordinator)
-        (folder / member.name / "policy.toml").write_text(text, encoding="utf-8")
-    _show_roster(roster)
-    if plan is not None and agreed is not None:
-        plan.write_text(dumps(replace(agreed, roster=roster)), encoding="utf-8")
+        place = folder / member.name
+        write_example_policy(place, member.name, roster.coordinator or b"")
+    signed = None if agreed is None else replace(agreed, roster=roster)
+    show_roster(signed, roster)
+    if plan is not None and signed is not None:
+        plan.write_text(dumps(signed), encoding="utf-8")
         typer.echo(f"The roster is in {plan}; send it to every site.")
-
-
-def _show_roster(roster: Roster) -> None:
-    if roster.coordinator is not None:
-        typer.echo(f"coordinator {key_text(roster.coordinator)}")
-    for member in roster.sites:
-        typer.echo(f"{member.name} {key_text(member.key)}")
+    typer.echo(
+        "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
+        "real data each site runs `discreet keys new` at home."
+    )
 
 
 @app.command()
@@ -206,6 +182,13 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
         bool,
         typer.Option("--fresh", help="Drop an interrupted session of this plan."),
     ] = False,
+    unauthenticated: Annotated[
+        bool,
+        typer.Option(
+            "--unauthenticated",
+            help="Run a plan without a roster; the claim says so.",
+        ),
+    ] = False,
     wide: Wide = False,
     json: JsonFile = None,
     plots: PlotFolder = None,
@@ -220,6 +203,9 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
     deploy = _deploy()
     deploy.quiet()
     agreed, folder = read_plan(plan), CoordinatorKeys(keys)
+    warning = folder.check_dates()
+    if warning is not None:
+        typer.echo(warning, err=True)
     saved = deploy.saved_session(agreed, folder, state)
     if fresh:
         saved.discard()
@@ -252,6 +238,7 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
                 step_seconds=step,
                 watch=watch,
                 saved=saved,
+                unauthenticated=unauthenticated,
             )
         except AbortedError as error:
             typer.echo(f"Aborted: {error}.", err=True)

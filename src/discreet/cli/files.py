@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -17,6 +19,10 @@ from discreet.result.build import Result
 from discreet.result.evaluation import Evaluation
 from discreet.result.page import check_suffix
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+
+_LONGEST_FILE_NAME: Final = 80
+_DEVICES: Final = frozenset({"con", "prn", "aux", "nul"})
+"""Names that are no files on Windows."""
 
 ScoreColumns: TypeAlias = Annotated[
     list[str], typer.Option(help="Column of scores; repeat for classes.")
@@ -113,11 +119,28 @@ def write_result(
         _write_plots(result, plots)
 
 
+def safe_file_name(name: str) -> str:
+    """Return a name that stays in its folder, a different one for each name.
+
+    The one place where what others wrote becomes the name of a file. A name that
+    had to be changed gets a part of its digest, so that no two become one.
+
+    >>> safe_file_name("female")
+    'female'
+    >>> safe_file_name("../../etc/passwd")
+    'etc_passwd-3754d6cb'
+    """
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:_LONGEST_FILE_NAME]
+    if safe == name and name.lower() not in _DEVICES:
+        return safe
+    return f"{safe or 'part'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
 def _write_plots(result: Result, folder: Path) -> None:
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
-        stem = f"{name}-" if name else ""
+        stem = f"{safe_file_name(name)}-" if name else ""
         part.plot("roc", folder / f"{stem}roc.png")
         part.plot("pr", folder / f"{stem}pr.png")
         part.plot("det", folder / f"{stem}det.png")

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli.preview import spent_text
+from discreet.parsing import shown
 from discreet.privacy.account import Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
@@ -76,7 +77,7 @@ def show(
         uses = [c.use for c in charges if c.use.population == name]
         rounds = "1 round" if len(uses) == 1 else f"{len(uses)} rounds"
         spent = spent_text(spent_by(uses, name))
-        typer.echo(f"{_safe(name)}: {spent} spent in {rounds}.")
+        typer.echo(f"{shown(name)}: {spent} spent in {rounds}.")
         for line in _by_unit(paid(uses, name), delta):
             typer.echo(f"  {line}")
     refusals = sum(isinstance(e, Refused) for e in entries)
@@ -90,7 +91,7 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     charges = [e for e in entries if isinstance(e, Charge)]
     stored = {(e.session, e.round) for e in entries if isinstance(e, Stored)}
     survivors = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
-    table = Table(title=Text(_safe(f"{len(charges)} charges in {title}")))
+    table = Table(title=Text(shown(f"{len(charges)} charges in {title}")))
     for heading in ("UTC", "population", "plan", "session", "round", "loss", "what"):
         table.add_column(heading, overflow="fold")
     for i, entry in enumerate(charges):
@@ -114,13 +115,8 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
             str(use.loss),
             "; ".join(what),
         )
-        table.add_row(*(Text(_safe(cell)) for cell in cells))
+        table.add_row(*(Text(shown(cell)) for cell in cells))
     return table
-
-
-def _safe(text: str) -> str:
-    """Keep what others wrote from steering the terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:

@@ -53,6 +53,11 @@ class _Commands(LaterGroup):
             "Take part in a plan with this site's data, once.",
             _SITE,
         ),
+        "keys": Place(
+            "discreet.cli.keys:app",
+            "Make, renew and trust keys; private halves stay where they are made.",
+            _SITE,
+        ),
         "ledger": Place(
             "discreet.cli.ledger:app",
             "Make and read a site's record of all that it gave away.",
@@ -60,7 +65,12 @@ class _Commands(LaterGroup):
         ),
         "consortium": Place(
             "discreet.cli.federation:consortium",
-            "Make keys, certificates and example policies of a test consortium.",
+            "Rehearse: make everybody's keys, certificates and policies in one place.",
+            _COORDINATOR,
+        ),
+        "roster": Place(
+            "discreet.cli.keys:roster",
+            "Put the sites' public files into a plan's roster; print fingerprints.",
             _COORDINATOR,
         ),
         "coordinate": Place(

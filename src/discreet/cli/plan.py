@@ -24,6 +24,7 @@ from discreet.cli.choices import (
     KindOfScores,
     Low,
     MaxExamples,
+    MaxExamplesPerSite,
     MechanismName,
     MinSurvivors,
     Prevalence,
@@ -37,13 +38,11 @@ from discreet.cli.choices import (
 from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
-from discreet.exact.model import ExactMPC
-from discreet.models.label import LabelDP
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster, key_from_text
 from discreet.result.prediction import (
     DEFAULT_AUC,
@@ -81,6 +80,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
+    max_examples_per_site: MaxExamplesPerSite = None,
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,
@@ -130,15 +130,15 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=None if bins is None else Warped(bins),
         classes=classes,
         groups=groups,
-        cohort=Cohort(least, told, min_examples_per_site),
+        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site),
         model=ModelRef(model, model_digest),
     )
     chosen = replace(chosen, roster=roster)
     check_protocol(chosen, sites=known)
     _describe(chosen)
     refusal = None
-    if isinstance(chosen.privacy, LabelDP):
-        typer.echo("There is no prediction under label privacy.")
+    if not chosen.privacy.predictable:
+        typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
     elif classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             progress.add_task("Predicting errors", total=None)
@@ -156,24 +156,19 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.echo(f"Wrote {out}")
 
 
-def _plannable(asked: PrivacyModel | ExactMPC, bins: int | None) -> PrivacyModel:
+def _plannable(asked: PrivacyModel, bins: int | None) -> PrivacyModel:
     """Refuse what a plan cannot hold, and say what to use instead."""
-    if isinstance(asked, ExactMPC):
+    if asked.route == "shares":
         raise InputError(
             "exact areas are agreed on in a session, not in a plan: use `discreet "
             "exact session`"
         )
-    if isinstance(asked, LabelDP) and asked.route == "relay":
-        if asked.mechanism not in {"response", "binned"}:
-            raise InputError(
-                "a plan under label privacy says how labels are counted: choose "
-                "--mechanism response or binned, or choice for the AUC alone"
-            )
-        if bins is None:
-            raise InputError(
-                "under label privacy the scores are public, and so is how many bins "
-                "suit them: give --bins, for instance 32"
-            )
+    if asked.keeps_keys and asked.route == "relay" and bins is None:
+        raise InputError(
+            "under label privacy the scores are public, and so is how many bins suit "
+            "them: give --bins, for instance 32, and --mechanism response or binned; "
+            "or choose --mechanism choice for the AUC alone"
+        )
     return asked
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from discreet.cli.files import (
     GroupColumn,
@@ -21,6 +22,7 @@ from discreet.cli.files import (
     read_plan,
 )
 from discreet.errors import InputError
+from discreet.parsing import shown
 from discreet.privacy.composition import Spent
 from discreet.privacy.loss import decimal_text
 from discreet.site import policyfile
@@ -79,12 +81,12 @@ def _show(found: Preview) -> None:
     model = found.plan.model.name or "(no model named)"
     typer.echo(f"Plan {found.plan.digest().hex()[:16]}, model {model}")
     typer.echo(f"{found.examples:,} examples were read, and stay here")
-    table = Table(title=f"What would leave this site, {found.sent}")
+    table = Table(title=Text(f"What would leave this site, {found.sent}"))
     for heading in ("round", "counted in", "numbers", "bytes", "loss"):
         table.add_column(heading, overflow="fold")
     for i, r in enumerate(found.rounds):
         cells = (str(i + 1), r.statistic, f"{r.numbers:,}", f"{r.size:,}", str(r.loss))
-        table.add_row(*cells)
+        table.add_row(*(Text(shown(cell)) for cell in cells))
     console.print(table)
     typer.echo(str(found.claim))
     typer.echo(f"Would be charged: {spent_text(found.charged())}.")

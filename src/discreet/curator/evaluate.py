@@ -29,10 +29,10 @@ from discreet.estimate.estimate import Estimate
 from discreet.estimate.reading import Flat
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.models.central import CentralDP
-from discreet.models.recommend import recommend
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.account import Account, MemoryAccount, Use
 from discreet.privacy.claim import Claim

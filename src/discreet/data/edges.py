@@ -30,6 +30,8 @@ MOST_BINS: Final = GRID
 """More bins than cells of the grid would be empty."""
 _MANY_BINS: Final = 2**16 - 1
 _MIXED: Final = np.uint16(_MANY_BINS)
+_MOST_EXPONENT: Final = 64
+"""Beyond it all edges fall on the ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +261,10 @@ def _check_increasing(values: FloatVector) -> None:
 
 def _warped(bins: int, exponent: float) -> FloatVector:
     _check_bins(bins)
-    if not (math.isfinite(exponent) and exponent > 0):
-        raise InputError("the warp's exponent must be positive")
+    if not (math.isfinite(exponent) and 0 < exponent <= _MOST_EXPONENT):
+        raise InputError(
+            f"the warp's exponent must be positive and at most {_MOST_EXPONENT}"
+        )
     u = np.arange(1, bins) / bins
     up, down = u**exponent, (1.0 - u) ** exponent
     snapped = np.unique(np.round(up / (up + down) * GRID))

@@ -4,7 +4,7 @@ After Ünal, Pfeifer and Akgün (2023), "ppAURORA", on an existing engine (Secre
 SPU, protocol ABY3). The engine is an optional dependency, imported when it runs.
 """
 
-from discreet.exact.evaluate import evaluate
+from discreet.exact.evaluate import evaluate, run
 from discreet.exact.model import ExactMPC
 
-__all__ = ["ExactMPC", "evaluate"]
+__all__ = ["ExactMPC", "evaluate", "run"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from discreet.data.examples import Examples
@@ -22,9 +21,9 @@ from discreet.exact.program import PARTIES, Program, empty_class
 from discreet.exact.spu_engine import SpuSimulator
 from discreet.metrics.table import Metric
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
-from discreet.plan.rounds import Question, Round
+from discreet.plan.rounds import Question
 from discreet.privacy.claim import Claim, Setting
 from discreet.result.evaluation import Evaluation
 
@@ -66,19 +65,31 @@ def evaluate(
     >>> evaluate([north, south], engine=Reference()).auc.value
     0.875
     """
-    chosen = model or ExactMPC()
     check_sites(sites)
-    largest = max(len(site) for site in sites)
-    padded = padded_size(largest) if chosen.hide_sizes else None
+    facts = PublicFacts(None, prevalence, sites[0].scores)
+    plan = (model or ExactMPC()).plan_for(Question(facts), sites)
+    return run(plan, sites, engine=engine, entropy=entropy, progress=progress)
+
+
+def run(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    engine: Engine | None = None,
+    entropy: Entropy = SYSTEM,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Carry out a plan of exact areas over owners in this process."""
+    check_sites(sites)
+    model = plan.privacy
+    hidden = isinstance(model, ExactMPC) and model.hide_sizes
+    padded = padded_size(max(len(site) for site in sites)) if hidden else None
     owners = [
         encode(site, padded_to=padded)
         for site in sites
         if padded is not None or len(site) > 0
     ]
-    sizes = [owner.rows for owner in owners]
-    facts = PublicFacts(sum(sizes), prevalence, sites[0].scores)
-    plan = plan_for(chosen, facts, owners=len(sites))
-    program = Program.of(plan, sizes)
+    program = Program.of(plan, [owner.rows for owner in owners])
     noise = (
         []
         if program.epsilon is None
@@ -92,33 +103,6 @@ def evaluate(
     )
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
     return evaluation_of(plan, found, session=secrets.token_bytes(16), setting=setting)
-
-
-def plan_for(
-    model: ExactMPC,
-    facts: PublicFacts,
-    *,
-    owners: int,
-    metrics: tuple[Metric, ...] | None = None,
-    measured: str = "",
-) -> Plan:
-    """Return the plan of areas of a public number of rows, of owners who all share.
-
-    ``metrics`` are all that can be opened by default, ``measured`` the name of the
-    classifier.
-    """
-    cohort = model.cohort(owners)
-    rounds = model.rounds(Question(facts), cohort)
-    if metrics is not None:
-        rounds = (Round(replace(shared_rows(rounds), metrics=metrics)),)
-    return Plan(
-        model,
-        rounds,
-        metrics=frozenset(shared_rows(rounds).metrics),
-        facts=facts,
-        cohort=cohort,
-        model=ModelRef(measured),
-    )
 
 
 def check_sites(sites: Sequence[Examples]) -> None:
@@ -150,7 +134,7 @@ def evaluation_of(
             "seconds": round(found.seconds, 2),
         },
     )
-    return Evaluation(reading, claim, owners, owners)
+    return Evaluation(reading, claim, owners, owners, plan, (release,))
 
 
 def read(
@@ -172,7 +156,7 @@ def read(
 
 
 def _exact_estimate(
-    metric: str, value: float, rows: int, prevalence: float | None
+    metric: Metric, value: float, rows: int, prevalence: float | None
 ) -> Estimate:
     """Give an exact value the sampling error that public facts allow."""
     binning = Binning(value, value, 0.0)

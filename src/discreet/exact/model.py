@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import (
-    TYPE_CHECKING,
     Any,
     ClassVar,
     Final,
@@ -20,12 +19,13 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
-from discreet.errors import PlanError
-from discreet.exact.encode import encode
+from discreet.errors import InputError, PlanError
+from discreet.exact.encode import encode, padded_size
 from discreet.metrics.table import Metric
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.parsing import whole
-from discreet.plan.cohort import Cohort
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -40,9 +40,6 @@ from discreet.privacy.loss import (
 from discreet.privacy.unit import ROW, Sensitivity, Unit
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
 
 Ties: TypeAlias = Literal["exact", "none"]
 AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
@@ -73,6 +70,7 @@ class SharedRows(Statistic):
     metrics: tuple[Metric, ...] = AREAS
 
     name: ClassVar[str] = "shared-rows"
+    only_for: ClassVar[str | None] = "exact"
 
     def __post_init__(self) -> None:
         known = len(set(self.metrics)) == len(self.metrics)
@@ -259,6 +257,18 @@ class ExactMPC(PrivacyModel):
         areas = AREAS if self.epsilon is None else ("auc",)
         return (Round(SharedRows(asked.facts.examples, areas)),)
 
+    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+        """Count the rows, which the compute parties learn anyhow, padded if hidden."""
+        if asked.thresholds is not None or asked.edges is not None or not asked.binary:
+            raise PlanError(
+                "exact areas open no counts: no thresholds, edges, classes or groups"
+            )
+        sizes = [len(site) for site in sites]
+        if not any(sizes):
+            raise InputError("there are no examples: give a site that has some")
+        rows = padded_size(max(sizes)) * len(sizes) if self.hide_sizes else sum(sizes)
+        return areas_plan(self, replace(asked.facts, examples=rows), owners=len(sizes))
+
     def table(self) -> dict[str, Any]:
         """Return what a plan's file says beside the model's name."""
         return {
@@ -291,3 +301,30 @@ def _shared(statistic: Statistic) -> SharedRows:
             "SecureAggregation or DistributedDP for a histogram"
         )
     return statistic
+
+
+def areas_plan(
+    model: ExactMPC,
+    facts: PublicFacts,
+    *,
+    owners: int,
+    metrics: tuple[Metric, ...] | None = None,
+    measured: str = "",
+) -> Plan:
+    """Return the plan of areas of a public number of rows, of owners who all share.
+
+    ``metrics`` are all that can be opened by default, ``measured`` the name of the
+    classifier.
+    """
+    cohort = model.cohort(owners)
+    rounds = model.rounds(Question(facts), cohort)
+    if metrics is not None:
+        rounds = (Round(replace(shared_rows(rounds), metrics=metrics)),)
+    return Plan(
+        model,
+        rounds,
+        metrics=frozenset(shared_rows(rounds).metrics),
+        facts=facts,
+        cohort=cohort,
+        model=ModelRef(measured),
+    )

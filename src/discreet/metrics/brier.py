@@ -33,6 +33,7 @@ from discreet.metrics.calibration import (
     Kind,
     mean_squared_error,
 )
+from discreet.metrics.influence import brier_influence
 from discreet.metrics.table import MetricRow
 from discreet.statistic.observed import NoisyHistogram
 
@@ -115,6 +116,7 @@ BRIER: Final = MetricRow(
     needs_probabilities=True,
     source="Brier 1950; scikit-learn's brier_score_loss",
     one_class=True,
+    influence=brier_influence,
 )
 
 

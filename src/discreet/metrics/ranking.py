@@ -20,6 +20,7 @@ from discreet.estimate.estimate import Binning
 from discreet.estimate.intervals import AreaShape, ProportionShape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import auc_slopes, precision_area_slopes
+from discreet.metrics.influence import auc_influence, average_precision_influence
 from discreet.metrics.table import MetricRow
 
 _POWER: Final = 1.5
@@ -89,6 +90,7 @@ AUC: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="Hanley and McNeil 1982; scikit-learn's roc_auc_score",
+    influence=auc_influence,
 )
 
 AVERAGE_PRECISION: Final = MetricRow(
@@ -107,6 +109,7 @@ AVERAGE_PRECISION: Final = MetricRow(
     needs_probabilities=False,
     source="scikit-learn's average_precision_score",
     passed=0.35,
+    influence=average_precision_influence,
 )
 
 AUPR: Final = MetricRow(

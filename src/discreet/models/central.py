@@ -73,10 +73,14 @@ class CentralDP(PrivacyModel):
             "how long the release took to compute",
         )
 
+    @property
+    def looks_first(self) -> bool:
+        """A look whose noise is pure."""
+        return not self.delta
+
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse several holders, and a first look whose noise is not pure."""
-        if self.delta:
-            super(CentralDP, self).accepts(rounds, cohort)
+        """Refuse several holders."""
+        super(CentralDP, self).accepts(rounds, cohort)
         if cohort.min_survivors != 1 or cohort.colluders:
             raise PlanError(
                 "a curator holds all the data: one holder and no colluders; for "

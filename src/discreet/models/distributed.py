@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
@@ -114,10 +114,10 @@ class DistributedDP(PrivacyModel):
         """One colluder less where each site's vector has the whole noise anyhow."""
         return min(cohort.colluders, max(cohort.min_survivors - 2, 0))
 
-    def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
-        """Refuse a first look whose noise is not pure."""
-        if self.delta:
-            super(DistributedDP, self).accepts(rounds, cohort)
+    @property
+    def looks_first(self) -> bool:
+        """A look whose noise is pure."""
+        return not self.delta
 
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
@@ -172,7 +172,7 @@ def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | Non
     leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
     bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
-    adaptive = EquiDepthFrom(tree, bins, asked.thresholds)
+    adaptive = EquiDepthFrom(tree, bins, asked.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
 
 from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
+from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator
-from discreet.models.recommend import recommend
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import LIARS, PrivacyModel, Route
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
@@ -107,6 +109,11 @@ class LabelDP(PrivacyModel):
         return self.mechanism == "response"
 
     @property
+    def keeps_keys(self) -> bool:
+        """The key of its flips; drawn beforehand whatever the mechanism."""
+        return True
+
+    @property
     def computational(self) -> bool:
         """Flips come from a keyed function."""
         return self.mechanism == "response"
@@ -178,11 +185,30 @@ class LabelDP(PrivacyModel):
                     "'response' or 'binned'"
                 )
 
-    def estimator(self) -> Estimator:
+    def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """The examples of a bin are known exactly."""
         from discreet.estimate.public_totals import PublicTotals  # noqa: PLC0415 - scipy
 
-        return PublicTotals()
+        return PublicTotals(interpolation)
+
+    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+        """Take the edges from the scores, which are public here."""
+        if not asked.binary:
+            raise PlanError("label privacy measures two classes and no groups")
+        if self.route == "relay":
+            return plan_curves(
+                PublicScores.of(sites),
+                self,
+                thresholds=asked.thresholds,
+                edges=asked.edges,
+                prevalence=asked.facts.prevalence,
+            )
+        if asked.thresholds is not None or asked.edges is not None:
+            raise PlanError(
+                f"the label mechanism {self.mechanism} gives the AUC alone: it has no "
+                "thresholds, edges or curve; use LabelDP(mechanism='curves')"
+            )
+        return super(LabelDP, self).plan_for(asked, sites)
 
     def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
         """Refuse: these edges come from the public scores."""

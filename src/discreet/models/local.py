@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from discreet.data.edges import EdgeRule, Edges, Uniform
 from discreet.errors import PlanError
+from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
@@ -116,11 +117,11 @@ class LocalDP(PrivacyModel):
                     f"{self.mechanism} messages do not count this statistic"
                 )
 
-    def estimator(self) -> Estimator:
+    def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """Decoded arcs are smooth already."""
         if self.mechanism == "arc":
-            return Flat()
-        return super(LocalDP, self).estimator()
+            return Flat(interpolation)
+        return super(LocalDP, self).estimator(interpolation)
 
     def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """Every site adds noise of its own."""

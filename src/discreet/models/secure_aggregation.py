@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.cohort import Cohort
@@ -66,9 +67,9 @@ class SecureAggregation(PrivacyModel):
         del this, cohort
         return ExactSum()
 
-    def estimator(self) -> Estimator:
+    def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """Exact counts need no smoothing."""
-        return Flat()
+        return Flat(interpolation)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:

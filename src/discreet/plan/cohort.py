@@ -26,15 +26,29 @@ class PublicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Who must take part for the sum to be opened."""
+    """Who must take part for the sum to be opened, and with how much.
+
+    Args:
+        min_survivors: how many sites are in every opened sum.
+        colluders: how many of them may tell their shares of the noise.
+        min_examples_per_site: sites with fewer stay out.
+        max_examples_per_site: no site has more; bounds what one that lies can do.
+    """
 
     min_survivors: int = 1
     colluders: int = 0
     min_examples_per_site: int = 0
+    max_examples_per_site: int | None = None
 
     def __post_init__(self) -> None:
         whole(self.min_survivors, "the number of sites that survive", least=1)
         whole(self.colluders, "the number of colluders")
         whole(self.min_examples_per_site, "the floor of examples a site")
+        if self.max_examples_per_site is not None:
+            whole(
+                self.max_examples_per_site,
+                "the most examples of a site",
+                least=max(self.min_examples_per_site, 1),
+            )
         if self.colluders >= self.min_survivors:
             raise PlanError("colluders must be fewer than the surviving sites")

@@ -38,6 +38,13 @@ def dumps(plan: Plan) -> str:
         value = getattr(plan.facts, key)
         if value is not None:
             facts[key] = value
+    cohort = {
+        "min_survivors": plan.cohort.min_survivors,
+        "colluders": plan.cohort.colluders,
+        "min_examples_per_site": plan.cohort.min_examples_per_site,
+    }
+    if plan.cohort.max_examples_per_site is not None:
+        cohort["max_examples_per_site"] = plan.cohort.max_examples_per_site
     document: dict[str, Any] = {
         "version": plan.version,
         "digest": f"sha256:{plan.digest().hex()}",
@@ -46,11 +53,7 @@ def dumps(plan: Plan) -> str:
         "model": {"name": plan.model.name, "digest": plan.model.digest},
         "facts": facts,
         "privacy": _privacy_table(plan.privacy),
-        "cohort": {
-            "min_survivors": plan.cohort.min_survivors,
-            "colluders": plan.cohort.colluders,
-            "min_examples_per_site": plan.cohort.min_examples_per_site,
-        },
+        "cohort": cohort,
         "round": [_round_table(r) for r in plan.rounds],
     }
     if plan.roster is not None:

@@ -33,6 +33,9 @@ VERSION: Final = 1
 MOST_CELLS: Final = 2**24
 """Counts of one round: more are no plan for people."""
 _MOST_ROUNDS: Final = 8
+STRANGERS: Final = (
+    "strangers: without a roster nobody proves which sites are in the result"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,11 @@ class Plan:
     @cached_property
     def _canonical(self) -> bytes:
         document = {"discreet": "plan", **_plain_fields(self)}
+        # What came later is written where it is used: older plans keep their digest.
         if self.roster is None:
             del document["roster"]
+        if self.cohort.max_examples_per_site is None:
+            del document["cohort"]["max_examples_per_site"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def canonical(self) -> bytes:
@@ -154,12 +160,20 @@ class Plan:
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).digest()
 
+    @property
+    def _travels(self) -> bool:
+        """Whether answers come from sites over a network that others may reach."""
+        return self.privacy.route in {"secure sum", "relay", "ranks"}
+
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites take part."""
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
         if self.roster is not None and trust is Trust.SUM_ONLY:
             trust = Trust.SIGNED_SUM_ONLY
             assumes = ("the roster's keys are the sites' own", *assumes)
+        caveats = self.privacy.caveats(sites)
+        if setting == "deployed" and self.roster is None and self._travels:
+            caveats = (*caveats, STRANGERS)
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
@@ -167,7 +181,7 @@ class Plan:
             computational=self.privacy.computational,
             setting=setting,
             discloses=self.privacy.disclosures(self, sites),
-            not_protected=self.privacy.caveats(sites),
+            not_protected=caveats,
             assumes=assumes,
         )
 

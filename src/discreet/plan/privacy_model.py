@@ -14,8 +14,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.estimate.reading import Estimator
+from discreet.estimate.curves import Interpolation
+from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.bins import EXACT_BINS, bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
@@ -63,6 +65,16 @@ class PrivacyModel(ABC):
     @property
     def reusable(self) -> bool:
         """Whether one charge serves any number of answers on the same data."""
+        return False
+
+    @property
+    def looks_first(self) -> bool:
+        """Whether a first round may find out where the scores lie."""
+        return False
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether a site keeps a key from one session to the next."""
         return False
 
     @property
@@ -114,7 +126,13 @@ class PrivacyModel(ABC):
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Raise ``PlanError`` for rounds that this model cannot keep private."""
         del cohort
-        if len(rounds) > 1:
+        for r in rounds:
+            if r.statistic.only_for not in (None, self.name):
+                raise PlanError(
+                    f"{r.statistic.name} are no sums of counts: they belong to the "
+                    f"privacy model {r.statistic.only_for}"
+                )
+        if len(rounds) > 1 and not self.looks_first:
             # An exact first sum would be as fine as the data itself.
             raise PlanError("two rounds need pure distributed differential privacy")
 
@@ -122,11 +140,14 @@ class PrivacyModel(ABC):
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Return the mechanism of one round, the same at every site and reader."""
 
-    def estimator(self) -> Estimator:
-        """Return what reads this model's releases: a smooth model of both classes."""
+    def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
+        """Return what reads this model's releases: a smooth model of both classes.
+
+        Somebody who names an interpolation gets curves through the counts instead.
+        """
         from discreet.estimate.smooth_reading import Smooth  # noqa: PLC0415 - loads scipy
 
-        return Smooth()
+        return Smooth() if interpolation is None else Flat(interpolation)
 
     # -- what it chooses by default ----------------------------------------
 
@@ -163,6 +184,15 @@ class PrivacyModel(ABC):
         signal = self.signal(cohort, cells=asked.cells)
         rule = asked.edges or self.edges(asked.facts, signal)
         return (Round(asked.statistic(rule)),)
+
+    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+        """Return the plan that answers a question over these sites.
+
+        Of the sites it uses their number, and what the model itself calls public.
+        """
+        from discreet.plan.recommend import planned  # noqa: PLC0415 - it knows plans
+
+        return planned(asked, self, cohort=self.cohort(len(sites)))
 
     # -- its lines in a plan's file ----------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
 from discreet.errors import PlanError
+from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import PublicFacts
 from discreet.privacy.loss import Loss
 from discreet.statistic.grouped import Grouped
@@ -41,7 +42,7 @@ class Question:
 
     Args:
         facts: what is known in public.
-        thresholds: decision thresholds; they become edges.
+        thresholds: decision thresholds, which become edges; None for the usual one.
         edges: how scores are binned; None leaves it to the model.
         classes: names of the classes of a multi-class problem.
         multiclass: each class against the rest, or also pairs of classes.
@@ -49,7 +50,7 @@ class Question:
     """
 
     facts: PublicFacts
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] | None = None
     edges: EdgeRule | None = None
     classes: tuple[str, ...] | None = None
     multiclass: Multiclass = "ovr"
@@ -65,13 +66,20 @@ class Question:
         return self.classes is None and self.groups is None
 
     @property
+    def cuts(self) -> tuple[float, ...]:
+        """The thresholds, or one half on the scores' own scale."""
+        if self.thresholds is None:
+            return default_thresholds(self.facts.scores)
+        return self.thresholds
+
+    @property
     def cells(self) -> int:
         """How many counts one example enters."""
         return 1 if self.classes is None else len(self.classes)
 
     def statistic(self, rule: EdgeRule) -> Statistic:
         """Return what is counted over these bins."""
-        edges = Edges.realise(rule, self.facts.scores, thresholds=self.thresholds)
+        edges = Edges.realise(rule, self.facts.scores, thresholds=self.cuts)
         if self.classes is not None:
             kind = OneVsRest if self.multiclass == "ovr" else OneVsOne
             return kind(edges, self.classes)

@@ -20,7 +20,7 @@ from discreet.data.edges import Edges
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.metrics.logistic import CLOSEST, sigmoid
-from discreet.parsing import read_text
+from discreet.parsing import read_json, read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -236,10 +236,7 @@ def from_json(text: str) -> CalibrationMap:
     >>> fitted.apply([0.6]).tolist()
     [0.8]
     """
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError("a saved map is JSON, and this is not") from None
+    found = read_json(text, "a saved map", error=InputError)
     if not isinstance(found, dict):
         raise InputError("a saved map is a JSON object")
     if found.get("version") != MAP_VERSION:
@@ -249,7 +246,7 @@ def from_json(text: str) -> CalibrationMap:
         )
     try:
         return _from_dict(found)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

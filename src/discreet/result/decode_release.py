@@ -10,6 +10,7 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.noise.mechanism import Opened
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
+from discreet.result.plausible import refuse_impossible, size_notes
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Statistic
 
@@ -18,8 +19,10 @@ from discreet.statistic.protocol import Statistic
 class OpenedRound:
     """The decoded sum of the last round, and the histograms in it."""
 
+    plan: Plan
     statistic: Statistic
     opened: Opened
+    contributors: int
 
     @property
     def counts(self) -> FloatVector:
@@ -34,15 +37,19 @@ class OpenedRound:
     def parts(self) -> Mapping[str, NoisyHistogram]:
         """Return the sum's histograms by name; the only one is named ''."""
         found = self.statistic.parts(self.counts, self.law)
-        return {name: self._told(part) for name, part in found.items()}
+        sizes = size_notes(self.plan, found, self.contributors)
+        return {name: self._told(part, sizes[name]) for name, part in found.items()}
 
     def pairs(self) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Return the histograms of one class against another, if there are any."""
         found = self.statistic.pairs(self.counts, self.law)
         return {pair: self._told(part) for pair, part in found.items()}
 
-    def _told(self, part: NoisyHistogram) -> NoisyHistogram:
-        return replace(part, refusal=self.opened.refusal, notes=self.opened.notes)
+    def _told(
+        self, part: NoisyHistogram, notes: tuple[str, ...] = ()
+    ) -> NoisyHistogram:
+        told = self.opened.notes + notes
+        return replace(part, refusal=self.opened.refusal, notes=told)
 
 
 def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
@@ -61,4 +68,6 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
         raise PlanError(
             f"the plan's statistic has {size} counts, the release {last.total.size}"
         )
-    return OpenedRound(this.statistic, mechanism.open(last.total, last.contributors))
+    opened = mechanism.open(last.total, last.contributors)
+    refuse_impossible(opened)
+    return OpenedRound(plan, this.statistic, opened, last.contributors)

@@ -30,6 +30,7 @@ from discreet.metrics.calibration import (
     expected_calibration_error,
 )
 from discreet.metrics.errors import measures
+from discreet.metrics.influence import metric_influences, rate_influences
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
@@ -39,6 +40,7 @@ from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.page import Section, save
 from discreet.result.plot import Line, PlotKind, draw, draw_reliability
+from discreet.result.random_groups import RandomGroups
 from discreet.result.text import titled
 from discreet.statistic.observed import NoisyHistogram
 
@@ -63,6 +65,7 @@ class Evaluation:
         plan: the plan that was carried out, where there is one.
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
+        random_groups: the same in random groups of sites, where it was asked for.
     """
 
     reading: AnyReading
@@ -72,6 +75,7 @@ class Evaluation:
     plan: Plan | None = None
     releases: tuple[Release, ...] = ()
     name: str = ""
+    random_groups: RandomGroups | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -92,6 +96,11 @@ class Evaluation:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about how this release was read."""
         return self.reading.notes
+
+    @property
+    def facts(self) -> Mapping[str, int | float | str]:
+        """How opened numbers were obtained: rows, bytes, rounds; none for counts."""
+        return self.reading.facts if isinstance(self.reading, ScalarReading) else {}
 
     @property
     def observed(self) -> NoisyHistogram:
@@ -174,6 +183,27 @@ class Evaluation:
         if self.plan is None or not self.reading.has_curves:
             return ()
         return tuple(self._at(t) for t in self.plan.thresholds)
+
+    @cached_property
+    def influence(self) -> Mapping[str, float]:
+        """By how much one lying site can move each metric, as far as it is bounded.
+
+        Empty unless the plan says how many examples a site has at most; see
+        ``docs/influence.md``.
+        """
+        most = self._most_examples_of_a_site
+        if most is None or not isinstance(self.reading, Reading):
+            return {}
+        return metric_influences(self.reading, most, self.metrics)
+
+    def influence_at(self, threshold: float) -> Mapping[str, float]:
+        """By how much one lying site can move each rate at a threshold."""
+        reading, most = self._counted("a rate"), self._most_examples_of_a_site
+        return {} if most is None else rate_influences(reading, most, threshold)
+
+    @property
+    def _most_examples_of_a_site(self) -> int | None:
+        return None if self.plan is None else self.plan.cohort.max_examples_per_site
 
     # -- curves ------------------------------------------------------------
 

@@ -79,10 +79,12 @@ def draw(
         _draw_line(axes, kind, line)
     axes.set_xlabel(_AXES[kind][0])
     axes.set_ylabel(_AXES[kind][1])
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(title, fontsize=11, loc="left", parse_math=False)
     _dress(axes, kind)
     if any(line.label for line in lines):
-        axes.legend(frameon=False, fontsize=9, loc="best")
+        legend = axes.legend(frameon=False, fontsize=9, loc="best")
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # names are no formulas
     if footnote:
         figure.supxlabel(footnote, fontsize=7.5, color="0.4", x=0.02, ha="left")
     if path is not None:
@@ -155,7 +157,7 @@ def draw_reliability(
         _draw(top, after, "recalibrated", _AFTER)
         top.legend(frameon=False, fontsize=9, loc="upper left")
     top.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), ylabel="share of positives")
-    top.set_title(title, fontsize=11, loc="left")
+    top.set_title(title, fontsize=11, loc="left", parse_math=False)
     bottom.vlines(curve.predicted, 0, curve.share, color="#1f5fa8", lw=5, alpha=0.6)
     bottom.set(xlabel="predicted probability", ylabel="share", ylim=(0, None))
     for axes in (top, bottom):

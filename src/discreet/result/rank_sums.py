@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from discreet.estimate.reading import ScalarReading
 from discreet.plan.plan import Plan
@@ -21,7 +22,8 @@ def rank_evaluation(
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
     terms = RankSumTerms.of(this.statistic, this.loss, colluders=plan.cohort.colluders)
     reading = read(terms, last.total)
-    return rank_result(reading, claim, last.contributors, last.expected)
+    found = rank_result(reading, claim, last.contributors, last.expected)
+    return replace(found, plan=plan, releases=tuple(releases))
 
 
 def rank_result(

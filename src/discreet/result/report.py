@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.data.edges import describe
 from discreet.estimate.reading import Reading, ScalarReading
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import RATES
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import Claim
@@ -47,6 +50,10 @@ def document(result: Evaluation) -> dict[str, Any]:
         found["plan_digest"] = result.plan.digest().hex()
     if isinstance(result.reading, ScalarReading):
         return found | {"facts": dict(result.reading.facts)}
+    if result.influence:
+        found["influence"] = _influence(result)
+    if result.random_groups is not None:
+        found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
     return found | _drawn(result, result.reading)
 
 
@@ -67,6 +74,38 @@ def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
         "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
         "pr": {"precision": _list(precision), "recall": _list(recall)},
     }
+
+
+def _influence(result: Evaluation) -> dict[str, Any]:
+    """Return what one lying site can do, over all thresholds and at the plan's."""
+    at = [
+        {"threshold": found.threshold, **result.influence_at(found.threshold)}
+        for found in result.at_thresholds()
+    ]
+    return {**result.influence, "thresholds": at}
+
+
+def _influence_lines(result: Evaluation) -> list[str]:
+    if not result.influence or result.plan is None:
+        return []
+    most = result.plan.cohort.max_examples_per_site
+    bounds = {METRICS[name].title: bound for name, bound in result.influence.items()}
+    lines = [f"One lying site of at most {most:,} examples can move {_by(bounds)}."]
+    for found in result.at_thresholds():
+        rates = result.influence_at(found.threshold)
+        titled_rates = {RATES[name].title: bound for name, bound in rates.items()}
+        lines.append(f"At {found.threshold:g} it can move {_by(titled_rates)}.")
+    return lines
+
+
+def _by(bounds: Mapping[str, float]) -> str:
+    """Write bounds, rounded up."""
+    first, *others = (
+        f"{name} by at most {math.ceil(bound * 1e4 - 1e-9) / 1e4:.4f}"
+        for name, bound in bounds.items()
+    )
+    shorter = [other.replace(" by at most", "") for other in others]
+    return ", ".join([first, *shorter])
 
 
 def _calibration(result: Evaluation) -> dict[str, Any] | None:
@@ -117,7 +156,14 @@ def sentences(result: Evaluation) -> tuple[str, ...]:
     if result.refusal is not None:
         lines.append(f"Undefined: {result.refusal}.")
     cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
-    return (*lines, *(f"Note: {note}." for note in (*result.notes, *cautions)))
+    notes = (f"Note: {note}." for note in (*result.notes, *cautions))
+    grouped: tuple[str, ...] = ()
+    if result.random_groups is not None:
+        titles = {
+            name: METRICS[name].title for name in METRICS if name in result.metrics
+        }
+        grouped = result.random_groups.sentences(titles)
+    return (*lines, *notes, *_influence_lines(result), *grouped)
 
 
 def _calibration_line(result: Evaluation) -> str:

@@ -10,11 +10,11 @@ from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.bins import bins_for
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.result.comparison import ModelComparison
 from discreet.runtime.simulation import run

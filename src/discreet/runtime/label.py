@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
-from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.public_totals import PublicTotals
-from discreet.models.label import LabelDP, plan_curves
-from discreet.privacy.claim import Setting
+from discreet.models.label import LabelDP
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.rounds import Question
 from discreet.ranks.label_custody import LabelCustody
-from discreet.ranks.public_scores import PublicScores
-from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
-from discreet.runtime.in_process import Aggregation, simulate
-from discreet.runtime.label_auc import label_auc
+from discreet.runtime.in_process import Aggregation
+from discreet.runtime.simulation import check_sites, run
 
 
 def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
@@ -40,41 +38,25 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
     with it, a second model on the same labels costs nothing more under randomized
     response, and is charged again under every other mechanism.
     """
-    match privacy.mechanism:
-        case "response" | "binned" | "curves":
-            plan = plan_curves(
-                PublicScores.of(sites),
-                privacy,
-                thresholds=thresholds,
-                edges=edges,
-                prevalence=prevalence,
-            )
-            # Fresh keys are drawn here, so that every site has one of its own.
-            kept = custody or [LabelCustody.fresh(entropy) for _ in sites]
-            releases = simulate(
-                plan,
-                sites,
-                custody=kept,
-                aggregation=aggregation,
-                entropy=entropy,
-                progress=progress,
-            )
-            setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
-            claim = plan.claim(setting, sites=len(sites))
-            estimator = PublicTotals(interpolation)
-            return evaluation(plan, releases, claim, estimator=estimator)
-        case ranks:
-            if any(choice is not None for choice in (thresholds, edges, interpolation)):
-                raise PlanError(
-                    f"the label mechanism {ranks} gives the AUC alone: it has no "
-                    "thresholds, edges or curve; use LabelDP(mechanism='curves')"
-                )
-            return label_auc(
-                sites,
-                epsilon=privacy.epsilon,
-                delta=privacy.delta,
-                mechanism=ranks,
-                aggregation=aggregation,
-                custody=custody,
-                entropy=entropy,
-            )
+    check_sites(sites)
+    plan = privacy.plan_for(
+        Question(
+            PublicFacts(None, prevalence, sites[0].scores),
+            None if thresholds is None else tuple(float(t) for t in thresholds),
+            edges,
+        ),
+        sites,
+    )
+    reader = None if interpolation is None else plan.privacy.estimator(interpolation)
+    found = run(
+        plan,
+        sites,
+        estimator=reader,
+        aggregation=aggregation,
+        custody=custody,
+        entropy=entropy,
+        progress=progress,
+    )
+    if not isinstance(found, Evaluation):
+        raise PlanError("label privacy gives one evaluation")
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -14,6 +15,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.noise.response import RandomizedResponse
+from discreet.plan.plan import Plan
 from discreet.privacy.account import Use, answer_once
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
@@ -69,6 +71,26 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
     reading = read(terms, total)
     return rank_result(reading, terms.claim(setting), len(present), len(sites))
+
+
+def run_ranks(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    aggregation: Aggregation = "plain",
+    custody: Sequence[LabelCustody] | None = None,
+    entropy: Entropy = SYSTEM,
+) -> Evaluation:
+    """Carry out a plan of rank sums over sites in this process."""
+    agreed = RankSumTerms.of(
+        plan.statistic, plan.privacy.loss, colluders=plan.cohort.colluders
+    )
+    terms = replace(agreed, aggregation=aggregation)
+    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
+    total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
+    return rank_result(
+        read(terms, total), terms.claim(setting), len(present), len(sites)
+    )
 
 
 def run_terms(

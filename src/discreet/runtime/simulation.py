@@ -4,72 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 from discreet import exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
-from discreet.errors import InputError, PlanError
+from discreet.errors import InputError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.reading import Estimator
 from discreet.estimate.tree_reading import TreeMethod
-from discreet.exact.model import ExactMPC
-from discreet.models.central import CentralDP
-from discreet.models.distributed import DistributedDP
-from discreet.models.label import LabelDP
-from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import Multiclass, Round
+from discreet.plan.random_groups import check_groups
+from discreet.plan.rounds import Multiclass, Question, Round
+from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
 from discreet.runtime.in_process import Aggregation, simulate
-from discreet.runtime.label import evaluate_labels
+from discreet.runtime.label_auc import run_ranks
+from discreet.runtime.random_groups import run_in_groups
+
+
+class Choices(TypedDict, total=False):
+    """The keywords of ``evaluate`` that do not decide what it returns."""
+
+    privacy: PrivacyModel | None
+    examples: int | None
+    prevalence: float | None
+    thresholds: Sequence[float] | None
+    edges: EdgeRule | None
+    interpolation: Interpolation | None
+    method: TreeMethod | None
+    multiclass: Multiclass
+    max_examples_per_site: int | None
+    random_groups: int | None
+    aggregation: Aggregation
+    progress: Callable[[int], None] | None
 
 
 @overload
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: ExactMPC,
-    prevalence: float | None = ...,
-) -> Evaluation: ...
-
-
-@overload
-def evaluate(
-    sites: Sequence[Examples],
-    *,
-    privacy: LabelDP,
-    prevalence: float | None = ...,
-    thresholds: Sequence[float] | None = ...,
-    edges: EdgeRule | None = ...,
-    interpolation: Interpolation | None = ...,
-    aggregation: Aggregation = ...,
-    progress: Callable[[int], None] | None = ...,
-) -> Evaluation: ...
-
-
-@overload
-def evaluate(
-    sites: Sequence[Examples],
-    *,
-    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
-    examples: int | None = ...,
-    prevalence: float | None = ...,
-    thresholds: Sequence[float] | None = ...,
-    edges: EdgeRule | None = ...,
-    interpolation: Interpolation | None = ...,
-    method: TreeMethod | None = ...,
     classes: None = ...,
     groups: None = ...,
-    aggregation: Aggregation = ...,
-    progress: Callable[[int], None] | None = ...,
+    **choices: Unpack[Choices],
 ) -> Evaluation: ...
 
 
@@ -77,39 +60,16 @@ def evaluate(
 def evaluate(
     sites: Sequence[Examples],
     *,
-    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
-    examples: int | None = ...,
-    prevalence: float | None = ...,
-    thresholds: Sequence[float] | None = ...,
-    edges: EdgeRule | None = ...,
-    interpolation: Interpolation | None = ...,
-    classes: Sequence[str],
-    multiclass: Multiclass = ...,
-    aggregation: Aggregation = ...,
-    progress: Callable[[int], None] | None = ...,
-) -> MultiEvaluation: ...
-
-
-@overload
-def evaluate(
-    sites: Sequence[Examples],
-    *,
-    privacy: SecureAggregation | DistributedDP | LocalDP | CentralDP = ...,
-    examples: int | None = ...,
-    prevalence: float | None = ...,
-    thresholds: Sequence[float] | None = ...,
-    edges: EdgeRule | None = ...,
-    interpolation: Interpolation | None = ...,
-    groups: Sequence[str],
-    aggregation: Aggregation = ...,
-    progress: Callable[[int], None] | None = ...,
+    classes: Sequence[str] | None = ...,
+    groups: Sequence[str] | None = ...,
+    **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     sites: Sequence[Examples],
     *,
-    privacy: PrivacyModel | ExactMPC | None = None,
+    privacy: PrivacyModel | None = None,
     examples: int | None = None,
     prevalence: float | None = None,
     thresholds: Sequence[float] | None = None,
@@ -119,6 +79,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
+    max_examples_per_site: int | None = None,
+    random_groups: int | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> Result:
@@ -142,9 +104,15 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         classes: names of the classes of a multi-class problem: one result each.
         multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
         groups: names of disjoint groups: one result each.
+        max_examples_per_site: public: no site has more. The result then says how far
+            one lying site can move each metric.
+        random_groups: split the sites at random into so many groups with a sum each,
+            and show how the groups differ: one liar cannot be in all of them.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
+
+    Classes or groups give several evaluations by name, everything else one.
 
     >>> import numpy as np
     >>> scores = np.linspace(0, 1, 20_000)
@@ -154,54 +122,53 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.releases[0].contributors
     (0.92, 2)
     """
+    check_sites(sites)
+    if random_groups is not None:
+        check_groups(len(sites), random_groups, least=1)
+    model = privacy or SecureAggregation()
+    asked = Question(
+        PublicFacts(examples, prevalence, sites[0].scores),
+        None if thresholds is None else tuple(float(t) for t in thresholds),
+        edges,
+        None if classes is None else tuple(classes),
+        multiclass,
+        None if groups is None else tuple(groups),
+    )
+    # Every group's sum is opened by itself: the noise must suffice in the smallest.
+    together = sites if random_groups is None else sites[: len(sites) // random_groups]
+    plan = model.plan_for(asked, together)
+    if max_examples_per_site is not None:
+        cohort = replace(plan.cohort, max_examples_per_site=max_examples_per_site)
+        plan = replace(plan, cohort=cohort)
+    if method is not None:
+        plan = replace(plan, rounds=(Round(method.hierarchy()),))
+    reader = None if interpolation is None else plan.privacy.estimator(interpolation)
+    if random_groups is not None:
+        return run_in_groups(
+            plan,
+            sites,
+            random_groups,
+            estimator=reader or method,
+            aggregation=aggregation,
+            progress=progress,
+        )
+    return run(
+        plan,
+        sites,
+        estimator=reader or method,
+        aggregation=aggregation,
+        progress=progress,
+    )
+
+
+def check_sites(sites: Sequence[Examples]) -> None:
+    """Refuse what is no list of sites that can be pooled."""
     if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
         raise InputError("sites is a list of Examples; make them with discreet.read")
     if not sites:
         raise InputError("there are no sites: give at least one")
-    kinds = {site.scores for site in sites}
-    if len(kinds) > 1:
+    if len({site.scores for site in sites}) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
-    privacy = privacy or SecureAggregation()
-    if isinstance(privacy, ExactMPC):
-        if any(asked is not None for asked in (thresholds, edges, classes, groups)):
-            raise PlanError(
-                "exact areas open no counts: no thresholds, edges, classes or groups"
-            )
-        return exact.evaluate(sites, privacy, prevalence=prevalence)
-    if isinstance(privacy, LabelDP):
-        if classes is not None or groups is not None or method is not None:
-            raise PlanError("label privacy measures two classes, no groups, no tree")
-        return evaluate_labels(
-            sites,
-            privacy=privacy,
-            prevalence=prevalence,
-            thresholds=thresholds,
-            edges=edges,
-            interpolation=interpolation,
-            aggregation=aggregation,
-            progress=progress,
-        )
-    plan = recommend(
-        PublicFacts(examples, prevalence, sites[0].scores),
-        privacy,
-        thresholds=thresholds,
-        edges=edges,
-        classes=classes,
-        multiclass=multiclass,
-        groups=groups,
-        cohort=privacy.cohort(len(sites)),
-    )
-    if method is not None:
-        plan = replace(plan, rounds=(Round(method.hierarchy()),))
-    estimator = None if interpolation is None else Flat(interpolation)
-    return run(
-        plan,
-        sites,
-        estimator=estimator,
-        method=method,
-        aggregation=aggregation,
-        progress=progress,
-    )
 
 
 def run(
@@ -210,14 +177,33 @@ def run(
     *,
     entropy: Entropy = SYSTEM,
     estimator: Estimator | None = None,
-    method: TreeMethod | None = None,
     aggregation: Aggregation = "plain",
+    custody: Sequence[LabelCustody] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Carry out a plan over sites in this process, round by round."""
+    """Carry out a plan over sites in this process, as its answers travel.
+
+    ``custody`` is what each site keeps from one evaluation to the next under label
+    privacy: with it, a second model on the same labels costs nothing more under
+    randomized response, and is charged again under every other mechanism.
+    """
     seeded = isinstance(entropy, Seeded)
     claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
+    kept = custody
+    if kept is None and plan.privacy.keeps_keys:
+        kept = [LabelCustody.fresh(entropy) for _ in sites]
+    if plan.privacy.route == "shares":
+        return exact.run(plan, sites, entropy=entropy)
+    if plan.privacy.route == "ranks":
+        return run_ranks(
+            plan, sites, aggregation=aggregation, custody=kept, entropy=entropy
+        )
     releases = simulate(
-        plan, sites, entropy=entropy, aggregation=aggregation, progress=progress
+        plan,
+        sites,
+        entropy=entropy,
+        aggregation=aggregation,
+        custody=kept,
+        progress=progress,
     )
-    return result_of(plan, releases, claim, estimator=estimator or method)
+    return result_of(plan, releases, claim, estimator=estimator)

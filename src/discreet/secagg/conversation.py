@@ -37,7 +37,7 @@ class SiteConversation:
     """A site's part: what it brings along apart from the state.
 
     ``vector`` is called once, when the vector is about to be masked: by then the
-    site knows that enough others take part.
+    site knows that enough others take part, and that the message is in order.
     """
 
     site: int
@@ -73,7 +73,7 @@ class SiteConversation:
             case AwaitingRoster():
                 return steps.share(state, message, entropy=self.entropy)
             case AwaitingDelivery():
-                return steps.mask(state, message, self.vector())
+                return steps.mask(state, message, self.vector)
             case AwaitingSurvivors():
                 if self.identity is None:
                     raise SavedStateError("this state needs the site's identity")

@@ -155,7 +155,9 @@ class _Run:
             masking,
             deliveries,
             shared,
-            lambda site, state, raw: steps.mask(state, raw, self.vectors[site - 1]),
+            lambda site, state, raw: steps.mask(
+                state, raw, lambda: self.vectors[site - 1]
+            ),
         )
         current, requests = masking.advance()
         if isinstance(current, CollectingConfirmations):

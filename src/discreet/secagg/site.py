@@ -152,11 +152,14 @@ def share(
 
 
 def mask(
-    state: AwaitingDelivery, delivery: bytes, vector: IntVector
+    state: AwaitingDelivery, delivery: bytes, vector: Callable[[], IntVector]
 ) -> tuple[AwaitingSurvivors | AwaitingRequest, bytes]:
-    """Hide the vector under the site's own mask and one for each neighbour."""
+    """Hide the vector under the site's own mask and one for each neighbour.
+
+    The vector is asked for, and so paid for, once the delivery was found good:
+    whoever sends garbage makes nobody pay.
+    """
     terms, site = state.terms, state.site
-    words = into_ring(vector, length=terms.length, sites=len(state.roster))
     state.consume()
     delivered = _read(Delivery.decode, delivery)
     check_delivery(state, delivered)
@@ -168,6 +171,7 @@ def mask(
     check_adverts(state.roster, terms, state.nonce, unseen)
     channels = _channels(state, delivered.boxes)
     held = _open_boxes(state, delivered, channels)
+    words = into_ring(vector(), length=terms.length, sites=len(state.roster))
     words += expand(
         derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
         terms.length,

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from discreet.errors import DiscreetError
+from discreet.parsing import shown
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -160,7 +161,7 @@ def tell(text: str, *, speaker: str = "discreet") -> None:
     """Print a line to the operator, if anybody listens."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # a closed pipe or file
-            sys.stderr.write(f"{speaker}: {text}\n")
+            sys.stderr.write(f"{speaker}: {shown(text)}\n")
             sys.stderr.flush()
 
 

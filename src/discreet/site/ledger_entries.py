@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import Any, Final, TypeAlias
 
+from discreet.errors import PlanError
+from discreet.parsing import read_json, whole
 from discreet.privacy.account import Use
 from discreet.privacy.loss import (
     ZCDP,
@@ -90,27 +92,36 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(body: bytes) -> Entry:
-    """Read what ``encode`` wrote. Only for bodies whose tag was checked."""
-    document = json.loads(body)
-    at = document["at"]
+    """Read what ``encode`` wrote; anything else is a ``LedgerError``."""
+    try:
+        return _entry(read_json(body, "an entry of the ledger", error=LedgerError))
+    except (KeyError, TypeError, ValueError, AttributeError, PlanError):
+        raise LedgerError(
+            "the ledger holds an entry that this discreet cannot read"
+        ) from None
+
+
+def _entry(document: dict[str, Any]) -> Entry:
+    at = _text(document["at"])
     if document["entry"] == "refused":
         return Refused(at)
-    session, number = bytes.fromhex(document["session"]), document["round"]
+    session = bytes.fromhex(document["session"])
+    number = whole(document["round"], "a round")
     match document["entry"]:
         case "charge":
             reusable, unit = document["reusable"], document["unit"]
             return Charge(
                 at,
                 Use(
-                    document["population"],
+                    _text(document["population"]),
                     session,
                     number,
                     _loss(document["loss"]),
                     bytes.fromhex(document["intent"]),
                     bytes.fromhex(document["plan"]),
-                    tuple(document["sites"]),
+                    _texts(document["sites"]),
                     None if reusable is None else bytes.fromhex(reusable),
-                    document["note"],
+                    _text(document["note"]),
                     None if unit is None else Unit(*unit),
                     bytes.fromhex(document["asked"]),
                 ),
@@ -118,11 +129,23 @@ def decode(body: bytes) -> Entry:
         case "stored":
             return Stored(at, session, number, bytes.fromhex(document["mark"]))
         case "settled":
-            return Settled(at, session, number, tuple(document["sites"]))
+            return Settled(at, session, number, _texts(document["sites"]))
         case _:
             raise LedgerError(
                 "the ledger holds an entry that this discreet cannot read"
             )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is needed")
+    return value
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError("a list is needed")
+    return tuple(_text(value) for value in values)
 
 
 def to_dict(entry: Entry) -> dict[str, Any]:

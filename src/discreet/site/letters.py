@@ -182,9 +182,11 @@ class Invitation:
         return pack(text, self.nonce, self.opening, self.signature)
 
     @classmethod
-    def decode(cls, raw: bytes) -> Invitation:
-        """Read the body of a letter."""
+    def decode(cls, raw: bytes, *, agreed: Plan | None = None) -> Invitation:
+        """Read the body of a letter; with an agreed plan, its text is not parsed."""
         text, nonce, opening, signature = unpack(raw, 4)
+        if agreed is not None:
+            return cls(agreed, nonce, opening, signature)
         try:
             return cls(loads(text.decode()), nonce, opening, signature)
         except (PlanError, UnicodeDecodeError) as error:

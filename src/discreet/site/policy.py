@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Final
 
 from discreet.errors import DiscreetError
+from discreet.parsing import MOST, name, whole
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
@@ -24,6 +25,10 @@ from discreet.privacy.loss import decimal_text
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal."""
 
+_NUMBERS: Final = (
+    *("exact_sums", "sessions_per_plan", "refusals_per_day"),
+    *("sites", "examples"),
+)
 UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 
@@ -71,10 +76,14 @@ class Policy:
     examples: int = 1
 
     def __post_init__(self) -> None:
+        name(self.population, "the population of a policy", error=PolicyError)
         if not self.population.strip():
             raise PolicyError("a policy names the population that the data is about")
         _check_names("privacy", self.privacy, tuple(MODELS))
         _check_names("units", self.units, UNIT_NAMES)
+        for key in _NUMBERS:
+            what = f"{key} in the policy"
+            whole(getattr(self, key), what, least=-MOST, error=PolicyError)
         if min(self.epsilon_per_plan, self.epsilon_total) < 0:
             raise PolicyError("a cap on epsilon is not negative")
         if not 0 <= self.delta_total < 1:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import tomli_w
 
-from discreet.errors import PlanError
-from discreet.parsing import read_toml
+from discreet.errors import InputError, PlanError
+from discreet.parsing import read_text, read_toml
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 from discreet.site.policy import Policy, PolicyError
 
@@ -32,8 +32,8 @@ def load(path: str | Path) -> Policy:
     """Read a policy from a file."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_text(file, "a policy")
+    except (OSError, InputError):
         raise PolicyError(f"{file.name}: no readable policy file") from None
     return loads(text)
 
@@ -95,9 +95,7 @@ def _value(table: str, key: str, value: object) -> object:
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise PolicyError(f"{key} in the policy is a list of texts")
         return tuple(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise PolicyError(f"{key} in the policy is a whole number")
-    return value
+    return value  # a whole number, which the policy checks
 
 
 def _amount(key: str, value: object) -> Fraction:

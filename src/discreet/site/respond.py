@@ -123,6 +123,12 @@ def _counted(
     aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
     if aside and log is not None:
         log(f"{aside} rows did not fit the plan; its rule for such rows was used")
+    most = plan.cohort.max_examples_per_site
+    if most is not None and len(fitted) > most and log is not None:
+        # An answer that is withheld for what the data hold would tell it.
+        log(
+            f"there are more than the {most:,} examples of a site that the plan expects"
+        )
     return exact
 
 
@@ -133,6 +139,12 @@ def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVect
     if floor and len(examples) < floor:
         raise InputError(
             f"this site has fewer than the {floor} examples that the plan asks for"
+        )
+    most = plan.cohort.max_examples_per_site
+    if most is not None and len(examples) > most:
+        raise InputError(
+            f"this site has more than the {most:,} examples that the plan allows a site: "
+            "send a sample of them, or agree on a larger bound"
         )
     return exact
 

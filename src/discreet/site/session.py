@@ -97,15 +97,12 @@ class Site:
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        if was_refused(state, letter) and letter.kind is not Kind.END:
-            return state, letter.reply(Kind.DECLINED, site=0)
         before = progress_in(state, letter.session)
-        if before is not None:
-            stored = before.reply_to(letter)
-            if stored is not None:
-                return state, stored
-            if before.ending is not None:
-                return state, letter.reply(Kind.DECLINED, site=0)  # it comes late
+        if before is not None and (stored := before.reply_to(letter)) is not None:
+            return state, stored
+        late = before is not None and before.ending is not None
+        if letter.kind is not Kind.END and (late or was_refused(state, letter)):
+            return state, letter.reply(Kind.DECLINED, site=0)
         match letter.kind:
             case Kind.INVITE:
                 following, reply = self._join(before, letter)
@@ -168,14 +165,15 @@ class Site:
                 raise PlanError("this runtime does not carry the plan's privacy model")
 
     def _check_invitation(self, letter: Letter) -> Invitation:
-        invitation = Invitation.decode(letter.body)
-        plan = invitation.plan
-        if plan.digest() != letter.plan_digest:
-            raise LetterError("the invitation's plan is not the one that it names")
         if self.plan is not None and self.plan.digest() != letter.plan_digest:
             raise PolicyError(
                 "the coordinator invites to another plan than this site agreed to"
             )
+        # What was agreed to is at hand: nothing that a coordinator wrote is parsed.
+        invitation = Invitation.decode(letter.body, agreed=self.plan)
+        plan = invitation.plan
+        if plan.digest() != letter.plan_digest:
+            raise LetterError("the invitation's plan is not the one that it names")
         if session_of(plan, invitation.nonce) != letter.session:
             raise LetterError("the invitation's session does not fit its plan")
         if not 0 <= letter.round < len(plan.rounds):

@@ -27,6 +27,8 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     """What a plan's file calls it."""
+    only_for: ClassVar[str | None] = None
+    """The one privacy model that can carry it, where it is no sum of counts."""
     edges_hold_thresholds: ClassVar[bool] = True
     """Whether a plan's thresholds become edges."""
 

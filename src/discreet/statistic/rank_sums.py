@@ -75,6 +75,7 @@ class RankSums(Statistic):
     aggregation: Aggregation = "plain"
 
     name: ClassVar[str] = "rank-sums"
+    only_for: ClassVar[str | None] = "label"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", exact(self.share, name="share"))

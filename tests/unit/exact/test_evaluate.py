@@ -19,13 +19,14 @@ from discreet.errors import (
 from discreet.estimate.estimate import Normal, NotYet, Zero
 from discreet.exact import ExactMPC, evaluate
 from discreet.exact.engine import Opened, Reference
-from discreet.exact.evaluate import evaluation_of, plan_for, read
+from discreet.exact.evaluate import evaluation_of, read
+from discreet.exact.model import areas_plan
 from discreet.exact.program import Program
-from discreet.models.recommend import recommend
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded
@@ -187,7 +188,7 @@ MODELS = [
 
 
 def plan_of(model, rows=16, owners=2, **options):
-    return plan_for(model, PublicFacts(rows), owners=owners, **options)
+    return areas_plan(model, PublicFacts(rows), owners=owners, **options)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -2,9 +2,11 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from discreet.models.recommend import recommend
 
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
@@ -12,12 +14,17 @@ from discreet.data.scores import ScoreRange
 from discreet.estimate.estimate import Zero
 from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.rounds import Round
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
+from discreet.result.build import result_of
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.evaluation import Evaluation
+from discreet.runtime.in_process import simulate
 from discreet.statistic import Paired
 from discreet.statistic.summed import SummedLaw
 from oracles import auc_by_pairs
@@ -155,3 +162,25 @@ def test_a_missing_class_is_undefined_in_words(rng):
     found = compared(paired, counts, NoNoise(), Flat())
     assert math.isnan(found.difference().value)
     assert found.verdict().startswith("undefined")
+
+
+@pytest.mark.parametrize("form", ["marginals", "joint"])
+def test_a_paired_plan_gives_its_comparison_from_the_releases_alone(rng, form):
+    scores, y = models(rng, 6000, better=0.5)
+    sites = [Examples(scores[k::2], y[k::2]) for k in range(2)]
+    model = SecureAggregation()
+    base = recommend(PublicFacts(), model, cohort=model.cohort(2), thresholds=())
+    plan = replace(base, rounds=(Round(Paired(*EDGES, form)),))
+    claim = plan.claim("simulated", sites=2)
+    found = result_of(plan, simulate(plan, sites), claim)
+    assert isinstance(found, ModelComparison)
+    assert set(found.differences()) == set(found.a.metrics)
+    for name, gap in found.differences().items():
+        expected = found.a.metric(name).value - found.b.metric(name).value
+        assert gap.value == pytest.approx(expected)
+        low, high = gap.interval()
+        assert low < gap.value < high
+    lower = found.verdict("brier").startswith("a is better")
+    assert lower == (found.difference("brier").interval().high < 0)
+    assert "AUC a-b" in found.to_text()
+    assert json.loads(found.to_json())["verdict"] == found.verdict()

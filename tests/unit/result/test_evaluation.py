@@ -18,9 +18,9 @@ from discreet import (
 from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.models.recommend import recommend
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.result.build import evaluation, result_of
 from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run
@@ -275,7 +275,8 @@ def test_the_parts_of_a_plan_decide_what_its_result_is(sites):
         result_of(plan, simulate(plan, sites), claim), discreet.Evaluation
     )
     groups = recommend(PublicFacts(), SA, groups=["f"])
-    releases = simulate(groups, [discreet.Examples([0.5], [1], groups=["f"])])
+    both = discreet.Examples([0.5, 0.6], [1, 0], groups=["f", "f"])
+    releases = simulate(groups, [both])
     with pytest.raises(PlanError, match="several evaluations"):
         evaluation(groups, releases, claim)
     assert list(result_of(groups, releases, claim)) == ["f"]

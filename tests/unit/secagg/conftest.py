@@ -78,7 +78,7 @@ class Federation:
         if step == "share":
             return steps.share(state, raw, entropy=self.entropy)
         if step == "mask":
-            return steps.mask(state, raw, self.vectors[site])
+            return steps.mask(state, raw, lambda: self.vectors[site])
         if step == "confirm":
             return steps.confirm(state, raw, identity=self.keys[site])
         return steps.reveal(state, raw)

@@ -57,7 +57,7 @@ def exact_tail(population, marked, drawn, at_least):
 
 @pytest.mark.parametrize("coordinator", ["curious", "malicious"])
 @pytest.mark.parametrize("sites", [120, 257, 400])
-@pytest.mark.parametrize("rates", [(10, 30), (5, 15), (0, 20)])
+@pytest.mark.parametrize("rates", [(10, 30), (5, 15), (0, 20), (3, 0)])
 def test_the_chosen_graph_meets_its_bounds_in_exact_arithmetic(
     sites, rates, coordinator
 ):

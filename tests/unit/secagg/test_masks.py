@@ -7,6 +7,7 @@ from discreet.secagg.keys import (
     Purpose,
     derive_key,
     pair_mask_key,
+    receipt,
     seed_commitment,
     tagged,
 )
@@ -34,6 +35,19 @@ def test_keys_differ_by_purpose_session_site_and_direction():
 def test_both_ends_of_a_pair_derive_the_same_mask_key():
     one, other = (pair_mask_key(SECRET, SESSION, *p) for p in ((3, 8), (8, 3)))
     assert one == other
+
+
+def test_a_receipt_cannot_be_reflected_replayed_or_passed_on():
+    """Of two sites that chose each other neither takes its own receipt for one."""
+    ours = receipt(SECRET, SESSION, 3, 8)
+    assert ours == receipt(SECRET, SESSION, 3, 8)
+    assert ours not in {
+        receipt(SECRET, SESSION, 8, 3),
+        receipt(SECRET, b"m" * 32, 3, 8),
+        receipt(SECRET, SESSION, 3, 9),
+        receipt(SECRET, SESSION, 4, 8),
+        receipt(b"t" * 32, SESSION, 3, 8),
+    }
 
 
 def test_the_framing_of_hashed_parts_is_injective():

@@ -13,15 +13,17 @@ from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
 )
-from discreet.secagg.keys import public_of
+from discreet.secagg.keys import Purpose, derive_key, public_of, seal
 from discreet.secagg.messages import (
     Advert,
     Delivery,
     Request,
     Roster,
+    Shares,
     SumInvitation,
     Survivors,
 )
+from discreet.secagg.shamir import PRIME, SHARE_SIZE
 
 SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 
@@ -156,6 +158,20 @@ class TestDelivery:
             f.act("mask", 1, forged.encode())
         assert e.value.site == 3
 
+    @pytest.mark.parametrize("place", [0, SHARE_SIZE])
+    def test_with_a_number_that_is_no_share(self, federation, place):
+        """The dealer itself sealed it, and no holder keeps what restores nothing."""
+        f = federation().until("mask")
+        delivery = Delivery.decode(f.messages[1])
+        session = delivery.session
+        key = derive_key(f.states[3].agreed[1], Purpose.SHARE_BOX, session, 3, 1)
+        packet = bytearray(2 * SHARE_SIZE)
+        packet[place : place + SHARE_SIZE] = PRIME.to_bytes(SHARE_SIZE, "big")
+        box = seal(key, bytes(packet), bound_to=session, entropy=f.entropy)
+        forged = replace(delivery, boxes={**delivery.boxes, 3: box})
+        with pytest.raises(FaultySiteOrCoordinatorError, match="are no shares"):
+            f.act("mask", 1, forged.encode())
+
     def test_with_shares_swapped_between_two_dealers(self, federation):
         f = federation().until("mask")
         delivery = Delivery.decode(f.messages[1])
@@ -184,11 +200,33 @@ def test_sites_that_saw_different_rosters_cannot_read_each_others_shares(federat
         f.coordinator.receive(1, f.answers[1])
 
 
-def test_a_vector_of_another_length_is_the_callers_fault_and_costs_nothing(federation):
+def test_a_single_key_of_a_third_site_makes_another_session(federation):
+    """A coordinator that shows one site other keys splits it from all the others."""
+    f = federation(n=6).until("share")
+    adverts = adverts_of(f.messages[1])
+    adverts[5] = replace(adverts[5], mask_key=public_of(b"x" * 32))
+    f.messages[1] = Roster.of(adverts, signed=False).raw
+    f.answer("share")
+    assert f.states[1].session != f.states[2].session
+    swapped = Delivery(
+        f.states[2].session,
+        tuple(f.sites),
+        {s: Shares.decode(f.answers[s]).boxes[2] for s in f.sites if s != 2},
+    )
+    with pytest.raises(FaultySiteOrCoordinatorError, match="site 1, or the"):
+        f.act("mask", 2, swapped.encode())
+
+
+def test_a_vector_of_another_length_is_the_callers_fault(federation):
     f = federation().until("mask")
     with pytest.raises(InputError, match="3 64-bit integers"):
-        steps.mask(f.states[1], f.messages[1], np.zeros(2, dtype=np.int64))
-    f.act("mask", 1)
+        steps.mask(f.states[1], f.messages[1], lambda: np.zeros(2, dtype=np.int64))
+
+
+def test_no_vector_is_asked_for_before_the_delivery_is_found_good(federation):
+    f = federation().until("mask")
+    with pytest.raises(FaultyCoordinatorError):
+        steps.mask(f.states[1], f.messages[1][:-1], lambda: pytest.fail("asked for"))
 
 
 class TestSurvivors:

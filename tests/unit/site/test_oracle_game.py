@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from discreet.models.recommend import recommend
 
 from discreet.data.edges import Listed, Support, Uniform
 from discreet.data.examples import Examples
@@ -23,7 +24,6 @@ from discreet.entropy import Seeded
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan

@@ -109,7 +109,7 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     make_certificates(tmp_path / "exact", ["party-0"])
     flip_key(tmp_path / "ledger.sqlite")
     keys = [*tmp_path.rglob("*.key"), tmp_path / "ledger.sqlite.flips"]
-    assert len(keys) == 6, COORDINATOR
+    assert len(keys) == 7, COORDINATOR
     for key in keys:
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         key.chmod(0o644)

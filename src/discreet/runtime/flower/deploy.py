@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
-from discreet.errors import InputError
+from discreet.errors import InputError, PlanError
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
 from discreet.runtime.delivery import STEP_SECONDS, Delivery
@@ -28,7 +28,7 @@ from discreet.runtime.flower.client import (
 )
 from discreet.runtime.flower.evaluate import WAIT_SECONDS
 from discreet.runtime.flower.keys import CA, CoordinatorKeys, SiteKeys
-from discreet.runtime.flower.processes import superlink, wait_until_free
+from discreet.runtime.flower.processes import MOST_BYTES, superlink, wait_until_free
 from discreet.runtime.flower.records import ACTION
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.tasks import (
@@ -170,7 +170,7 @@ def saved_session(
     return SavedSession(path, keys.secret(), binding(plan.digest(), list(keys.nodes())))
 
 
-def coordinate(
+def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     plan: Plan,
     keys: CoordinatorKeys,
     *,
@@ -180,30 +180,41 @@ def coordinate(
     step_seconds: float = STEP_SECONDS,
     watch: Callable[[Step], None] | None = None,
     saved: SavedSession | None = None,
+    unauthenticated: bool = False,
 ) -> Result:
     """Start a SuperLink, wait for the sites, run the plan, end the SuperLink.
 
     With ``saved`` the session is on disk after each step, and one that is there
     already is gone on with. It stays until it is aborted, or until the caller, who
-    has the result in safety, discards it.
+    has the result in safety, discards it. A plan without a roster is refused unless
+    it is said to be ``unauthenticated``: the claim then says so, too.
 
     Raises:
         AbortedError: too few sites came, or stayed; nothing was opened.
         ProcessError: the SuperLink did not start, or ended.
     """
     check_carried(plan)
+    if plan.roster is None and not unauthenticated:
+        raise PlanError(
+            "the plan has no roster, so nobody can tell which sites are in the sum: "
+            "add one with `discreet roster`, or say --unauthenticated"
+        )
     journal = None if saved is None else _interrupted(saved)
     if journal is None or not journal.over:
         authority = (keys.folder / CA).read_bytes()
         wait_until_free(host, port)
-        with superlink(keys, host=host, port=port) as link:
-            numbers = register(link, authority, keys.nodes())
+        most = MOST_BYTES + 32 * sum(r.statistic.size for r in plan.rounds)
+        with superlink(keys, host=host, port=port, most_bytes=most) as link:
+            numbers = register(link, authority, _admitted(plan, keys.nodes()))
             node_ids = dict(enumerate(numbers.values(), 1))
             with coordinator_grid(link, authority) as grid:
                 delivery = Delivery(GridCarrier(grid, node_ids=node_ids), step_seconds)
                 if journal is None:
                     present = connected(
-                        grid, wanted=_wanted(plan, node_ids), wait_seconds=wait_seconds
+                        grid,
+                        wanted=_wanted(plan, node_ids),
+                        wait_seconds=wait_seconds,
+                        among=node_ids.values(),
                     )
                     places = [k for k, node in node_ids.items() if node in present]
                     journal = Journal(tuple(places))
@@ -217,6 +228,20 @@ def coordinate(
 def _interrupted(saved: SavedSession) -> Journal | None:
     raw = saved.load()
     return None if raw is None else Journal.of(raw)
+
+
+def _admitted(plan: Plan, nodes: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the node keys of the plan's own sites; no other may connect."""
+    if plan.roster is None:
+        return dict(nodes)
+    named = [site.name for site in plan.roster.sites]
+    missing = [name for name in named if name not in nodes]
+    if missing:
+        raise InputError(
+            f"the coordinator has no node key of {len(missing)} sites of the roster, "
+            f"{missing[0]!r} for one: `discreet roster` puts it there"
+        )
+    return {name: nodes[name] for name in named}
 
 
 def _wanted(plan: Plan, nodes: Collection[int]) -> int:

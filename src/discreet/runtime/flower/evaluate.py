@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +28,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     *,
     model: ArrayRecord | None = None,
     sites: int | None = None,
+    nodes: Collection[int] | None = None,
     wait_seconds: float = WAIT_SECONDS,
     step_seconds: float = STEP_SECONDS,
     identity: Ed25519PrivateKey | None = None,
@@ -47,6 +48,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             bound to it by its digest.
         sites: how many nodes to wait for; by default those of the roster, or as
             many as must survive.
+        nodes: Flower's numbers of the nodes that may take part; no other is asked or
+            counted. None for every node of the grid.
         wait_seconds: how long to wait for them; then go on with those present.
         step_seconds: how long each step waits for the slowest site.
         identity: the coordinator's key, when the roster names one.
@@ -61,7 +64,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         wanted = len(plan.roster.sites)
     session = Session(
         plan,
-        connected(grid, wanted=wanted, wait_seconds=wait_seconds),
+        connected(grid, wanted=wanted, wait_seconds=wait_seconds, among=nodes),
         Delivery(GridCarrier(grid, model), step_seconds),
         entropy=entropy,
         identity=identity,

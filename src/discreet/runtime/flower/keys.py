@@ -1,21 +1,19 @@
-"""Keys and certificates: read those of a site or coordinator, make a consortium's.
+"""The keys of a site and of a coordinator: made by each, and read from its folder.
 
 A site has two keys. Its *node key* (P-384) lets it connect: Flower checks it. Its
 *identity* (Ed25519) is in the plan's roster and signs who is in a sum: the other
-sites check it, so the coordinator cannot invent sites.
+sites check it, so the coordinator cannot invent sites. Private halves are written
+where they are used and stay there; one public file leaves.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -26,10 +24,18 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_ssh_public_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
 from discreet.plan.roster import Member, Roster
+from discreet.runtime.flower.certificates import (
+    SERVER_DAYS,
+    check_dates,
+    hosts_of,
+    make_authority,
+    make_server,
+    read_certificate,
+)
+from discreet.runtime.flower.public_file import SUFFIX, PublicFile, check_name
 from discreet.site.secret_files import (
     SecretFileError,
     check_secret,
@@ -38,13 +44,14 @@ from discreet.site.secret_files import (
 )
 
 CA: Final = "ca.pem"
+CA_KEY: Final = "ca.key"
 CERTIFICATE: Final = "server.pem"
 SERVER_KEY: Final = "server.key"
 IDENTITY: Final = "identity.key"
 NODE_KEY: Final = "node.key"
 NODES: Final = "nodes"
 COORDINATOR: Final = "coordinator"
-_VALID: Final = timedelta(days=365)
+_RENEW: Final = "run `discreet keys renew` in its folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,28 @@ class CoordinatorKeys:
     def __post_init__(self) -> None:
         _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
         check_secret(self.folder / SERVER_KEY, what="the server key")
+
+    def check_dates(self) -> str | None:
+        """Refuse a certificate out of its time; return a warning before its end."""
+        pem = (self.folder / CERTIFICATE).read_bytes()
+        certificate = read_certificate(pem, CERTIFICATE)
+        return check_dates(
+            certificate,
+            "the coordinator's certificate",
+            remedy=_RENEW,
+            now=datetime.now(UTC),
+        )
+
+    def admit(self, public: PublicFile) -> None:
+        """Let a site's node key connect; another key of its name is not replaced."""
+        public.node_key()
+        path, node = self.folder / NODES / f"{public.name}.pub", f"{public.node}\n"
+        if path.exists() and path.read_text(encoding="utf-8") != node:
+            raise InputError(
+                f"{path.name} is another node key of {public.name}: compare the "
+                "fingerprints by voice, and remove the old one"
+            )
+        path.write_text(node, encoding="utf-8")
 
     def identity(self) -> Ed25519PrivateKey | None:
         """Return the key that signs invitations, when there is one."""
@@ -112,13 +141,101 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
     return key
 
 
+def new_site(folder: Path, name: str) -> PublicFile:
+    """Make a site's keys in its own folder; return the public file that leaves it."""
+    check_name(name)
+    if name == COORDINATOR:
+        raise InputError(f"a site is not called {COORDINATOR!r}")
+    _new_folder(folder)
+    identity = _identity(folder)
+    node = ec.generate_private_key(ec.SECP384R1())
+    write_secret(
+        folder / NODE_KEY,
+        node.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+    )
+    text = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return _publish(folder, PublicFile.signed(name, identity, node=text.decode()))
+
+
+def new_coordinator(
+    folder: Path, hosts: Sequence[str], *, days: int = SERVER_DAYS
+) -> PublicFile:
+    """Make the coordinator's identity, its authority and its first certificate.
+
+    Args:
+        folder: its own folder, a new one.
+        hosts: names and addresses under which the sites reach it.
+        days: how long its certificate holds; see ``renew``.
+    """
+    _new_folder(folder)
+    (folder / NODES).mkdir(exist_ok=True)
+    ca_key, ca = make_authority()
+    pem = ca.public_bytes(Encoding.PEM)
+    key, certificate = make_server(ca_key, ca, hosts, days)
+    write_secret(folder / CA_KEY, _pem(ca_key))
+    write_secret(folder / SERVER_KEY, _pem(key))
+    (folder / CA).write_bytes(pem)
+    (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
+    identity = _identity(folder)
+    public = PublicFile.signed(COORDINATOR, identity, authority=pem.decode())
+    return _publish(folder, public)
+
+
+def renew(
+    folder: Path, hosts: Sequence[str] = (), *, days: int = SERVER_DAYS
+) -> datetime:
+    """Make a new key and certificate under the same authority; return its end.
+
+    The sites notice nothing: they trust the authority. Without ``hosts`` the new
+    certificate is for those of the old one.
+    """
+    _present(folder, CA, CA_KEY, CERTIFICATE)
+    ca_key = load_pem_private_key(
+        read_secret(folder / CA_KEY, what="the authority's key"), password=None
+    )
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{CA_KEY} holds no key of an authority")
+    ca = read_certificate((folder / CA).read_bytes(), CA)
+    check_dates(
+        ca,
+        "the authority's certificate",
+        remedy="make new coordinator keys, and send their public file to every site",
+        now=datetime.now(UTC),
+    )
+    old = read_certificate((folder / CERTIFICATE).read_bytes(), CERTIFICATE)
+    key, certificate = make_server(ca_key, ca, hosts or hosts_of(old), days)
+    write_secret(folder / SERVER_KEY, _pem(key), over=True)
+    (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
+    return certificate.not_valid_after_utc
+
+
+def trust(folder: Path, coordinator: PublicFile) -> None:
+    """Let a site connect to whoever shows a certificate of this coordinator."""
+    if not coordinator.authority:
+        raise InputError(
+            f"the public file of {coordinator.name} is a site's: trust is for the "
+            "coordinator's"
+        )
+    _present(folder, NODE_KEY)
+    (folder / CA).write_text(coordinator.authority, encoding="utf-8")
+
+
+def assemble(sites: Sequence[PublicFile], coordinator: PublicFile | None) -> Roster:
+    """Return the roster of the sites whose public files came."""
+    strange = [public.name for public in sites if not public.node]
+    if strange:
+        raise InputError(f"{strange[0]} is no site: its public file has no node key")
+    members = tuple(Member(public.name, public.identity) for public in sites)
+    return Roster(members, None if coordinator is None else coordinator.identity)
+
+
 def make_consortium(
     folder: Path, sites: Sequence[str], *, hosts: Sequence[str]
 ) -> Roster:
-    """Make every key and certificate of a *test* consortium in one place.
+    """Make every key and certificate of a *rehearsal* in one place.
 
-    In a real one each site makes its own keys and sends the public halves: nobody
-    should hold what this function writes.
+    In a real consortium each member calls ``new_site`` or ``new_coordinator`` at
+    home: nobody should hold what this function writes.
 
     Args:
         folder: gets one folder for the coordinator and one for each site.
@@ -129,109 +246,57 @@ def make_consortium(
         raise InputError(
             f"name each site once, and none {COORDINATOR!r}; got {len(sites)} names"
         )
-    own = folder / COORDINATOR
     taken = [name for name in (COORDINATOR, *sites) if (folder / name).exists()]
     if taken:
         raise InputError(
             f"{folder} already has {', '.join(taken)}; keys are never written over"
         )
-    (own / NODES).mkdir(parents=True, exist_ok=True)
-    ca_key, ca = _authority()
-    server_key, certificate = _server(ca_key, ca, hosts)
-    for place in (own, *(folder / site for site in sites)):
-        place.mkdir(exist_ok=True)
-        (place / CA).write_bytes(ca.public_bytes(Encoding.PEM))
-    (own / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
-    write_secret(own / SERVER_KEY, _pem(server_key))
-    coordinator = _identity(own)
-    members = []
+    coordinator = new_coordinator(folder / COORDINATOR, hosts)
+    keys, public = CoordinatorKeys(folder / COORDINATOR), []
     for site in sites:
-        node = ec.generate_private_key(ec.SECP384R1())
-        write_secret(
-            folder / site / NODE_KEY,
-            node.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+        public.append(new_site(folder / site, site))
+        trust(folder / site, coordinator)
+        keys.admit(public[-1])
+    return assemble(public, coordinator)
+
+
+def public_file_in(folder: Path) -> PublicFile:
+    """Return the public file that was written with a folder's keys."""
+    found = sorted(folder.glob(f"*{SUFFIX}"))
+    if len(found) != 1:
+        raise InputError(
+            f"{folder} holds {len(found)} public files, and its own is needed; `discreet "
+            "keys` writes it"
         )
-        public = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        (own / NODES / f"{site}.pub").write_bytes(public + b"\n")
-        members.append(Member(site, _identity(folder / site)))
-    return Roster(tuple(members), coordinator)
+    return PublicFile.read(found[0])
+
+
+def _new_folder(folder: Path) -> None:
+    if any((folder / name).exists() for name in (IDENTITY, NODE_KEY, CA_KEY)):
+        raise InputError(f"{folder} has keys; keys are never written over")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _publish(folder: Path, public: PublicFile) -> PublicFile:
+    path = folder / f"{public.name}{SUFFIX}"
+    path.write_text(public.dumps(), encoding="utf-8")
+    return public
 
 
 def _present(folder: Path, *names: str) -> None:
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise InputError(
-            f"{folder} lacks {', '.join(missing)}; `discreet consortium` makes them "
-            "for a test"
+            f"{folder} lacks {', '.join(missing)}; `discreet keys` makes them, and "
+            "`discreet consortium` all of them for a rehearsal"
         )
 
 
-def _identity(folder: Path) -> bytes:
+def _identity(folder: Path) -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
     write_secret(folder / IDENTITY, _pem(key))
-    return key.public_key().public_bytes_raw()
+    return key
 
 
 def _pem(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """Make a certificate authority for one consortium; its key is not kept."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "discreet consortium")])
-    builder = _certificate(name, name, key.public_key())
-    builder = builder.add_extension(
-        x509.BasicConstraints(ca=True, path_length=0), critical=True
-    )
-    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
-    return key, builder.sign(key, hashes.SHA384())
-
-
-def _server(
-    ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate, hosts: Sequence[str]
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "discreet coordinator")])
-    builder = _certificate(name, ca.subject, key.public_key())
-    alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
-    builder = builder.add_extension(alternatives, critical=False)
-    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    serving = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    builder = builder.add_extension(serving, critical=False)
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    builder = builder.add_extension(authority, critical=False)
-    return key, builder.sign(ca_key, hashes.SHA384())
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(issuer, subject, key)
-    builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(now - timedelta(hours=1))
-    builder = builder.not_valid_after(now + _VALID)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key)
-    return builder.add_extension(identifier, critical=False)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)

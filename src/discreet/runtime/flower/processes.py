@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from discreet.runtime.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
 )
-from discreet.site.secret_files import write_secret
+from discreet.site.secret_files import read_secret, write_secret
 
 Part: TypeAlias = Literal["superlink", "supernode"]
 
@@ -45,6 +46,9 @@ STOP_SECONDS: Final = 5.0
 FREE_SECONDS: Final = 5.0
 """How long a taken port is waited for."""
 LOOPBACK: Final = "127.0.0.1"
+MOST_BYTES: Final = 2**26
+"""Of one request to a SuperLink: two million counts and room to spare."""
+_SECRET_FILE: Final = "--superexec-auth-secret-file"  # noqa: S105 - an option's name
 
 
 class ProcessError(DiscreetError):
@@ -64,13 +68,16 @@ class FlowerProcess:
     runtime: str
     secret: bytes = field(repr=False)
     folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+    most_bytes: int = 0
+    """Of one request, where this process has a door."""
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         """Start it and wait until it listens."""
         home = Path(self.folder.name)
         environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(home)}
-        command = [sys.executable, "-m", __name__, self.part, str(os.getpid())]
+        known = self.part, str(os.getpid()), str(self.most_bytes)
+        command = [sys.executable, "-m", __name__, *known]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 [*command, *self.arguments],
@@ -159,8 +166,13 @@ class FlowerProcess:
         return spoken[-1] if spoken else "it wrote nothing"
 
 
-def superlink(keys: CoordinatorKeys, *, host: str, port: int) -> FlowerProcess:
-    """Describe a SuperLink with TLS that only registered node keys may join."""
+def superlink(
+    keys: CoordinatorKeys, *, host: str, port: int, most_bytes: int = MOST_BYTES
+) -> FlowerProcess:
+    """Describe a SuperLink with TLS that only registered node keys may join.
+
+    Only whoever knows its ``secret`` may register them, or start and stop a run.
+    """
     folder, secret, secret_file = _workplace()
     arguments = [
         *("--host", host, "--port", str(port)),
@@ -168,11 +180,13 @@ def superlink(keys: CoordinatorKeys, *, host: str, port: int) -> FlowerProcess:
         *("--ssl-certfile", str(keys.folder / CERTIFICATE)),
         *("--ssl-keyfile", str(keys.folder / SERVER_KEY)),
         *("--isolation", "process", "--enable-supernode-auth"),
-        *("--superexec-auth-secret-file", str(secret_file)),
+        *(_SECRET_FILE, str(secret_file)),
         "--disable-runtime-dependency-installation",
     ]
     reached = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
-    return FlowerProcess("superlink", arguments, f"{reached}:{port}", secret, folder)
+    return FlowerProcess(
+        "superlink", arguments, f"{reached}:{port}", secret, folder, most_bytes
+    )
 
 
 def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
@@ -185,7 +199,7 @@ def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
         *("--auth-supernode-private-key", str(keys.folder / NODE_KEY)),
         *("--host", LOOPBACK, "--port", runtime.rsplit(":", 1)[1]),
         *("--isolation", "process"),
-        *("--superexec-auth-secret-file", str(secret_file)),
+        *(_SECRET_FILE, str(secret_file)),
     ]
     return FlowerProcess("supernode", arguments, runtime, secret, folder)
 
@@ -228,14 +242,16 @@ def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
     return folder, secret, path
 
 
-def _become(part: str, parent: int, arguments: Sequence[str]) -> None:
+def _become(part: str, parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
     """Turn this process into a part of Flower, bound to its parent's life."""
+    # A shell starts what runs beside it with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # Only the process that becomes a part of Flower pays for loading it.
-    from flwr.supercore.app_utils import (  # noqa: PLC0415
-        start_parent_process_monitor,
-    )
     from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
     from flwr.supernode.cli import flower_supernode  # noqa: PLC0415
+
+    from discreet.runtime.flower import door  # noqa: PLC0415
 
     parts: dict[str, Callable[[], None]] = {
         "superlink": flower_superlink,
@@ -243,10 +259,25 @@ def _become(part: str, parent: int, arguments: Sequence[str]) -> None:
     }
     if part not in parts:
         raise InputError("a part of Flower is a superlink or a supernode")
-    start_parent_process_monitor(parent)
+    if part == "superlink":
+        secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
+        door.put_up(read_secret(secret, what="the executor's secret"), most_bytes)
     sys.argv = [f"flower-{part}", *arguments]
     parts[part]()
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, also one that is just starting.
+
+    Flower's own monitor asks once, and what is not yet listening does not hear it:
+    a SuperLink without a coordinator would keep the port for good.
+    """
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(STOP_SECONDS)
+    os._exit(1)
+
+
 if __name__ == "__main__":
-    _become(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    _become(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

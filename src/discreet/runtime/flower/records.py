@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from io import BytesIO
 from typing import Final
 
 import numpy as np
+import numpy.lib.format as npy
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
+from discreet.arrays import IntVector
 from discreet.site.letters import Letter, LetterError
 
 ACTION: Final = "discreet"
@@ -17,6 +20,8 @@ MODEL: Final = "discreet.model"
 _LETTER: Final = "discreet.letter"
 _NUMBERS: Final = "discreet.numbers"
 _STATE: Final = "discreet.state"
+_HEADER: Final = 1000
+"""Bytes of a vector's header; NumPy writes 118."""
 
 
 def to_content(letter: Letter) -> RecordDict:
@@ -40,11 +45,28 @@ def from_content(content: RecordDict) -> Letter:
         array = content.array_records[_NUMBERS].get("numbers")
         if array is None or array.dtype != "int64" or len(array.shape) != 1:
             raise LetterError("a letter carries a vector of 64-bit integers")
-        try:
-            numbers = array.numpy().astype(np.int64)
-        except (ValueError, TypeError, EOFError, OSError) as error:
-            raise LetterError("a letter's numbers cannot be read") from error
+        numbers = _vector(array.data)
     return Letter.of(head, body, numbers)
+
+
+def _vector(raw: bytes) -> IntVector:
+    """Read a vector as NumPy saves one, of the size that came and no other.
+
+    NumPy's own reader makes room for what a header announces, before it looks at
+    what follows, and unpacks archives.
+    """
+    file = BytesIO(raw)
+    try:
+        version = npy.read_magic(file)
+        if version != (1, 0):
+            raise LetterError("a letter's numbers are in another form than 1.0")
+        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=_HEADER)
+    except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
+        raise LetterError("a letter's numbers cannot be read") from None
+    left = raw[file.tell() :]
+    if dtype != np.dtype("<i8") or shape != (len(left) // 8,) or len(left) % 8:
+        raise LetterError("a letter announces other numbers than it carries")
+    return np.frombuffer(left, dtype="<i8").astype(np.int64)
 
 
 def load_state(context: Context) -> bytes:

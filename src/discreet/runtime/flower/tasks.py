@@ -48,6 +48,7 @@ from flwr.supernode.runtime.run_clientapp import (
     push_task_output,
 )
 
+from discreet.runtime.flower.door import Knocking
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.runtime.flower.processes import FlowerProcess, ProcessError, supernode
 from discreet.site.policy import DECLINED
@@ -297,7 +298,10 @@ def _control(link: FlowerProcess, certificates: bytes) -> Iterator[ControlHttpCl
         link.runtime,
         insecure=False,
         root_certificates=certificates,
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
+            Knocking(link.secret),
+        ],
     )
     try:
         yield client

@@ -8,7 +8,6 @@ data and shows scikit-learn's values beside the result.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -31,6 +30,7 @@ from discreet.entropy import SYSTEM
 from discreet.errors import InputError
 from discreet.exact.encode import padded_size
 from discreet.exact.model import ExactMPC
+from discreet.parsing import read_json, read_text
 from discreet.privacy.composition import compose
 from discreet.runtime.spu.certificates import default_names, make_certificates
 from discreet.runtime.spu.failure import SessionFailedError
@@ -241,8 +241,8 @@ class Fleet:
 
     def result(self) -> dict[str, Any]:
         """Return what the analyst wrote."""
-        text = (self.folder / "result.json").read_text(encoding="utf-8")
-        found: dict[str, Any] = json.loads(text)
+        text = read_text(self.folder / "result.json", "a result")
+        found: dict[str, Any] = read_json(text, "the result", error=InputError)
         return found
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from discreet.errors import PlanError
 from discreet.parsing import read_json
@@ -28,6 +29,17 @@ from discreet.runtime.spu.packages import (
 from discreet.runtime.spu.peers import Peers
 from discreet.runtime.spu.session import Session
 from discreet.runtime.spu.transport import Channel, Tag, peer_name
+
+COSTS: Final = (
+    *("bytes_sent", "share_bytes", "messages", "memory_bytes"),
+    *("compute_seconds", "cpu_seconds", "compile_seconds"),
+    *("connect_seconds", "ready_seconds"),
+)
+"""What a party tells the analyst about its run."""
+MOST_UNNAMED: Final = 128
+"""Callers who have not shown a certificate yet; of more the oldest is turned away."""
+HANDSHAKE_SECONDS: Final = 10.0
+_MOST_OF_A_COST: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,16 @@ class Result:
             raise PackageError("the costs of the run are not JSON") from None
         if not isinstance(costs, dict):
             raise PackageError("the costs of the run are not a table")
+        if not all(_is_amount(costs.get(name)) for name in COSTS):
+            raise PackageError(
+                f"the costs of the run are {len(COSTS)} finite numbers, and no others"
+            )
         return cls(Package.decode(raw[4 + size :]), costs)
+
+
+def _is_amount(value: object) -> bool:
+    known = type(value) in {int, float} and math.isfinite(value)  # type: ignore[arg-type]
+    return known and 0 <= value <= _MOST_OF_A_COST  # type: ignore[operator]
 
 
 class Intake:
@@ -83,12 +104,15 @@ class Intake:
         )
         self._open: set[Channel] = set()
         self._calls: set[asyncio.Task[None]] = set()
+        self._unnamed: dict[asyncio.Task[None] | None, None] = {}
 
     async def serve(self, context: ssl.SSLContext) -> asyncio.Server:
         """Open the door at the address that the session names."""
 
         def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._make_room()
             call = asyncio.create_task(self._answer(reader, writer, context))
+            self._unnamed[call] = None
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
@@ -100,6 +124,18 @@ class Intake:
                 f"cannot listen at {address}: another process does, or the host is "
                 "not this machine"
             ) from None
+
+    def _make_room(self) -> None:
+        """Hang up on the oldest caller without a name, when there are too many.
+
+        Idle connections would else use up what this process may open. A member shows
+        its certificate at once, so that it is hardly ever the oldest.
+        """
+        while len(self._unnamed) >= MOST_UNNAMED:
+            oldest = next(iter(self._unnamed))
+            del self._unnamed[oldest]
+            if oldest is not None:
+                oldest.cancel()
 
     async def shares(self) -> list[Package]:
         """Wait for the shares of every owner; return them in the session's order."""
@@ -141,7 +177,8 @@ class Intake:
         context: ssl.SSLContext,
     ) -> None:
         try:
-            await writer.start_tls(context, ssl_handshake_timeout=self._timeout)
+            seconds = min(self._timeout, HANDSHAKE_SECONDS)
+            await writer.start_tls(context, ssl_handshake_timeout=seconds)
             name = peer_name(writer)
         except (OSError, SessionFailedError):
             self._log("turned a caller away that is not TLS or has no certificate")
@@ -150,6 +187,8 @@ class Intake:
         except asyncio.CancelledError:
             writer.transport.abort()
             raise
+        finally:
+            self._unnamed.pop(asyncio.current_task(), None)
         if name not in self._session.names:
             self._log(f"turned {name} away: the session does not name it")
             await Channel(name, reader, writer).fail(f"the session names no {name}")

@@ -41,8 +41,7 @@ from discreet import parsing
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.exact.evaluate import plan_for
-from discreet.exact.model import AREAS, ExactMPC, Ties
+from discreet.exact.model import AREAS, ExactMPC, Ties, areas_plan
 from discreet.exact.program import Program
 from discreet.metrics.table import Metric
 from discreet.parsing import read_toml, whole
@@ -77,7 +76,7 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Read ``host:port``."""
         host, _, port = text.rpartition(":")
-        if not port.isdecimal():
+        if not port.isdecimal() or len(port) > len("65535"):
             raise PlanError("an address is host:port with a port from 1 to 65535")
         return cls(host, int(port))
 
@@ -177,7 +176,7 @@ class Session:
     def plan(self, *, prevalence: float | None = None) -> Plan:
         """Return what is agreed on beside who computes: the same plan in every run."""
         facts = PublicFacts(self.rows, prevalence, ScoreRange.declare(self.scores))
-        return plan_for(
+        return areas_plan(
             self.program().model,
             facts,
             owners=len(self.owners),
@@ -252,15 +251,17 @@ class Session:
             raise PlanError(f"the session has unknown keys: {', '.join(unknown)}")
         try:
             return _session(raw)
-        except (KeyError, TypeError) as err:
+        except PlanError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise PlanError(f"the session lacks or garbles {err}") from None
 
     @classmethod
     def read(cls, path: Path) -> Session:
         """Read a session file."""
         try:
-            return cls.from_toml(path.read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
+            return cls.from_toml(parsing.read_text(path, "a session"))
+        except InputError:
             raise PlanError("the session is not a TOML file") from None
 
     def party_index(self, name: str) -> int:

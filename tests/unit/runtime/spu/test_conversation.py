@@ -13,6 +13,7 @@ from discreet.runtime.spu.analyst import costs, opened
 from discreet.runtime.spu.certificates import default_names, make_certificates
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.fleet import local_session
+from discreet.runtime.spu.intake import MOST_UNNAMED
 from discreet.runtime.spu.packages import InconsistentSharesError, Package
 from discreet.runtime.spu.transport import Tag, client_context, connect
 from mpc_sessions import SIZES, CuttingEngine, InProcess
@@ -339,3 +340,33 @@ def test_result_shares_that_do_not_fit_open_nothing(world):
     first[0, 0] += np.uint64(1)
     with pytest.raises(InconsistentSharesError, match="do not fit together"):
         opened(outcome.opened)
+
+
+def test_a_thousand_idle_callers_do_not_end_a_session(world):
+    """Each would keep a descriptor of the party; a process has some 1,000 of them."""
+    address = world.session.parties[0].intake
+    idle, kept = [], []
+
+    async def crowd():
+        await asyncio.sleep(0.5)
+        for _ in range(400):
+            idle.append(socket.create_connection((address.host, address.port)))
+            await asyncio.sleep(0)  # the party is in this loop, too
+        await asyncio.sleep(0.5)
+        kept.append(len(world.parties[0]._intake._unnamed))
+
+    async def after_the_crowd(work):
+        await asyncio.sleep(2.0)
+        await asyncio.to_thread(work)
+
+    outcome = world.run(
+        ("crowd", crowd()),
+        ("owner-1", after_the_crowd(lambda: world.send(0))),
+        ("owner-2", after_the_crowd(lambda: world.send(1))),
+        ("analyst", world.open),
+    )
+    for caller in idle:
+        caller.close()
+    assert set(outcome.ends.values()) == {None}
+    assert kept[0] <= MOST_UNNAMED
+    assert outcome.opened is not None

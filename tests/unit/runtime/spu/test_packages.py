@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.entropy import Seeded
-from discreet.runtime.spu.intake import Result
+from discreet.runtime.spu.intake import COSTS, Result
 from discreet.runtime.spu.packages import OVERHEAD, Kind, Package, PackageError, split
 
 SESSION = bytes(range(32))
@@ -112,13 +112,31 @@ def test_a_package_cannot_be_made_wrong(changes):
 
 
 def test_a_result_reads_back_as_written():
-    result = Result(package(kind=Kind.RESULT), {"bytes_sent": 7})
+    costs = dict.fromkeys(COSTS, 7)
+    result = Result(package(kind=Kind.RESULT), costs)
     found = Result.decode(result.encode())
-    assert found.statistics == {"bytes_sent": 7}
+    assert found.statistics == costs
     assert found.encode() == result.encode()
 
 
-@pytest.mark.parametrize("raw", [b"", b"\0\0\0\2[]", b"\0\0\0\1{", b"\xff" * 9])
+DEEP = b"[" * 4000
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"\0\0\0\2[]", b"\0\0\0\1{", b"\xff" * 9),
+        len(DEEP).to_bytes(4, "big") + DEEP,
+    ],
+    ids=["nothing", "a list", "cut", "ones", "deep"],
+)
 def test_garbled_results_are_refused(raw):
     with pytest.raises(PackageError):
         Result.decode(raw)
+
+
+@pytest.mark.parametrize("cost", ["7", None, [], True, -1, 1e400, float("nan"), 10**30])
+def test_costs_that_are_no_amounts_are_refused(cost):
+    costs = {**dict.fromkeys(COSTS, 7), "messages": cost}
+    with pytest.raises(PackageError, match="finite numbers"):
+        Result.decode(Result(package(kind=Kind.RESULT), costs).encode())

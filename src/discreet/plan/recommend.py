@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from discreet.data.edges import EdgeRule
 from discreet.metrics.table import DEFAULT_METRICS, Metric
-from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
@@ -39,26 +38,36 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
     38
     """
-    chosen = default_thresholds(facts.scores) if thresholds is None else thresholds
     asked = Question(
         facts,
-        tuple(float(t) for t in chosen),
+        None if thresholds is None else tuple(float(t) for t in thresholds),
         edges,
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
     )
+    return planned(asked, privacy, cohort=cohort, model=model)
+
+
+def planned(
+    asked: Question,
+    privacy: PrivacyModel,
+    *,
+    cohort: Cohort | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Let a privacy model say which rounds answer a question."""
     cohort = cohort or privacy.cohort()
     agreed = privacy.agreed()
     metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
-    if facts.scores.kind == "other":
+    if asked.facts.scores.kind == "other":
         metrics -= {"brier"}
     return Plan(
         privacy=agreed,
         rounds=agreed.rounds(asked, cohort),
-        thresholds=asked.thresholds,
+        thresholds=asked.cuts,
         metrics=metrics,
-        facts=facts,
+        facts=asked.facts,
         cohort=cohort,
         model=model or ModelRef(),
     )

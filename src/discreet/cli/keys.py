@@ -1,0 +1,176 @@
+"""``discreet keys`` and ``discreet roster``: who is who, made by each and compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from discreet.cli.files import read_plan
+from discreet.errors import InputError
+from discreet.plan.file import dumps
+from discreet.plan.plan import Plan
+from discreet.plan.roster import Roster, key_text
+from discreet.runtime.flower import keys as made
+from discreet.runtime.flower.certificates import SERVER_DAYS
+from discreet.runtime.flower.keys import CoordinatorKeys
+from discreet.runtime.flower.public_file import SUFFIX, PublicFile, fingerprint
+
+POLICY: Final = "policy.toml"
+_EXAMPLE: Final = """\
+# What this site allows; see docs/policy.md. Change it before it guards real data.
+population = "{site}-test"
+
+[allow]
+privacy = ["secure-aggregation", "distributed", "local"]
+units = ["example", "subject", "client"]
+coordinators = ["{coordinator}"]
+models = ["*"]
+
+[caps]
+epsilon_per_plan = "1"
+epsilon_total = "3"
+delta_total = "0"
+exact_sums = 1
+sessions_per_plan = 3
+
+[floors]
+sites = 3
+examples = 1
+"""
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show data
+    help="Make, renew and trust keys; private halves stay where they are made.",
+)
+
+Days = Annotated[int, typer.Option(min=1, help="How long the certificate holds.")]
+KeyFolder = Annotated[Path, typer.Argument(help="The folder of the keys.")]
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="How the others call this site.")],
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the keys go; by default ./NAME.")
+    ] = None,
+) -> None:
+    """Make this site's keys, at this site; one public file is for the others."""
+    place = Path(name) if folder is None else folder
+    public = made.new_site(place, name)
+    _show_made(place, public)
+
+
+@app.command()
+def coordinator(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    host: Annotated[
+        list[str],
+        typer.Option(help="Name or address that the sites call; repeat for more."),
+    ] = ["127.0.0.1", "localhost"],  # noqa: B006 - typer copies it
+    days: Days = SERVER_DAYS,
+) -> None:
+    """Make the coordinator's identity, authority and certificate."""
+    public = made.new_coordinator(folder, host, days=days)
+    _show_made(folder, public)
+    typer.echo(f"The certificate holds {days} days: `discreet keys renew {folder}`.")
+
+
+@app.command()
+def renew(
+    folder: KeyFolder,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address that the sites call; as before if absent."),
+    ] = None,
+    days: Days = SERVER_DAYS,
+) -> None:
+    """Renew the coordinator's certificate; the sites need to do nothing."""
+    end = made.renew(folder, host or (), days=days)
+    typer.echo(f"The certificate holds until {end:%Y-%m-%d}.")
+
+
+@app.command()
+def trust(
+    folder: KeyFolder,
+    public: Annotated[Path, typer.Argument(help="The coordinator's public file.")],
+) -> None:
+    """Let this site connect to a coordinator; compare the fingerprint by voice first.
+
+    Writes an example of a policy beside the keys when there is none.
+    """
+    other, own = PublicFile.read(public), made.public_file_in(folder)
+    made.trust(folder, other)
+    typer.echo(f"{other.name} {fingerprint(other.identity)}")
+    typer.echo("Compare these digits with the coordinator, by voice.")
+    if write_example_policy(folder, own.name, other.identity):
+        typer.echo(f"{folder / POLICY} is an example: read and change it.")
+
+
+def write_example_policy(folder: Path, site: str, coordinator: bytes) -> bool:
+    """Write a policy that allows one coordinator; never over one that is there."""
+    path = folder / POLICY
+    if path.exists():
+        return False
+    text = _EXAMPLE.format(site=site, coordinator=key_text(coordinator))
+    path.write_text(text, encoding="utf-8")
+    return True
+
+
+def roster(
+    plan: Annotated[Path, typer.Argument(help="The plan that the roster goes into.")],
+    public: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The public file of each site; none shows the roster."),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the coordinator's keys: it lets these sites in."),
+    ] = None,
+) -> None:
+    """Put the sites' public files into a plan's roster; print the fingerprints.
+
+    Every site runs it on the plan that it got, without public files, and compares
+    the digits with the others by voice: whoever made the roster could have put in
+    keys of its own.
+    """
+    agreed = read_plan(plan)
+    if not public:
+        if agreed.roster is None:
+            raise InputError(f"{plan.name} has no roster: give the sites' public files")
+        show_roster(agreed, agreed.roster)
+        return
+    if keys is None:
+        raise InputError("give the coordinator's folder with --keys")
+    folder, files = CoordinatorKeys(keys), [PublicFile.read(path) for path in public]
+    made_of = made.assemble(files, made.public_file_in(keys))
+    signed = replace(agreed, roster=made_of)
+    for file in files:
+        folder.admit(file)
+    plan.write_text(dumps(signed), encoding="utf-8")
+    show_roster(signed, made_of)
+    typer.echo(f"The roster is in {plan}; send it to every site.")
+
+
+def show_roster(plan: Plan | None, members: Roster) -> None:
+    """Print every key of a roster, and what is compared by voice."""
+    named = [(member.name, member.key) for member in members.sites]
+    if members.coordinator is not None:
+        named.insert(0, ("coordinator", members.coordinator))
+    for name, key in named:
+        typer.echo(f"{name} {key_text(key)}")
+        typer.echo(f"    {fingerprint(key)}")
+    if plan is not None:
+        typer.echo(f"plan {plan.digest().hex()[:32]}")
+    typer.echo("Compare these digits with every site, by voice.")
+
+
+def _show_made(folder: Path, public: PublicFile) -> None:
+    typer.echo(f"{public.name} {fingerprint(public.identity)}")
+    typer.echo(
+        f"Send {folder / (public.name + SUFFIX)}; every other file here stays, and is "
+        "this machine's alone."
+    )

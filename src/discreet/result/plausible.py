@@ -1,0 +1,92 @@
+"""Whether an opened sum can be one of counts, as far as the sum alone shows it.
+
+A site can send any vector, and a secure sum hides whose it was. What is impossible for
+every honest cohort is refused; what is only unlikely, or impossible but for the noise,
+is told to the reader. A lie within these limits is not seen here: its effect is
+bounded (``metrics.influence``), and random groups show it (``result.random_groups``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from discreet.errors import ReleaseError
+from discreet.estimate.slopes import covariance_of
+from discreet.metrics.influence import NOISE_SDS
+from discreet.noise.mechanism import Opened
+from discreet.plan.plan import Plan
+from discreet.statistic.observed import NoisyHistogram
+
+FAR: Final = 10.0
+"""A total so many times larger or smaller than was declared is told to the reader."""
+
+
+def refuse_impossible(opened: Opened) -> None:
+    """Refuse an exact sum with a negative count: no site counts fewer than none."""
+    if opened.law.scale == 0 and (opened.counts < 0).any():
+        raise ReleaseError(
+            "the exact sum holds negative counts, which no data give: a site sent "
+            "what is no count; ask again in random groups to find where, or leave "
+            "out the sites that are in doubt"
+        )
+
+
+def size_notes(
+    plan: Plan, parts: Mapping[str, NoisyHistogram], contributors: int
+) -> dict[str, tuple[str, ...]]:
+    """Return by part what its total says about the plan's declared sizes.
+
+    Raises:
+        ReleaseError: an exact total is more than the sites may hold.
+    """
+    return {
+        name: _notes(plan, part, contributors, whole=len(parts) == 1)
+        for name, part in parts.items()
+    }
+
+
+def _notes(
+    plan: Plan, part: NoisyHistogram, contributors: int, *, whole: bool
+) -> tuple[str, ...]:
+    total = part.total_negatives + part.total_positives
+    slack = NOISE_SDS * _noise_sd(part)
+    notes = []
+    each = plan.cohort.max_examples_per_site
+    if each is not None and total > each * contributors + slack:
+        above = (
+            f"than {contributors} sites of at most {each:,} examples may hold: at "
+            "least one site sent what it does not have"
+        )
+        if part.exact:
+            raise ReleaseError(f"the exact sum holds more examples {above}")
+        notes.append(
+            f"this release holds more examples {above}, or the noise is beyond "
+            f"{NOISE_SDS:g} standard deviations"
+        )
+    declared = plan.facts.examples
+    if declared is not None:
+        if total > FAR * declared + slack:
+            notes.append(_far("above", declared))
+        # One of several groups may be small without anybody's lie.
+        elif whole and total < declared / FAR - slack:
+            notes.append(_far("below", declared))
+    return tuple(notes)
+
+
+def _far(side: str, declared: int) -> str:
+    return (
+        f"the total is more than {FAR:g} times {side} the {declared:,} examples that "
+        "the plan declares: the declaration is wrong, or a site's counts are"
+    )
+
+
+def _noise_sd(part: NoisyHistogram) -> float:
+    """Return the standard deviation of the noise in the number of examples."""
+    if part.exact:
+        return 0.0
+    variance = covariance_of(part, np.ones((1, 2 * len(part.edges))))[0, 0]
+    return math.sqrt(max(float(variance), 0.0))

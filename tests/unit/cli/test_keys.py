@@ -1,0 +1,179 @@
+"""Keys of a real consortium: each member makes its own, and people compare digits."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from discreet.models.recommend import recommend
+from typer.testing import CliRunner, Result
+
+from discreet.cli.files import read_plan
+from discreet.cli.main import app
+from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.file import dumps
+from discreet.runtime.flower import keys
+from discreet.runtime.flower.certificates import hosts_of, read_certificate
+from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator
+from discreet.runtime.flower.public_file import PublicFile, fingerprint
+from discreet.site import policyfile
+
+SITES = ("north", "south", "east")
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def done(*words: object) -> str:
+    result = run(*words)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    made = recommend(PublicFacts(1000, 0.3), DistributedDP("1"), cohort=Cohort(3))
+    path.write_text(dumps(made))
+    return path
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> list[Path]:
+    """The public files of three sites that made their keys at home."""
+    for site in SITES:
+        done("keys", "new", site, "--folder", tmp_path / site)
+    return [tmp_path / site / f"{site}.public.toml" for site in SITES]
+
+
+def test_a_consortium_comes_together_without_a_private_key_leaving_anybody(
+    tmp_path: Path, plan: Path, public: list[Path]
+) -> None:
+    own = tmp_path / "coordinator"
+    done("keys", "coordinator", own)
+    said = done("roster", plan, *public, "--keys", own)
+    agreed = read_plan(plan)
+    assert agreed.roster is not None
+    assert [site.name for site in agreed.roster.sites] == sorted(SITES)
+    assert set(CoordinatorKeys(own).nodes()) == set(SITES)
+    sent = "".join(path.read_text() for path in public) + plan.read_text()
+    for site in SITES:
+        done("keys", "trust", tmp_path / site, own / "coordinator.public.toml")
+        identity = SiteKeys(tmp_path / site).identity()
+        assert identity is not None
+        assert identity.public_key().public_bytes_raw() == agreed.roster.key_of(site)
+        assert fingerprint(agreed.roster.key_of(site)) in said
+        policyfile.load(tmp_path / site / "policy.toml").check(agreed)
+        for secret in ("identity.key", "node.key"):
+            path = tmp_path / site / secret
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert path.read_text().splitlines()[1] not in sent
+    assert "PRIVATE" not in sent
+    # Every site sees in the plan that it got what it compares by voice.
+    shown = done("roster", plan)
+    assert [s for s in shown.splitlines() if s.startswith("    ")] == [
+        s for s in said.splitlines() if s.startswith("    ")
+    ]
+
+
+def test_a_public_file_whose_node_key_was_swapped_is_refused(
+    tmp_path: Path, plan: Path, public: list[Path]
+) -> None:
+    """Who compares the identity by voice has compared the node key, too."""
+    done("keys", "coordinator", tmp_path / "coordinator")
+    north, south = (PublicFile.read(path) for path in public[:2])
+    public[0].write_text(north.dumps().replace(north.node, south.node))
+    result = run("roster", plan, *public, "--keys", tmp_path / "coordinator")
+    assert isinstance(result.exception, InputError)
+    assert "not signed by its identity" in str(result.exception)
+    assert read_plan(plan).roster is None
+
+
+@pytest.mark.parametrize(
+    "name", ["../north", "a/b", "", "a b", "..", ".a", "x" * 64, "a\x1b[2J", "[red]"]
+)
+def test_a_name_is_one_of_a_folder_and_of_nothing_else(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(InputError, match="a name has 1 to 63"):
+        keys.new_site(tmp_path / "keys", name)
+    with pytest.raises(InputError, match="a name has 1 to 63"):
+        PublicFile.signed(name, Ed25519PrivateKey.generate(), node="ssh")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version = 1",
+        'version = 1\nname = "n"\nidentity = 3',
+        'version = 1\nname = "n"\nidentity = "ed25519:zz"\nsignature = "00"',
+        "a = " + "[" * 100_000,
+    ],
+)
+def test_what_is_no_public_file_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(InputError):
+        PublicFile.loads(text)
+
+
+def test_a_site_with_two_node_keys_is_asked_about_by_voice(tmp_path: Path) -> None:
+    new_coordinator(tmp_path / "c", ["localhost"])
+    folder = CoordinatorKeys(tmp_path / "c")
+    first = keys.new_site(tmp_path / "one", "north")
+    folder.admit(first)
+    folder.admit(first)
+    with pytest.raises(InputError, match="compare the fingerprints"):
+        folder.admit(keys.new_site(tmp_path / "two", "north"))
+
+
+def test_keys_are_never_written_over(tmp_path: Path, public: list[Path]) -> None:
+    before = {path: path.read_bytes() for path in (tmp_path / "north").iterdir()}
+    again = run("keys", "new", "north", "--folder", tmp_path / "north")
+    assert isinstance(again.exception, InputError)
+    assert before == {path: path.read_bytes() for path in public[0].parent.iterdir()}
+
+
+def test_a_certificate_ends_and_is_renewed_under_the_same_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "coordinator"
+    done("keys", "coordinator", own, "--host", "mpc.example.org", "--days", 90)
+    folder = CoordinatorKeys(own)
+    assert folder.check_dates() is None
+
+    class Later(datetime):
+        days = 80
+
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            del tz
+            return datetime.now(UTC) + timedelta(days=cls.days)
+
+    monkeypatch.setattr(keys, "datetime", Later)
+    assert "discreet keys renew" in (folder.check_dates() or "")
+    Later.days = 91
+    with pytest.raises(InputError, match="and not now"):
+        folder.check_dates()
+    monkeypatch.undo()
+    old = (own / "server.pem").read_bytes(), (own / "ca.pem").read_bytes()
+    done("keys", "renew", own, "--days", 200)
+    assert (own / "server.pem").read_bytes() != old[0]
+    assert (own / "ca.pem").read_bytes() == old[1], "the sites notice nothing"
+    renewed = read_certificate((own / "server.pem").read_bytes(), "it")
+    renewed.verify_directly_issued_by(read_certificate(old[1], "the authority"))
+    assert hosts_of(renewed) == ["mpc.example.org"]
+    assert stat.S_IMODE((own / "server.key").stat().st_mode) == 0o600
+    monkeypatch.setattr(keys, "datetime", Later)
+    assert folder.check_dates() is None
+
+
+def test_a_rehearsal_says_that_it_is_one(tmp_path: Path) -> None:
+    said = done("consortium", tmp_path / "r", "--site", "a", "--site", "b")
+    assert "This is a rehearsal" in said
+    assert "discreet keys new" in said

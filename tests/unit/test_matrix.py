@@ -1,0 +1,235 @@
+"""Every privacy model x every statistic x every driver in this process.
+
+Each cell either gives the evaluation that plain counting gives (exactly without
+noise, closely with a large epsilon), or refuses before anything is charged.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.entropy import SYSTEM
+from discreet.errors import DiscreetError
+from discreet.exact.engine import Reference
+from discreet.exact.evaluate import run as run_exact
+from discreet.noise.response import ResponseKey
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import MODELS as KNOWN
+from discreet.plan.rounds import Round
+from discreet.runtime.in_process import InProcess
+from discreet.runtime.session import Session, opened_evaluation
+from discreet.runtime.simulation import run
+from discreet.site.ledger import Ledger
+from discreet.site.policy import UNIT_NAMES, Policy
+from discreet.site.progress import InMemoryOnce
+from discreet.site.session import Site
+from discreet.statistic import (
+    ClassHistogram,
+    EquiDepthFrom,
+    Grouped,
+    Hierarchy,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+)
+from discreet.statistic.rank_sums import RankSums
+
+SITES = 3
+BINS = Edges.realise(Warped(16))
+TREE = Hierarchy(Edges.realise(Uniform(16)))
+CLASSES = ("cat", "dog", "eel")
+NEAR = 0.03
+
+MODELS = {
+    "secure-aggregation": discreet.SecureAggregation(),
+    "distributed": discreet.DistributedDP(30),
+    "distributed, delta": discreet.DistributedDP(30, "1e-6"),
+    "local, arc": discreet.LocalDP(16),
+    "local, unary": discreet.LocalDP(30, "unary"),
+    "local, levels": discreet.LocalDP(30, "levels"),
+    "local, laplace": discreet.LocalDP(30, "laplace"),
+    "label, response": discreet.LabelDP(30, mechanism="response"),
+    "label, binned": discreet.LabelDP(30, mechanism="binned"),
+    "label, choice": discreet.LabelDP(30),
+    "central": discreet.CentralDP(30),
+    "exact": discreet.ExactMPC(),
+}
+STATISTICS = {
+    "histogram": (Round(ClassHistogram(BINS)),),
+    "hierarchy": (Round(TREE),),
+    "equi-depth": (
+        Round(TREE, discreet.DistributedDP(1).loss.epsilon / 5),
+        Round(EquiDepthFrom(TREE, 8), 1 - discreet.DistributedDP(1).loss.epsilon / 5),
+    ),
+    "one-vs-rest": (Round(OneVsRest(BINS, CLASSES)),),
+    "one-vs-one": (Round(OneVsOne(BINS, CLASSES)),),
+    "grouped": (Round(Grouped(ClassHistogram(BINS), ("a", "b"))),),
+    "paired": (Round(Paired(BINS, BINS)),),
+    "paired, joint": (Round(Paired(BINS, BINS, "joint")),),
+    "rank-sums": (Round(RankSums("choice")),),
+}
+
+
+def data(statistic):
+    rng = np.random.default_rng(4)
+    n = 6000
+    y = rng.random(n) < 0.4
+    z = rng.normal(1.6 * y - 0.8, 1.0)
+    s = 1 / (1 + np.exp(-z))
+    if statistic.startswith("one-vs"):
+        k = rng.integers(0, 3, n)
+        raw = np.exp(rng.normal(0, 1, (n, 3)) + 1.5 * np.eye(3)[k])
+        p = raw / raw.sum(axis=1, keepdims=True)
+        names = np.array(CLASSES)[k]
+        return [
+            discreet.Examples(p[i::SITES], names[i::SITES], classes=CLASSES)
+            for i in range(SITES)
+        ]
+    if statistic.startswith("paired"):
+        t = 1 / (1 + np.exp(-rng.normal(1.0 * y - 0.5, 1.0)))
+        both = np.column_stack([s, t])
+        return [discreet.Examples(both[i::SITES], y[i::SITES]) for i in range(SITES)]
+    groups = np.where(np.arange(n) % 7 < 3, "a", "b")
+    ids = np.array([f"person {i}" for i in range(n)])
+    return [
+        discreet.Examples(
+            s[i::SITES], y[i::SITES], groups=groups[i::SITES], subjects=ids[i::SITES]
+        )
+        for i in range(SITES)
+    ]
+
+
+def planned(privacy, rounds, sites=SITES):
+    cohort = privacy.cohort(sites)
+    return Plan(
+        privacy.agreed(),
+        rounds,
+        metrics=frozenset({"auc", "average_precision"}),
+        facts=PublicFacts(6000, 0.4),
+        cohort=cohort,
+    )
+
+
+def areas(result):
+    """Every AUC of a result, by name."""
+    if isinstance(result, discreet.Evaluation):
+        return {"": result.auc.value}
+    return {name: part.auc.value for name, part in result.items()}
+
+
+def oracle(rounds, sites):
+    """Plain counting: the same statistic's parts, summed without anything else."""
+    statistic = rounds[-1].statistic
+    if isinstance(statistic, RankSums | EquiDepthFrom):
+        statistic = ClassHistogram(Edges.realise(Warped(256)))
+    plan = planned(discreet.SecureAggregation(), (Round(statistic),), len(sites))
+    return areas(run(plan, sites))
+
+
+def simulated(plan, sites, tmp_path):
+    del tmp_path
+    if plan.privacy.route == "shares":
+        return run_exact(plan, sites, engine=Reference())
+    return run(plan, sites)
+
+
+def by_letters(plan, sites, tmp_path):
+    """Deployed sites with policy and ledger, behind the bytes that would travel."""
+    policy = Policy(
+        population="people",
+        privacy=tuple(KNOWN),
+        units=UNIT_NAMES,
+        groups=("*",),
+        epsilon_per_plan=100,
+        epsilon_total=100,
+        delta_total=discreet.DistributedDP(1, "1e-5").delta,
+        exact_sums=9,
+        sites=1,
+    )
+    ledgers = {k: tmp_path / f"{k}.sqlite" for k in range(1, SITES + 1)}
+    for path in ledgers.values():
+        Ledger.new(path).close()
+    onces = {k: InMemoryOnce() for k in ledgers}
+
+    def site(k):
+        return Site(
+            lambda _: sites[k - 1],
+            policy,
+            Ledger(ledgers[k], limits=policy.limits()),
+            SYSTEM,
+            onces[k],
+            plan,
+            flips=ResponseKey(bytes([k]) * 32),
+        )
+
+    def charged():
+        found = []
+        for path in ledgers.values():
+            with Ledger(path) as ledger:
+                found += ledger.uses("people")
+        return found
+
+    told = []
+    exchange = InProcess(
+        {k: partial(site, k) for k in ledgers}, lambda _, reason: told.append(reason)
+    )
+    try:
+        releases = Session(plan, list(ledgers), exchange).run()
+    except DiscreetError:
+        assert charged() == [], "it was charged before it was refused"
+        raise
+    assert told == []
+    assert len(charged()) == SITES * len(plan.rounds)
+    return opened_evaluation(plan, releases)
+
+
+@pytest.mark.parametrize("driver", [simulated, by_letters])
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
+    model, statistic, driver, tmp_path
+):
+    privacy, rounds = MODELS[model], STATISTICS[statistic]
+    try:
+        plan = planned(privacy, rounds)
+    except DiscreetError:
+        return  # the plan itself cannot be made: nobody was asked
+    sites = data(statistic)
+    if model == "central":
+        sites = sites[:1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.DisclosureWarning)
+        try:
+            found = areas(driver(plan, sites, tmp_path))
+        except DiscreetError:
+            carried = driver is simulated or privacy.route in (
+                "secure sum",
+                "relay",
+                "ranks",
+            )
+            assert not carried, "a plan that was made is carried out"
+            return
+        expected = oracle(rounds, sites)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        assert value == pytest.approx(expected[name], abs=NEAR)
+
+
+def test_enough_cells_are_carried_out():
+    """The matrix must not pass because everything refuses."""
+    made = 0
+    for privacy in MODELS.values():
+        for rounds in STATISTICS.values():
+            try:
+                planned(privacy, rounds)
+            except DiscreetError:
+                continue
+            made += 1
+    assert made >= 40
