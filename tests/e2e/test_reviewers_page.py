@@ -15,9 +15,9 @@ import pytest
 from discreet.data.sources import read
 from discreet.entropy import Seeded
 from discreet.models.distributed import DistributedDP
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.site.ledger import Ledger
 from discreet.site.policyfile import load
 from discreet.site.respond import respond
