@@ -23,10 +23,10 @@ from discreet.data.edges import Warped
 from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.models.recommend import recommend
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP

@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from discreet.models.recommend import recommend
 
 from discreet.models.distributed import DistributedDP
 from discreet.noise.polya import PolyaLaw
 from discreet.noise.skellam import skellam_table
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.result.prediction import check_protocol
 
 
