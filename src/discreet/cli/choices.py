@@ -139,7 +139,7 @@ def chosen_model(
     max_examples: int | None = None,
     mechanism: str | None = None,
     min_survivors: int | None = None,
-    colluders: int = 0,
+    colluders: int | None = None,
 ) -> PrivacyModel:
     """Return the privacy model that the options describe."""
     if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
