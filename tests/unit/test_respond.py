@@ -1,5 +1,6 @@
 """A site's answer: charged first, stored, and the same bytes on a retry."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 import discreet
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError
-from discreet.plan.cohort import PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.privacy.account import Cap, MemoryAccount
+from discreet.site.policy import Policy
 from discreet.site.respond import respond
 
 PLAN = recommend(PublicFacts(), discreet.DistributedDP("0.5"))
@@ -59,3 +61,29 @@ def test_the_answer_is_stored_before_it_is_returned():
     account = MemoryAccount()
     sent = answer(account)
     assert account.replay(b"s", 0) == sent.astype("<i8").tobytes()
+
+
+@pytest.mark.parametrize(("most", "told"), [(2, 1), (3, 0)])
+def test_more_examples_than_the_plan_allows_are_told_at_the_site_alone(most, told):
+    """Staying out for the number of rows would tell that number."""
+    plan = replace(PLAN, cohort=Cohort(3, max_examples_per_site=most))
+    said = []
+    sent = respond(
+        SITE,
+        MemoryAccount(),
+        plan,
+        plan.resolve(0, []),
+        session=b"s",
+        population="icu",
+        entropy=SYSTEM,
+        policy=Policy(
+            population="icu",
+            privacy=("distributed",),
+            epsilon_per_plan=Fraction(1),
+            epsilon_total=Fraction(1),
+        ),
+        log=said.append,
+    )
+    assert sent.size == plan.statistic.size
+    assert len(said) == told
+    assert all("more than the 2 examples" in line for line in said)

@@ -52,10 +52,12 @@ def size_notes(
 def _notes(
     plan: Plan, part: NoisyHistogram, contributors: int, *, whole: bool
 ) -> tuple[str, ...]:
+    each, declared = plan.cohort.max_examples_per_site, plan.facts.examples
+    if each is None and declared is None:
+        return ()
     total = part.total_negatives + part.total_positives
     slack = NOISE_SDS * _noise_sd(part)
     notes = []
-    each = plan.cohort.max_examples_per_site
     if each is not None and total > each * contributors + slack:
         above = (
             f"than {contributors} sites of at most {each:,} examples may hold: at "
@@ -67,7 +69,6 @@ def _notes(
             f"this release holds more examples {above}, or the noise is beyond "
             f"{NOISE_SDS:g} standard deviations"
         )
-    declared = plan.facts.examples
     if declared is not None:
         if total > FAR * declared + slack:
             notes.append(_far("above", declared))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.lib.format as npy
@@ -57,10 +57,13 @@ def _vector(raw: bytes) -> IntVector:
     """
     file = BytesIO(raw)
     try:
-        version = npy.read_magic(file)
+        magic: Any = npy.read_magic
+        version = magic(file)
         if version != (1, 0):
             raise LetterError("a letter's numbers are in another form than 1.0")
-        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=_HEADER)
+        # Typed without its third argument, which NumPy has had since 1.24.
+        read: Any = npy.read_array_header_1_0
+        shape, _, dtype = read(file, max_header_size=_HEADER)
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
         raise LetterError("a letter's numbers cannot be read") from None
     left = raw[file.tell() :]
