@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.models.recommend import recommend
 
 from discreet.data.edges import Warped
 from discreet.errors import DiscreetError
