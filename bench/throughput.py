@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rich.progress import track
 
 import discreet
-from discreet.data.edges import EdgeRule, Edges, Uniform, Warped, describe
+from discreet.data.edges import EdgeRule, Edges, Uniform, Warped
 from discreet.statistic import ClassHistogram
 
 CHUNK = 2**20
@@ -75,7 +75,7 @@ def in_memory(n: int, repeats: int) -> None:
 
         seconds = best_of(repeats, count)
         print(
-            f"{describe(rule):38} {seconds * 1e3:8.0f} {n / seconds / 1e6:9.1f} "
+            f"{rule!s:38} {seconds * 1e3:8.0f} {n / seconds / 1e6:9.1f} "
             f"{anchor / seconds:16.1f}   ({checked:,} floats equal to searchsorted)"
         )
 

@@ -11,6 +11,8 @@ FloatVector: TypeAlias = NDArray[np.float64]
 """A vector of real numbers."""
 FloatArray: TypeAlias = NDArray[np.float64]
 """An array of real numbers of any shape."""
+BoolVector: TypeAlias = NDArray[np.bool_]
+"""A vector of marks."""
 IntVector: TypeAlias = NDArray[np.int64]
 """A vector of exact counts: what sites add, and what noise is added to."""
 CodeVector: TypeAlias = NDArray[np.integer[Any]]

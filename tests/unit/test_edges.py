@@ -11,9 +11,11 @@ from discreet.data.edges import (
     Support,
     Uniform,
     Warped,
+    even_places,
     reference_quantiles,
     unit_edges,
 )
+from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 
 LOGIT = ScoreRange.declare("logit")
@@ -27,6 +29,9 @@ RULES = [
     (Uniform(70_000), ScoreRange(), ()),
     (Warped(64), LOGIT, (0.0,)),
     (Uniform(7), POINTS, (4.5,)),
+    (PriorSpread(60, 0.001), ScoreRange(), (0.5,)),
+    (PriorSpread(1024, 0.2), ScoreRange(), (0.5, 1e-7)),
+    (PriorSpread(24, 0.3), LOGIT, (0.0,)),
 ]
 
 
@@ -119,6 +124,9 @@ def test_reference_quantiles_put_equally_many_reference_scores_in_each_bin(rng):
         lambda: Edges.realise(Support((0.5, 0.2))),
         lambda: Edges.realise(Support((0.5, 1.2))),
         lambda: Edges.realise(Uniform(4), LOGIT),
+        lambda: Edges.realise(PriorSpread(2, 0.1)),
+        lambda: Edges.realise(PriorSpread(20, 0.0)),
+        lambda: Edges.realise(PriorSpread(20, 0.1), POINTS),
         lambda: reference_quantiles([], 4),
         lambda: reference_quantiles([0.5, 2.0], 4),
     ],
@@ -126,3 +134,67 @@ def test_reference_quantiles_put_equally_many_reference_scores_in_each_bin(rng):
 def test_edges_that_make_no_sense_are_refused(make):
     with pytest.raises(InputError):
         make()
+
+
+# -- edges from a prior that knows the prevalence ------------------------------
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_prior_bins_equal_searchsorted_everywhere(scores):
+    edges = Edges.realise(PriorSpread(60, 0.001), thresholds=(0.5,))
+    array = np.array(scores)
+    np.testing.assert_array_equal(edges.bins_of(array), by_search(edges, array))
+
+
+def logistic(z, centre, scale):
+    return 1 / (1 + np.exp(-(z - centre) / scale))
+
+
+def test_prior_bins_hold_even_shares_of_the_written_mixture():
+    edges = Edges.realise(PriorSpread(42, 0.02), LOGIT).array
+    assert edges[[1, -2]].tolist() == [-14.0, 14.0]
+    centre = np.log(0.02 / 0.98)
+    law = (
+        0.50 * logistic(edges[1:-1], centre - 0.5, 1.2)
+        + 0.35 * logistic(edges[1:-1], 0.0, 1.2)
+        + 0.15 * logistic(edges[1:-1], 1.5 * centre, 4.0)
+    )
+    shares = np.diff(law) / (law[-1] - law[0])
+    np.testing.assert_allclose(shares, 1 / 40, rtol=2e-3)
+
+
+@pytest.mark.parametrize("prevalence", [1e-7, 0.0005, 0.1, 0.5, 0.999])
+def test_prior_edges_have_few_digits_and_mirror_their_logits(prevalence):
+    unit = Edges.realise(PriorSpread(64, prevalence)).array[1:-1]
+    z = Edges.realise(PriorSpread(64, prevalence), LOGIT).array[1:-1]
+    np.testing.assert_array_equal(z * 2**16, np.round(z * 2**16))
+    near, _ = np.frexp(np.minimum(unit, 1 - unit))
+    np.testing.assert_array_equal(near * 2**30, np.round(near * 2**30))
+    np.testing.assert_allclose(np.log(unit / (1 - unit)), z, atol=1e-8)
+
+
+def test_rare_events_get_their_bins_where_they_are():
+    rare = Edges.realise(PriorSpread(20, 0.001)).array
+    assert np.count_nonzero(rare < 0.01) >= 10
+    assert np.count_nonzero(Edges.realise(Warped(20)).array < 0.01) <= 2
+
+
+def test_warped_places_are_even_on_probabilities_and_logits():
+    for scores in (ScoreRange(), LOGIT):
+        places = even_places(Edges.realise(Warped(12), scores))
+        np.testing.assert_allclose(places, np.arange(13) / 12, atol=1e-4)
+
+
+def test_places_rise_strictly_whatever_the_edges():
+    for values in (
+        (0.0, 0.9, 0.9000001, 0.9000002, 0.9000003, 1.0),
+        (0.0, 1e-300, 0.4999, 0.5, 0.5001, 1 - 1e-15, 1.0),
+    ):
+        places = even_places(Edges.realise(Listed(values)))
+        assert (np.diff(places) > 0).all()
+        assert places[[0, -1]].tolist() == [0.0, 1.0]
+
+
+def test_scores_that_are_no_probabilities_take_their_rank():
+    places = even_places(Edges.realise(Listed((0.0, 1.0, 2.0, 5.0, 30.0)), POINTS))
+    np.testing.assert_array_equal(places, [0, 0.25, 0.5, 0.75, 1])

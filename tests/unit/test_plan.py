@@ -8,6 +8,7 @@ import pytest
 import discreet
 from discreet import PlanError, SecureAggregation
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
@@ -26,6 +27,7 @@ PLANS = {
     "default": recommend(PublicFacts(), SA),
     "facts": recommend(FACTS, SA, model=ModelRef("sepsis-xgb", "sha256:ab")),
     "thresholds": recommend(FACTS, SA, thresholds=(0.1, 1 / 3), edges=Uniform(10)),
+    "warped": recommend(FACTS, SA, edges=Warped(16, 1.25)),
     "listed": recommend(FACTS, SA, edges=Listed((0.0, 0.1, 1.0))),
     "support": recommend(FACTS, SA, edges=Support((0.0, 0.2, 1.0))),
     "logit": recommend(PublicFacts(scores=ScoreRange.declare("logit")), SA),
@@ -86,7 +88,7 @@ def test_an_edited_plan_is_refused():
     [
         (("version = 1", "version = 2"), "version 1"),
         (("[facts]", "[fact]"), "unknown keys: fact"),
-        (('rule = "warped"', 'rule = "magic"'), "unknown rule"),
+        (('rule = "prior"', 'rule = "magic"'), "unknown rule"),
         (('model = "secure-aggregation"', 'model = "trust me"'), "unknown privacy"),
         (('statistic = "histogram"', 'statistic = "mean"'), "unknown statistic"),
         (("min_survivors = 1", "min_survivors = 0"), "sites that survive"),
@@ -145,12 +147,14 @@ def test_plans_that_make_no_sense_are_refused(make):
 
 def test_default_edges_and_thresholds_follow_the_kind_of_scores():
     assert PLANS["default"].statistic == ClassHistogram(
-        Edges.realise(Warped(1024), thresholds=(0.5,))
+        Edges.realise(PriorSpread(1024, 0.05), thresholds=(0.5,))
     )
+    many = recommend(PublicFacts(200_000, 0.01), SA)
+    assert many.statistic.edges.rule == PriorSpread(4096, 0.01)
     assert PLANS["logit"].thresholds == (0.0,)
     other = recommend(PublicFacts(scores=WIDE), SA)
     assert other.thresholds == ()
     assert "brier" not in other.metrics
 
 
-DEFAULT_DIGEST = "1bd5ceb97add6393f2f7395acfc8577ebd4df5e96458b3f724421b874fc8d0b5"
+DEFAULT_DIGEST = "b1341b0d04b9de18690ebf1b08dee8cfa7b6f2e51f96670688341247e711bdbd"

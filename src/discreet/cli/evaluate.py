@@ -42,8 +42,9 @@ from discreet.cli.files import (
     SubjectColumn,
     write_result,
 )
-from discreet.data.edges import Warped
 from discreet.data.sources import read
+from discreet.plan.bins import spread_over
+from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
 from discreet.runtime.simulation import evaluate as evaluate_sites
 
@@ -135,7 +136,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         )
         for path in files
     ]
-    binning = None if bins is None else Warped(bins)
+    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    binning = None if bins is None else spread_over(bins, facts)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
         result: Result = evaluate_sites(

@@ -35,10 +35,10 @@ from discreet.cli.choices import (
     UnitChoice,
     chosen_model,
 )
-from discreet.data.edges import Warped, describe
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
@@ -123,11 +123,12 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     fewest = 1 if asked.route == "local" else (colluders or 0) + 2
     least = min_survivors or known or fewest
     told = asked.cohort(least).colluders if colluders is None else colluders
+    facts = PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high))
     chosen = recommend(
-        PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high)),
+        facts,
         asked,
         thresholds=threshold,
-        edges=None if bins is None else Warped(bins),
+        edges=None if bins is None else spread_over(bins, facts),
         classes=classes,
         groups=groups,
         cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site),
@@ -189,7 +190,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        rules = [describe(e.rule) for e in r.statistic.binnings]
+        rules = [str(e.rule) for e in r.statistic.binnings]
         where = ", ".join(rules) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects

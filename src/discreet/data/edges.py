@@ -8,10 +8,11 @@ counts above an edge are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from discreet.arrays import CodeVector, FloatVector
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.parsing import whole
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -29,13 +31,42 @@ numbers on every machine and a product with GRID finds a score's cell exactly.""
 MOST_BINS: Final = GRID
 """More bins than cells of the grid would be empty."""
 _MANY_BINS: Final = 2**16 - 1
+_NARROWEST: Final = 1e-3
+_APART: Final = 1e-8
+_FARTHEST: Final = 40.0
 _MIXED: Final = np.uint16(_MANY_BINS)
 _MOST_EXPONENT: Final = 64
 """Beyond it all edges fall on the ends."""
 
 
+class EdgeRule(ABC):
+    """Where edges come from: public facts, written in a plan as a few numbers."""
+
+    name: ClassVar[str]
+    """What a plan's file calls it."""
+    atoms: ClassVar[bool] = False
+    """Whether every bin holds exactly one score value."""
+
+    @abstractmethod
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return the edges inside the range, the same on every machine."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Say in a few words where the edges come from."""
+
+    def table(self) -> dict[str, Any]:
+        """Return what a plan's file says beside the rule's name."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(**{k: v for k, v in table.items() if k != "rule"})
+
+
 @dataclass(frozen=True, slots=True)
-class Warped:
+class Warped(EdgeRule):
     r"""Edges :math:`s = u^a/(u^a + (1-u)^a)`, :math:`u = k/B`: fine at both ends.
 
     Curves are invariant under monotone maps of the score, so warping costs
@@ -46,29 +77,108 @@ class Warped:
     bins: int
     exponent: float = 1.5
 
+    name: ClassVar[str] = "warped"
+
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return the warped edges on the scale of the scores."""
+        inner = _warped(self.bins, self.exponent)
+        if scores.kind == "logit":
+            # Snapped again: the logarithm's last digit differs between machines.
+            snapped: FloatVector = np.round(np.log(inner / (1.0 - inner)) * GRID) / GRID
+            return snapped
+        return scores.low + (scores.high - scores.low) * inner
+
+    def __str__(self) -> str:
+        return f"{self.bins} warped bins (exponent {self.exponent:g})"
+
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(EdgeRule):
     """Bins of equal width."""
 
     bins: int
 
+    name: ClassVar[str] = "uniform"
+
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return even steps through the range, which must be finite."""
+        check_bins(self.bins)
+        if scores.kind == "logit":
+            raise InputError(
+                "logits have no finite range to cut uniformly; use PriorSpread"
+            )
+        u = np.arange(1, self.bins) / self.bins
+        return scores.low + (scores.high - scores.low) * u
+
+    def __str__(self) -> str:
+        return f"{self.bins} uniform bins"
+
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(EdgeRule):
     """Edges given one by one, from the lower to the upper end of the range."""
 
     values: tuple[float, ...]
 
+    name: ClassVar[str] = "listed"
+
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return what was listed between the limits."""
+        check_bins(max(len(self.values) - 1, 1))
+        if self.values[:1] != (scores.low,) or self.values[-1:] != (scores.high,):
+            raise InputError(
+                f"listed edges must start and end at the limits {scores} of the scores"
+            )
+        _check_increasing(np.asarray(self.values))
+        return np.asarray(self.values[1:-1], dtype=np.float64)
+
+    def __str__(self) -> str:
+        return f"{len(self.values) - 1} listed bins"
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(tuple(float(v) for v in table["values"]))
+
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class Support(EdgeRule):
     """Scores take only these values (a kNN's votes, a points score): a bin each."""
 
     values: tuple[float, ...]
 
+    name: ClassVar[str] = "support"
+    atoms: ClassVar[bool] = True
 
-EdgeRule: TypeAlias = Warped | Uniform | Listed | Support
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return the values, each the lower edge of its bin."""
+        if not self.values:
+            raise InputError("the support needs at least one value")
+        check_bins(len(self.values))
+        if scores.outside(np.asarray(self.values)):
+            raise InputError(f"the support leaves the range {scores}")
+        return np.asarray(self.values, dtype=np.float64)
+
+    def __str__(self) -> str:
+        return f"{len(self.values)} known score values"
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(tuple(float(v) for v in table["values"]))
+
+
+EDGE_RULES: Final[Registry[type[EdgeRule]]] = Registry(
+    "rule for edges",
+    {
+        "prior": "discreet.data.prior_spread:PriorSpread",
+        **{
+            kind: f"discreet.data.edges:{kind.capitalize()}"
+            for kind in ("warped", "uniform", "listed", "support")
+        },
+    },
+)
+"""Every rule that a plan can hold, by its name there."""
 
 
 @dataclass(frozen=True)
@@ -105,42 +215,17 @@ class Edges:
     ) -> Edges:
         """Compute the edges of a rule; each threshold becomes an edge too."""
         scores = scores or ScoreRange()
-        inner: FloatVector
-        match rule:
-            case Warped(bins, exponent):
-                inner = _from_unit(_warped(bins, exponent), scores)
-            case Uniform(bins):
-                _check_bins(bins)
-                if scores.kind == "logit":
-                    raise InputError(
-                        "logits have no finite range to cut uniformly; use Warped"
-                    )
-                u = np.arange(1, bins) / bins
-                inner = scores.low + (scores.high - scores.low) * u
-            case Listed(values):
-                _check_bins(max(len(values) - 1, 1))
-                if values[:1] != (scores.low,) or values[-1:] != (scores.high,):
-                    raise InputError(
-                        f"listed edges must start and end at the limits {scores} "
-                        "of the scores"
-                    )
-                inner = np.asarray(values[1:-1], dtype=np.float64)
-                _check_increasing(np.asarray(values))
-            case Support(values):
-                if not values:
-                    raise InputError("the support needs at least one value")
-                _check_bins(len(values))
-                if scores.outside(np.asarray(values)):
-                    raise InputError(f"the support leaves the range {scores}")
-                return cls((*values, values[-1]), rule, scores)
+        inner = rule.inner(scores).tolist()
+        if rule.atoms:
+            return cls((*inner, inner[-1]), rule, scores)
         added = {float(t) for t in thresholds if scores.low < t < scores.high}
-        merged = sorted(added.union(inner.tolist()))
+        merged = sorted(added.union(inner))
         return cls((scores.low, *merged, scores.high), rule, scores)
 
     @property
     def atoms(self) -> bool:
         """Whether every bin holds exactly one score value."""
-        return isinstance(self.rule, Support)
+        return self.rule.atoms
 
     def __len__(self) -> int:
         """Return the number of bins, one less than the number of edges."""
@@ -223,7 +308,7 @@ def reference_quantiles(
 
     Never call this with the scores that are to be measured: edges are public.
     """
-    _check_bins(bins)
+    check_bins(bins)
     scores = scores or ScoreRange()
     sample = np.asarray(reference, dtype=np.float64)
     if sample.size == 0 or scores.outside(sample):
@@ -246,7 +331,36 @@ def unit_edges(edges: Edges) -> FloatVector:
             raise InputError("scores of kind 'other' are not probabilities")
 
 
-def _check_bins(bins: int) -> None:
+def even_places(edges: Edges) -> FloatVector:
+    r"""Return the edges on a scale u from 0 to 1 on which bins are about even.
+
+    .. math:: u = \sigma\left(\frac{z - m}{c}\right), \qquad
+              z = \log\frac{s}{1 - s}
+
+    with m the edges' median and c their interquartile range over 2 ln 3, so that the
+    logit of u is the score's up to a line, and even edges lie as a logistic law does.
+    Scores that are no probabilities, or known values, take their rank.
+
+    >>> even_places(Edges.realise(Warped(4))).round(4).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    if edges.atoms or edges.scores.kind == "other" or len(edges) < 4:
+        return np.arange(len(edges) + 1) / len(edges)
+    inner = edges.array[1:-1]
+    z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
+    ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
+    low, middle, high = np.interp(ranks, np.arange(1, len(edges)), z)
+    scale = max((high - low) / (2 * math.log(3)), _NARROWEST)
+    x = np.clip((z - middle) / scale, -_FARTHEST, _FARTHEST)
+    places: FloatVector = np.concatenate([[0.0], 1 / (1 + np.exp(-x)), [1.0]])
+    if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
+        places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
+        places /= places[-1]
+    return places
+
+
+def check_bins(bins: int) -> None:
+    """Refuse a number of bins that is no whole number in reach."""
     whole(bins, "the number of bins", least=1, most=MOST_BINS, error=InputError)
 
 
@@ -260,7 +374,7 @@ def _check_increasing(values: FloatVector) -> None:
 
 
 def _warped(bins: int, exponent: float) -> FloatVector:
-    _check_bins(bins)
+    check_bins(bins)
     if not (math.isfinite(exponent) and 0 < exponent <= _MOST_EXPONENT):
         raise InputError(
             f"the warp's exponent must be positive and at most {_MOST_EXPONENT}"
@@ -270,24 +384,3 @@ def _warped(bins: int, exponent: float) -> FloatVector:
     snapped = np.unique(np.round(up / (up + down) * GRID))
     inner: FloatVector = snapped[(snapped > 0) & (snapped < GRID)] / GRID
     return inner
-
-
-def _from_unit(inner: FloatVector, scores: ScoreRange) -> FloatVector:
-    if scores.kind == "logit":
-        # Snapped again: the logarithm's last digit differs between machines.
-        snapped: FloatVector = np.round(np.log(inner / (1.0 - inner)) * GRID) / GRID
-        return snapped
-    return scores.low + (scores.high - scores.low) * inner
-
-
-def describe(rule: EdgeRule) -> str:
-    """Say in a few words where edges come from."""
-    match rule:
-        case Warped(bins, exponent):
-            return f"{bins} warped bins (exponent {exponent:g})"
-        case Uniform(bins):
-            return f"{bins} uniform bins"
-        case Listed(values):
-            return f"{len(values) - 1} listed bins"
-        case Support(values):
-            return f"{len(values)} known score values"

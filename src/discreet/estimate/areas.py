@@ -95,13 +95,16 @@ def pr_area(path: RocPath, positives: float, negatives: float) -> float:
     r"""Return :math:`\int \text{precision}\,dT` along the curve.
 
     Eight Gauss nodes a segment: exact to rounding for all but a segment that
-    starts at recall 0 with a precision far from constant.
+    starts at recall 0 with a precision far from constant. Ties are a step.
     """
     w, half = _gauss_places(path.knots[0])
     f, t = path.at(w.ravel())
     _, slope = path.slopes(w.ravel())
-    precision = precision_of(positives * t, negatives * f)
-    return _gauss_sum(np.nan_to_num(precision) * slope, w.shape, half)
+    precision = precision_of(positives * t, negatives * f).reshape(w.shape)
+    _, below_f, below_t = (each[1:, None] for each in path.knots)
+    at_end = precision_of(positives * below_t, negatives * below_f)
+    precision = np.where(path.tied[:, None], at_end, precision)
+    return _gauss_sum(np.nan_to_num(precision.ravel()) * slope, w.shape, half)
 
 
 def _gauss_places(knots: FloatVector) -> tuple[FloatVector, FloatVector]:

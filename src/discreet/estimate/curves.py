@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import BoolVector, FloatVector
 from discreet.errors import InputError
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from scipy.interpolate import PchipInterpolator
+    from scipy.interpolate import PPoly
 
 Interpolation: TypeAlias = Literal["linear", "pchip"]
 _TINY: Final = 1e-12
@@ -87,12 +87,15 @@ class RocPath:
     """An ROC curve (F, T) through knots, as functions of w = (F + T)/2.
 
     Both rates rise with w, and w is strictly increasing once repeated knots
-    (empty bins) are merged, which PCHIP needs.
+    (empty bins) are merged, which PCHIP needs. ``ties`` marks the segments, one
+    between each two points, whose examples share one score: these are straight, and
+    PCHIP starts anew behind them.
     """
 
     fpr: FloatVector
     tpr: FloatVector
     interpolation: Interpolation
+    ties: BoolVector | None = None
 
     @cached_property
     def knots(self) -> tuple[FloatVector, FloatVector, FloatVector]:
@@ -105,16 +108,20 @@ class RocPath:
         return (f + t) / 2, f, t
 
     @cached_property
-    def _smooth(self) -> tuple[PchipInterpolator, PchipInterpolator] | None:
-        from scipy.interpolate import PchipInterpolator  # noqa: PLC0415
+    def tied(self) -> BoolVector:
+        """Say which segments between knots are ties."""
+        if self.ties is None:
+            return np.zeros(self.knots[0].size - 1, dtype=np.bool_)
+        rises = np.diff((self.fpr + self.tpr) / 2) > _TINY
+        found: BoolVector = self.ties[rises]
+        return found
 
+    @cached_property
+    def _smooth(self) -> tuple[PPoly, PPoly] | None:
         w, f, t = self.knots
         if self.interpolation == "linear" or w.size < 3:
             return None
-        # A segment that hardly rises overflows in SciPy's harmonic mean of slopes,
-        # whose limit, a level tangent, is what it then returns.
-        with np.errstate(over="ignore"):
-            return PchipInterpolator(w, f), PchipInterpolator(w, t)
+        return _bent(w, f, self.tied), _bent(w, t, self.tied)
 
     @property
     def piecewise_linear(self) -> bool:
@@ -160,7 +167,7 @@ class PrPath:
     With P positives and N negatives, precision is
     :math:`P T/(P T + N F)` at recall T (Davis and Goadrich 2006): hyperbolic
     between the points of a linear ROC. At recall 0 it takes its limit, that of
-    the first segment.
+    the first segment. Ties are a step: no threshold parts them.
     """
 
     roc: RocPath
@@ -177,7 +184,16 @@ class PrPath:
         f, t = self.roc.at(self.roc.places(pieces))
         precision = precision_of(self.positives * t, self.negatives * f)
         precision[0] = precision[1] if np.isnan(precision[0]) else precision[0]
-        return Polyline(np.maximum.accumulate(t), precision)
+        t = np.maximum.accumulate(t)
+        if not self.roc.tied.any():
+            return Polyline(t, precision)
+        tied = np.repeat(self.roc.tied, pieces)
+        left = np.where(
+            tied, np.repeat(precision[pieces::pieces], pieces), precision[:-1]
+        )
+        right = np.where(tied, left, precision[1:])
+        x, y = np.stack([t[:-1], t[1:]], axis=1), np.stack([left, right], axis=1)
+        return Polyline(x.ravel(), y.ravel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,18 +208,33 @@ class Curves:
     """A finer curve than the one through the counts, from an estimator's model."""
     pr_path: Curve | None = None
     """A PR curve that does not follow from the ROC curve and the totals."""
+    ties: BoolVector | None = None
+    """Which segments between the points are ties, where only some are."""
 
     @classmethod
     def from_histogram(
-        cls, observed: NoisyHistogram, interpolation: Interpolation
+        cls,
+        observed: NoisyHistogram,
+        interpolation: Interpolation,
+        *,
+        ties: BoolVector | None = None,
     ) -> Curves:
-        """Accumulate from the highest bin down; bins without examples add no point."""
+        """Accumulate from the highest bin down; bins without examples add no point.
+
+        ``ties`` are the bins, ascending, whose examples share one score.
+        """
         tp = np.append(0.0, np.cumsum(observed.positives[::-1]))
         fp = np.append(0.0, np.cumsum(observed.negatives[::-1]))
         thresholds = np.append(np.inf, observed.edges.array[-2::-1])
         filled = (observed.positives != 0) | (observed.negatives != 0)
         keep = np.append(True, filled[::-1])
-        return cls(thresholds[keep], tp[keep], fp[keep], interpolation)
+        return cls(
+            thresholds[keep],
+            tp[keep],
+            fp[keep],
+            interpolation,
+            ties=None if ties is None else ties[::-1][filled[::-1]],
+        )
 
     @cached_property
     def fpr(self) -> FloatVector:
@@ -224,7 +255,7 @@ class Curves:
     @cached_property
     def roc(self) -> RocPath:
         """The ROC curve."""
-        return self.path or RocPath(self.fpr, self.tpr, self.interpolation)
+        return self.path or RocPath(self.fpr, self.tpr, self.interpolation, self.ties)
 
     @property
     def joined_for_ties(self) -> bool:
@@ -243,26 +274,32 @@ class Curves:
         )
 
 
-def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
-    """Choose from the release: PCHIP, unless the scores sit on a few values.
+def _bent(w: FloatVector, values: FloatVector, tied: BoolVector) -> PPoly:
+    """Return PCHIP through the knots, with straight lines where they are tied."""
+    from scipy.interpolate import PchipInterpolator, PPoly  # noqa: PLC0415
 
-    PCHIP bends curves inside heavy bins, where ties make them straight. Ties
-    show as heavy bins beside empty ones: a bin of 40 examples or more (40 noise
-    scales under noise) with a neighbour a fifth of a fifth of that. Where such
-    bins are four or more and hold a quarter of the examples, segments are
-    straight.
+    # A segment that hardly rises overflows in SciPy's harmonic mean of slopes,
+    # whose limit, a level tangent, is what it then returns.
+    with np.errstate(over="ignore"):
+        if not tied.any():
+            return PchipInterpolator(w, values)
+        pieces = np.zeros((4, tied.size))
+        pieces[2], pieces[3] = np.diff(values) / np.diff(w), values[:-1]
+        for start, stop in runs(~tied):
+            if stop - start > 1:
+                part = slice(start, stop + 1)
+                pieces[:, start:stop] = PchipInterpolator(w[part], values[part]).c
+    return PPoly(pieces, w)
+
+
+def runs(marked: BoolVector) -> list[tuple[int, int]]:
+    """Return where runs of marked places start, and where they have stopped.
+
+    >>> runs(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
     """
-    if observed.edges.atoms:
-        return "linear"
-    unit = max(observed.law.scale, 1.0)
-    total = observed.positives + observed.negatives
-    heavy, empty = total >= 40 * unit, total < 8 * unit * (not observed.exact) + 0.5
-    beside = np.zeros(total.size, dtype=np.bool_)
-    beside[1:] |= empty[:-1]
-    beside[:-1] |= empty[1:]
-    lonely = heavy & beside
-    many = np.count_nonzero(lonely) >= 4
-    return "linear" if many and total[lonely].sum() >= total.sum() / 4 else "pchip"
+    turns = np.flatnonzero(np.diff(np.concatenate([[0], marked, [0]])))
+    return [(int(a), int(b)) for a, b in turns.reshape(-1, 2)]
 
 
 def precision_of(tp: FloatVector, fp: FloatVector) -> FloatVector:

@@ -32,8 +32,9 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.curves import Interpolation, choose_interpolation
+from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Reading, flat_reading, unusable_reading
+from discreet.estimate.ties import choose_interpolation
 from discreet.statistic.observed import NoisyHistogram
 
 _SURE: Final = 4.0

@@ -15,16 +15,12 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatVector
-from discreet.estimate.curves import (
-    Curves,
-    Interpolation,
-    RocPath,
-    choose_interpolation,
-)
+from discreet.arrays import BoolVector, FloatVector
+from discreet.estimate.curves import Curves, Interpolation, RocPath
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
+from discreet.estimate.ties import choose_interpolation, end_ties
 from discreet.statistic.observed import NoisyHistogram
 
 Way: TypeAlias = Literal["flat", "ties", "model", "totals", "tree", "unusable"]
@@ -187,6 +183,7 @@ class Flat:
 
     def read(self, observed: NoisyHistogram) -> Reading:
         """Draw the curves through the projected counts."""
+        ends = end_ties(observed)
         return flat_reading(
             observed,
             observed.projected(),
@@ -194,6 +191,7 @@ class Flat:
             estimator=self.name,
             way="flat",
             noise_path="numeric",
+            ties=ends if ends.any() else None,
         )
 
 
@@ -206,16 +204,17 @@ def flat_reading(
     way: Way,
     noise_path: NoisePath,
     notes: tuple[str, ...] = (),
+    ties: BoolVector | None = None,
 ) -> Reading:
     """Return the reading of counts that are joined as they are.
 
     PCHIP's typical error is its distance to straight lines; straight lines are for
     ties, which have none.
     """
-    curves = Curves.from_histogram(counts, interpolation)
+    curves = Curves.from_histogram(counts, interpolation, ties=ties)
     bend = None
     if interpolation == "pchip":
-        bend = Bend(RocPath(curves.fpr, curves.tpr, "linear"), 1.0)
+        bend = Bend(RocPath(curves.fpr, curves.tpr, "linear", curves.ties), 1.0)
     missing = counts.missing_class
     absent = None if missing is None else f"the pooled data hold no {missing}"
     return Reading(

@@ -1,16 +1,16 @@
 r"""A joint smooth model of both classes' counts, and its fit.
 
-The model. Let u be the place of a score on the edges' own scale (0 to 1, evenly
-spaced edges) and :math:`z = \log\frac{u}{1-u}`. The intensity of examples and the
+The model. Let u be the place of a score on the edges' own scale (0 to 1,
+:func:`discreet.data.edges.even_places`) and :math:`z = \log\frac{u}{1-u}`. The intensity of examples and the
 log-odds of the label are natural cubic splines of z,
 
 .. math::
     \log t(z) = s_\alpha(z), \qquad \log\frac{r(z)}{1 - r(z)} = s_\beta(z),
 
 so a bin expects :math:`\mu^+ = \int t r\,du` positives and
-:math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). On
-warped edges z is the logit of the score up to a factor: log-odds that are linear
-in it, Platt's scaling of the scores, cost no penalty.
+:math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
+z is the logit of the score up to a line: log-odds that are linear in it, Platt's
+scaling of the scores, cost no penalty.
 
 The likelihood. A released count is :math:`\mu + N(0, \varphi\mu) + \text{noise}`
 (see :mod:`discreet.estimate.spline_model`): :math:`\varphi = 1` for a Poisson
@@ -56,6 +56,7 @@ _SETTLED: Final = 1e-3
 _LONGEST_STEP: Final = 3.0
 _SHORTEST_SHARE: Final = 2e-3
 _EXPONENT_LIMIT: Final = 25.0
+_APART: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class SplineModel:
         inside = (np.arange(parts) + 0.5) / parts
         centres = places[:-1, None] + widths[:, None] * inside
         knots = min(bins, _MOST_KNOTS)
-        self._knots = _logit((np.arange(knots) + 0.5) / knots)
+        self._knots = _spread_knots(places, knots)
         self._basis = _natural_basis(self._knots, _logit(centres))
         self._log_width = np.log(widths / parts)[:, None]
         self._roughness = _roughness(self._knots)
@@ -244,6 +245,16 @@ class SplineModel:
 def _logit(u: FloatArray) -> FloatArray:
     found: FloatArray = np.log(u / (1 - u))
     return found
+
+
+def _spread_knots(places: FloatVector, size: int) -> FloatVector:
+    """Return knots that lie as the edges do, equally many edges between each two."""
+    bins = places.size - 1
+    ranks = (np.arange(size) + 0.5) / size
+    knots = _logit(np.interp(ranks, np.arange(bins + 1) / bins, places))
+    # Edges may touch; knots must not.
+    apart: FloatVector = np.maximum.accumulate(knots) + _APART * np.arange(size)
+    return apart
 
 
 def _natural_basis(knots: FloatVector, z: FloatArray) -> FloatArray:

@@ -39,7 +39,10 @@ def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:
     if curves.joined_for_ties or fine or np.isnan(knots).any():
         return as_they_are
     steps = np.arange(_PIECES) / _PIECES
-    places = (knots[:-1, None] + np.diff(knots)[:, None] * steps).ravel()
+    widths = np.diff(knots)
+    if curves.ties is not None:
+        widths = np.where(curves.ties, 0.0, widths)
+    places = (knots[:-1, None] + widths[:, None] * steps).ravel()
     fpr, tpr = curves.roc.at(np.append(places, knots[-1]))
     return BinCounts(
         _pieces(fpr, counts.total_negatives), _pieces(tpr, counts.total_positives)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from discreet.data.edges import EdgeRule, Edges, Uniform
+from discreet.data.edges import EdgeRule, Edges, Uniform, Warped
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
@@ -15,7 +15,6 @@ from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.unary import LevelReports, UnaryReports
-from discreet.plan.bins import spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
@@ -132,9 +131,9 @@ class LocalDP(PrivacyModel):
         """Return few bins where each example is sent on its own."""
         match self.mechanism:
             case "arc":
-                return spread_over(ARC_BINS, facts.scores)
+                return _warped(ARC_BINS, facts)
             case "unary":
-                return spread_over(UNARY_BINS, facts.scores)
+                return _warped(UNARY_BINS, facts)
             case _:
                 return super(LocalDP, self).edges(facts, signal)
 
@@ -155,3 +154,8 @@ class LocalDP(PrivacyModel):
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Read what ``table`` wrote."""
         return cls(amount_from_text(table["epsilon"]), table["mechanism"])
+
+
+def _warped(bins: int, facts: PublicFacts) -> EdgeRule:
+    """Return bins that the decoder of arcs and few bits are made for."""
+    return Uniform(bins) if facts.scores.kind == "other" else Warped(bins)

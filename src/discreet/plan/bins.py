@@ -5,58 +5,72 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from discreet.data.edges import EdgeRule, Uniform, Warped
+from discreet.data.edges import EdgeRule, Uniform
+from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.plan.cohort import PublicFacts
 
 EXACT_BINS: Final = 1024
-"""Bins under exact sums: the binning error is far below the sampling error."""
-BLIND_BINS: Final = 32
+FINE_BINS: Final = 4096
+"""Bins under exact sums, for few examples and for many: four times as many keep the
+area that they hide below 3e-4 in rare events too, and show four times as many examples
+that are alone in their bin."""
+MANY_EXAMPLES: Final = 100_000
+BLIND_BINS: Final = 40
 """Bins under noise when nothing is known in public about the size of the data."""
-_FEWEST_BINS: Final = 14
-_MOST_BINS: Final = 96
+BLIND_PREVALENCE: Final = 0.05
+"""A prevalence when none is known in public: its edges suit rare events and halves."""
+_SPREAD: Final = (1.5, 20, 128)
+_PLACED: Final = (1.0, 14, 96)
+"""Factor, fewest and most bins: spread by a prior, or placed where scores are."""
 
 
-def spread_over(bins: int, scores: ScoreRange) -> EdgeRule:
-    """Return that many bins for a kind of scores: finer towards both ends."""
-    return Uniform(bins) if scores.kind == "other" else Warped(bins)
+def spread_over(bins: int, facts: PublicFacts) -> EdgeRule:
+    """Return that many bins, where a model of this prevalence may put its scores."""
+    if facts.scores.kind == "other":
+        return Uniform(bins)
+    known = facts.prevalence
+    return PriorSpread(bins, BLIND_PREVALENCE if known is None else known)
 
 
 def bins_for(facts: PublicFacts, signal: float | None) -> int:
-    """Return the number of bins under noise, from public facts alone."""
+    """Return the number of bins, from public facts alone; no signal is no noise."""
     if signal is None:
-        return EXACT_BINS
+        many = facts.examples is not None and facts.examples >= MANY_EXAMPLES
+        return FINE_BINS if many else EXACT_BINS
+    placed = facts.scores.kind == "other"
     if facts.examples is None:
         return BLIND_BINS
     prevalence = 0.5 if facts.prevalence is None else facts.prevalence
     minority = facts.examples * min(prevalence, 1 - prevalence)
-    return bins_under_noise(minority, signal)
+    return bins_under_noise(minority, signal, placed=placed)
 
 
-def bins_under_noise(minority: float, epsilon: float) -> int:
+def bins_under_noise(minority: float, epsilon: float, *, placed: bool = False) -> int:
     r"""Return the number of bins for noisy counts: a rule of public facts.
 
     .. math::
-        B = (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 14..96
+        B = 1.5 (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 20..128
 
     with n a public guess of the minority class's size and 1/eps the noise's
     scale in a cell. Noise adds :math:`\sqrt B/(\varepsilon n)` to a curve, and a
     bin hides a random walk of size :math:`1/\sqrt{nB}`: curves balance the two at
     :math:`(\varepsilon^2 n)^{1/2}`, areas, in which the second averages out to
     :math:`1/(B \sqrt n)`, at :math:`(\varepsilon^2 n)^{1/3}`. The rule lies
-    between; a guess wrong by a factor of 3 moves it by 1.55. An even number has
-    one half, the usual threshold, among its edges.
+    between; a guess wrong by a factor of 3 moves it by 1.55. Bins that a first look
+    ``placed`` where the scores are need no half more for those that hold none.
 
     >>> bins_under_noise(10_000, 1.0), bins_under_noise(10_000, 0.1)
-    (40, 14)
+    (60, 20)
     """
     if not (math.isfinite(minority) and minority > 0):
         raise PlanError("the guess of the minority class's size must be positive")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise PlanError("epsilon must be positive")
-    pairs = math.ceil(math.pow(epsilon * epsilon * minority, 0.4) / 2)
-    return min(max(2 * pairs, _FEWEST_BINS), _MOST_BINS)
+    factor, fewest, most = _PLACED if placed else _SPREAD
+    pairs = math.ceil(factor * math.pow(epsilon * epsilon * minority, 0.4) / 2)
+    return min(max(2 * pairs, fewest), most)
 
 
 def default_thresholds(scores: ScoreRange) -> tuple[float, ...]:

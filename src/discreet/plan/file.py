@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import tomli_w
 
-from discreet.data.edges import EdgeRule, Edges, Listed, Support, Uniform, Warped
+from discreet.data.edges import EDGE_RULES, EdgeRule, Edges
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.parsing import read_toml
@@ -132,7 +132,7 @@ def _round_table(r: Round) -> dict[str, Any]:
         **statistic.table(),
     }
     if statistic.follows is None:  # else its edges are worked out from a release
-        table["edges"] = [_rule_table(e) for e in statistic.binnings]
+        table["edges"] = [_rule_table(e.rule) for e in statistic.binnings]
     return table
 
 
@@ -153,27 +153,10 @@ def _rounds(
     return tuple(rounds)
 
 
-def _rule_table(edges: Edges) -> dict[str, Any]:
-    match edges.rule:
-        case Warped(bins, exponent):
-            return {"rule": "warped", "bins": bins, "exponent": exponent}
-        case Uniform(bins):
-            return {"rule": "uniform", "bins": bins}
-        case Listed(values):
-            return {"rule": "listed", "values": list(values)}
-        case Support(values):
-            return {"rule": "support", "values": list(values)}
+def _rule_table(rule: EdgeRule) -> dict[str, Any]:
+    table = {k: list(v) if isinstance(v, tuple) else v for k, v in rule.table().items()}
+    return {"rule": rule.name, **table}
 
 
 def _rule(table: dict[str, Any]) -> EdgeRule:
-    match table["rule"]:
-        case "warped":
-            return Warped(table["bins"], table["exponent"])
-        case "uniform":
-            return Uniform(table["bins"])
-        case "listed":
-            return Listed(tuple(float(v) for v in table["values"]))
-        case "support":
-            return Support(tuple(float(v) for v in table["values"]))
-        case _:
-            raise PlanError("unknown rule for edges in the plan")
+    return EDGE_RULES[table["rule"]].from_table(table)

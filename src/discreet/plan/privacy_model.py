@@ -19,7 +19,7 @@ from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import Mechanism
-from discreet.plan.bins import EXACT_BINS, bins_for, spread_over
+from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -176,8 +176,7 @@ class PrivacyModel(ABC):
 
     def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
         """Return the bins for this kind of scores and noise."""
-        bins = EXACT_BINS if signal is None else bins_for(facts, signal)
-        return spread_over(bins, facts.scores)
+        return spread_over(bins_for(facts, signal), facts)
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Return the rounds that answer a question; one, by default."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from discreet import recalibrate
 from discreet.arrays import FloatVector
-from discreet.data.edges import describe
 from discreet.errors import NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
@@ -266,7 +265,7 @@ class Evaluation:
             band=self._drawn_band(kind),
             title=title,
             footnote=(
-                f"{describe(reading.observed.edges.rule)}; {self.claim.loss}; "
+                f"{reading.observed.edges.rule}; {self.claim.loss}; "
                 f"{self.claim.setting}"
             ),
             path=path,

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
@@ -38,6 +38,8 @@ from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise
+from discreet.plan.bins import FINE_BINS, spread_over
+from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound, Round
@@ -51,8 +53,8 @@ REPETITIONS: Final = 20
 MOST_EXAMPLES: Final = 500_000
 """A larger population is simulated at this size, its errors scaled by a square root."""
 DEFAULT_AUC: Final = 0.8
-_FINE_BINS: Final = 1024
 _QUANTILES: Final = 100_000
+_HIDDEN: Final = "the noise hides one of the classes"
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
 
@@ -83,14 +85,16 @@ class Prediction:
     prevalence: float
     group_examples: int
     """How many examples each result rests on."""
+    cause: str = _HIDDEN
+    """Why a simulated release gave none, if one did."""
 
     @property
     def refusal(self) -> str | None:
         """Why this plan should not be run, None when it may be."""
         if self.unusable > 0.1:
             return (
-                f"{self.unusable:.0%} of the simulated releases were unusable: the "
-                "noise hides one of the classes"
+                f"{self.unusable:.0%} of the simulated releases were unusable: "
+                f"{self.cause}"
             )
         return _lost("AUC", self.auc, chance=0.5)
 
@@ -174,6 +178,7 @@ def predict(
         1 - len(usable) / len(runs),
         prevalence,
         facts.examples,
+        next((run.cause for run in runs if run.cause is not None), _HIDDEN),
     )
 
 
@@ -275,8 +280,7 @@ class _Exact:
 
 
 def _fine(examples: Examples) -> _Exact:
-    kind = examples.scores.kind
-    rule = Uniform(_FINE_BINS) if kind == "other" else Warped(_FINE_BINS)
+    rule = spread_over(FINE_BINS, PublicFacts(scores=examples.scores))
     statistic = ClassHistogram(Edges.realise(rule, examples.scores))
     counts = statistic.split(statistic.count(examples).astype(np.float64))
     return _Exact(
@@ -290,6 +294,7 @@ class _Run:
 
     exact: _Exact
     result: Evaluation | None
+    cause: str | None = None
 
     @classmethod
     def of(
@@ -301,9 +306,11 @@ class _Run:
                 releases = _simulate_releases(plan, drawn, sites, rng)
                 claim = plan.claim("simulated", sites=sites)
                 result = evaluation(plan, releases, claim)
-            except ReleaseError:  # nothing can be read from this one
-                return cls(_fine(drawn), None)
-        return cls(_fine(drawn), None if result.refusal is not None else result)
+            except ReleaseError as err:  # nothing can be read from this one
+                return cls(_fine(drawn), None, str(err))
+        if result.refusal is not None:
+            return cls(_fine(drawn), None, result.refusal)
+        return cls(_fine(drawn), result)
 
     def noise(self, metric: Metric) -> float:
         if self.result is None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.data.edges import describe
 from discreet.estimate.reading import Reading, ScalarReading
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import RATES
@@ -194,7 +193,7 @@ def count_line(result: Evaluation) -> str:
         facts = [f"{name} {value}" for name, value in result.reading.facts.items()]
         return ", ".join([count_words(result), *facts])
     size = sum(r.total.size for r in result.releases) * 8 / 1024
-    rule = describe(result.reading.observed.edges.rule)
+    rule = str(result.reading.observed.edges.rule)
     return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.plan.bins import bins_for
+from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
@@ -55,7 +55,7 @@ def compare(
     cohort = model.cohort(len(sites))
     signal = model.signal(cohort, cells=1 if form == "joint" else 2)
     bins = _joint_bins(facts, signal) if form == "joint" else bins_for(facts, signal)
-    rule = Uniform(bins) if facts.scores.kind == "other" else Warped(bins)
+    rule = spread_over(bins, facts)
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
@@ -67,4 +67,4 @@ def compare(
 
 def _joint_bins(facts: PublicFacts, signal: float | None) -> int:
     """Keep the table of pairs of bins small: its cells each carry noise."""
-    return 64 if signal is None else max(bins_for(facts, signal) // 3, 8)
+    return 64 if signal is None else max(bins_for(facts, signal) // 4, 8)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.data.edges import describe
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
@@ -157,7 +156,7 @@ def _refusal(
 def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
     return [
         PreviewedRound(
-            ", ".join(describe(e.rule) for e in r.statistic.binnings),
+            ", ".join(str(e.rule) for e in r.statistic.binnings),
             sent_numbers(plan, plan.resolve(0, [])) if i == 0 else r.statistic.size,
             fraction_of(plan.privacy.loss, r.budget),
         )

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
-from discreet.data.scores import ScoreRange
+from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
 from discreet.estimate.estimate import Normal, Unusable, Usable
 from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth, _even_places
+from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.ties import Ties, find_ties
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
@@ -68,10 +69,12 @@ def data(rng):
 
 @pytest.mark.parametrize(
     ("minority", "epsilon", "bins"),
-    [(1e4, 1, 40), (1e4, 0.3, 16), (1e4, 0.1, 14), (1e5, 1, 96), (1e5, 0.3, 40)],
+    [(1e4, 1, 60), (1e4, 0.3, 24), (1e4, 0.1, 20), (1e5, 1, 128), (1e5, 0.3, 58)],
 )
 def test_the_number_of_bins_follows_the_rule(minority, epsilon, bins):
     assert bins_under_noise(minority, epsilon) == bins
+    # A look spends on finding the scores, and then needs fewer bins.
+    assert bins_under_noise(minority, epsilon, placed=True) < bins
 
 
 def test_more_data_and_a_larger_epsilon_never_mean_fewer_bins():
@@ -161,21 +164,6 @@ def test_any_edges_will_do(edges, data, rng):
     assert found == pytest.approx(right, abs=0.015)
 
 
-def test_warped_places_are_even_whatever_the_kind_of_score():
-    for scores in (
-        ScoreRange(),
-        ScoreRange("logit", -np.inf, np.inf),
-        ScoreRange("other", -3.0, 5.0),
-    ):
-        places = _even_places(Edges.realise(Warped(10), scores))
-        np.testing.assert_allclose(places, np.arange(11) / 10, atol=1e-4)
-
-
-def test_other_edges_take_their_rank():
-    places = _even_places(Edges.realise(Listed((0.0, 0.9, 0.91, 0.92, 1.0))))
-    np.testing.assert_array_equal(places, [0, 0.25, 0.5, 0.75, 1])
-
-
 # -- fallbacks ---------------------------------------------------------------
 
 
@@ -212,6 +200,59 @@ def test_ties_are_joined_by_straight_lines(bins, scale, rng):
         )
     bent = measures(Flat("pchip").read(observed), ["auc"])["auc"].value
     assert abs(found["auc"].value - right["auc"].value) < abs(bent - right["auc"].value)
+
+
+def heaped(rng, share, size=40_000):
+    """Scores of which a share, mostly negatives, is exactly 0."""
+    z = rng.normal(-1.5, 1.5, size)
+    labels = (rng.random(size) < 1 / (1 + np.exp(-z))).astype(float)
+    zero = rng.random(size) < share * np.where(labels > 0, 0.25, 1.0)
+    return np.where(zero, 0.0, 1 / (1 + np.exp(-z))), labels
+
+
+def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(rng):
+    scores, labels = heaped(rng, 0.4)
+    exact = counted(scores, labels, Edges.realise(PriorSpread(40, 0.2)))
+    reading = Smooth().read(noisy(exact, 3.0, rng))
+    assert reading.way == "model"
+    assert reading.curves.ties is not None
+    assert reading.curves.ties.tolist() == [False] * 39 + [True]
+    # One straight segment for the heap, in the drawn curve too.
+    assert reading.curves.roc.tied.sum() == 1
+    truth = exact_roc_of_ties(scores, labels)
+    found = area_error(truth, reading.curves.roc)
+    bent = Smooth()._drawn(
+        reading.observed,
+        np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+        Ties(np.zeros(40, dtype=bool), np.zeros(40, dtype=bool)),
+        (),
+    )
+    assert found < area_error(truth, bent.curves.roc) / 2
+    # The PR curve has a step there: constant to the last recall.
+    line = reading.curves.pr.polyline(8)
+    assert line.y[-1] == line.y[-2]
+    assert line.x[-2] < line.x[-1]
+
+
+def exact_roc_of_ties(scores, labels):
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
+    tp = np.append(0.0, np.cumsum(labels[order])[last])
+    fp = np.append(0.0, last + 1.0) - tp
+    return Polyline(fp / fp[-1], tp / tp[-1])
+
+
+def test_ties_among_spread_scores_are_found_bin_by_bin(rng):
+    # Four heavy values below, a smooth hump above: gaps only beside the values.
+    total = np.concatenate([np.tile([3000.0, 0.0], 4), np.full(12, 400.0)])
+    edges = Edges.realise(Warped(20))
+    exact = NoisyHistogram(edges, total * 0.7, total * 0.3, NoNoise())
+    found = find_ties(noisy(exact, 1.0, rng))
+    assert np.flatnonzero(found.gaps).tolist() == [1, 3, 5, 7]
+    assert {0, 2, 4, 6} <= set(np.flatnonzero(found.tied).tolist())
+    assert not found.tied[9:].any()
+    few = replace(exact, negatives=np.r_[3000.0, 0.0, 3000.0, 0.0, np.full(16, 900.0)])
+    assert not find_ties(noisy(few, 1.0, rng)).tied.any()
 
 
 def test_known_score_values_are_read_without_a_model(rng):
@@ -312,23 +353,17 @@ def test_enough_data_is_not_refused():
         assert (Smooth().read(observed).way != "unusable") is usable
 
 
-def test_scores_in_few_bins_are_noted_and_in_one_bin_refused(data, rng):
+def test_scores_in_few_bins_are_noted_and_never_refused(data, rng):
     scores, labels = data
     edges = Edges.realise(Warped(15))
-    squeezed = noisy(counted(0.45 + 0.1 * scores, labels, edges), 1.0, rng)
-    reading = Smooth().read(squeezed)
-    assert reading.way == "unusable"
-    assert "two rounds" in reading.refusal
-    bent = noisy(counted(scores**4, labels, edges), 1.0, rng)
-    reading = Smooth().read(bent)
-    assert reading.way == "model"
-    assert "few bins" in reading.notes[0]
+    for crowded in (0.45 + 0.1 * scores, scores**8):
+        reading = Smooth().read(noisy(counted(crowded, labels, edges), 1.0, rng))
+        assert reading.refusal is None
+        assert "prevalence" in reading.notes[0]
+        assert reading.bend.share == 1.0
     for bins in (14, 40, 96):
         plain = counted(scores, labels, Edges.realise(Warped(bins)))
         assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
-        crowded = counted(scores**8, labels, Edges.realise(Warped(bins)))
-        reading = Smooth().read(noisy(crowded, 1.0, rng))
-        assert reading.notes or reading.refusal
 
 
 # -- the spread of the noise -------------------------------------------------
@@ -339,7 +374,7 @@ def test_the_noise_of_each_metric_is_what_simulation_finds(data, rng):
     exact = counted(*data, edges)
     law = LaplaceLaw(3.0)
     reading = replace(
-        Smooth()._flat(replace(exact, law=law)), counts=exact
+        Smooth()._flat(replace(exact, law=law), find_ties(exact)), counts=exact
     )  # what the noise does at the true counts
     draws = [noisy(exact, 3.0, rng) for _ in range(400)]
     for metric, above in (
@@ -388,20 +423,20 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
         np.testing.assert_array_equal(reading.curves.roc.tpr, expected.tpr)
 
 
-def test_the_model_never_moves_a_count_by_more_than_three_noise_scales(
+def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     data, rng, monkeypatch
 ):
     observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
     moved = np.stack([observed.negatives, observed.positives])
-    moved[:, 4] += 50.0
+    moved[:, 4] += 100.0
     monkeypatch.setattr(
         "discreet.estimate.smooth_reading.average_cells",
         lambda _: np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
     )
-    scale = np.sqrt(LaplaceLaw(3.0).variance / 2)
+    reach = (np.log(2 * 20) + 3) * np.sqrt(LaplaceLaw(3.0).variance / 2)
     counts = Smooth().read(observed).counts
-    assert counts.negatives[4] == pytest.approx(observed.negatives[4] + 3 * scale)
-    assert counts.positives[4] == pytest.approx(observed.positives[4] + 3 * scale)
+    assert counts.negatives[4] == pytest.approx(observed.negatives[4] + reach)
+    assert counts.positives[4] == pytest.approx(observed.positives[4] + reach)
 
 
 def test_what_came_with_the_release_is_passed_on(data, rng):

@@ -1,0 +1,213 @@
+"""Private curves on the zoo, beside the papers' method in the same run.
+
+For each population and eps (minority times eps at least 300): mean area errors of ROC
+and PR and mean absolute errors of AUC and average precision, over those of ``FedCurve``
+at the best of Q = 32, 128 and 1024, each metric at its own best. The plan is what
+``recommend`` gives for true public facts, for a prevalence 3 times too low or too high,
+or for none (``--facts``); ``Flat`` reads the same releases.
+
+    python bench/zoo_curves.py [--half judging] [--seeds 6] [--facts true low high none]
+        [--anchors FILE]
+
+``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
+anything that is chosen here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.estimate.areas import area_error
+from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
+from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.errors import measures
+from discreet.models.distributed import DistributedDP
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.tree import NoisyTree, merged_levels
+from zoo import Population, names, population
+
+EPSILONS: Final = (1.0, 0.3, 0.1)
+LEAST_SIGNAL: Final = 300
+RARE: Final = 0.02
+PIECES: Final = 16
+METRICS: Final = ("ROC", "PR", "AUC", "AP")
+GUESSES: Final = {"true": 1.0, "low": 1 / 3, "high": 3.0, "none": None}
+
+
+class Measured(NamedTuple):
+    """Mean errors of each estimator, a row each, and how often there was a curve."""
+
+    errors: FloatArray
+    refused: int
+    seconds: float
+
+
+def facts_of(data: Population, guess: float | None) -> PublicFacts:
+    if guess is None:
+        return PublicFacts()
+    return PublicFacts(data.examples, min(data.prevalence * guess, 0.9))
+
+
+def ours(
+    data: Population, epsilon: float, facts: PublicFacts, seeds: int
+) -> tuple[Measured, int]:
+    """Measure the plan that is recommended, read smoothly and flat."""
+    (edges,) = recommend(facts, DistributedDP(str(epsilon))).statistic.binnings
+    exact = data.cells(edges)
+    estimators: tuple[Estimator, ...] = (Smooth(), Flat())
+    found, refused, seconds = [], 0, 0.0
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, round(1000 * epsilon), len(edges)])
+        counts = exact + simulate_discrete_laplace(1 / epsilon, exact.shape, rng)
+        law = LaplaceLaw(1 / epsilon)
+        observed = NoisyHistogram(edges, counts[0], counts[1], law)
+        start = time.process_time()
+        refused += Smooth().read(observed).refusal is not None
+        seconds += time.process_time() - start
+        found.append([_errors(data, observed, e) for e in estimators])
+    return Measured(np.mean(found, axis=0), refused, seconds / seeds), len(edges)
+
+
+def _errors(
+    data: Population, observed: NoisyHistogram, estimator: Estimator
+) -> FloatVector:
+    reading = estimator.read(observed)
+    if reading.refusal is not None:
+        return np.full(len(METRICS), np.nan)
+    curves, found = reading.curves, measures(reading, ("auc", "average_precision"))
+    return np.array(
+        [
+            area_error(data.roc, curves.roc.polyline(PIECES)),
+            area_error(data.pr, curves.pr.polyline(PIECES)),
+            abs(found["auc"].value - data.auc),
+            abs(found["average_precision"].value - data.average_precision),
+        ]
+    )
+
+
+def papers(data: Population, epsilon: float, seeds: int) -> FloatVector:
+    """Measure the papers' method; each metric at its best Q."""
+    found = np.empty((len(PAPER_QUANTILES), seeds, len(METRICS)))
+    for k, quantiles in enumerate(PAPER_QUANTILES):
+        method = FedCurve(quantiles=quantiles)
+        tree = method.hierarchy()
+        levels = [
+            merged_levels(leaves, tree.branching, tree.height)
+            for leaves in data.cells(tree.edges)
+        ]
+        exact = np.concatenate([np.concatenate(p) for p in zip(*levels, strict=True)])
+        law = LaplaceLaw(method.height / epsilon)
+        for seed in range(seeds):
+            rng = np.random.default_rng([seed, round(1000 * epsilon), quantiles])
+            noisy = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
+            curves = method.curves(
+                NoisyTree.from_release(tree, noisy, variance=law.variance)
+            )
+            found[k, seed] = (
+                area_error(data.roc, curves.roc.polyline(PIECES // 4)),
+                area_error(data.pr, curves.pr.polyline(PIECES // 4)),
+                abs(curves.auc - data.auc),
+                abs(curves.average_precision - data.average_precision),
+            )
+    best: FloatVector = found.mean(axis=1).min(axis=0)
+    return best
+
+
+class Anchors:
+    """The papers' errors by population, eps and seeds, kept in a file if one is named."""
+
+    def __init__(self, path: Path | None, seeds: int) -> None:
+        self._path, self._seeds = path, seeds
+        kept = path is not None and path.exists()
+        self._known = json.loads(path.read_text()) if path and kept else {}
+
+    def of(self, data: Population, epsilon: float) -> FloatVector:
+        """Return the errors of one cell, measured once."""
+        key = f"{data.name} {epsilon:g} {self._seeds}"
+        if key not in self._known:
+            self._known[key] = papers(data, epsilon, self._seeds).tolist()
+            if self._path is not None:
+                self._path.write_text(json.dumps(self._known))
+        return np.array(self._known[key])
+
+
+def numbers(ratios: FloatVector) -> str:
+    return "".join(f"{r:7.2f}" for r in ratios)
+
+
+def summary(title: str, ratios: Sequence[FloatVector]) -> None:
+    if not ratios:
+        return
+    table = np.array(ratios)
+    means = np.exp(np.nanmean(np.log(table), axis=0))
+    worst = np.nanmax(table, axis=0)
+    print(
+        f"{title:34} {len(table):3} cells: means {numbers(means)}, worst {numbers(worst)}"
+    )
+
+
+def run(half: str, seeds: int, guesses: Sequence[str], anchors: Anchors) -> None:
+    rows: dict[str, list[FloatVector]] = {}
+    refused: dict[str, int] = {}
+    print(
+        f"{half} half, {seeds} seeds; errors over FedCurve's at its best Q: {METRICS}"
+    )
+    for name in names(judging=half == "judging"):
+        data = population(name)
+        for epsilon in EPSILONS:
+            if data.minority * epsilon < LEAST_SIGNAL:
+                continue
+            reference = anchors.of(data, epsilon)
+            for guess in guesses:
+                facts = facts_of(data, GUESSES[guess])
+                found, bins = ours(data, epsilon, facts, seeds)
+                smooth, flat = found.errors / reference
+                rows.setdefault(guess, []).append(smooth)
+                refused[guess] = refused.get(guess, 0) + found.refused
+                if data.prevalence <= RARE:
+                    rows.setdefault(f"{guess}, prevalence at most .02", []).append(
+                        smooth
+                    )
+                rows.setdefault(f"{guess}, Flat", []).append(flat)
+                area = f"{1e4 * found.errors[0, 0]:6.1f}"
+                print(
+                    f"{name:28} eps {epsilon:<4g}{guess:>5}{bins:4}"
+                    f"{numbers(smooth)}  ROC area x 1e-4{area}"
+                    f"{1e3 * found.seconds:5.0f} ms"
+                    + (f"  refused {found.refused}" if found.refused else ""),
+                    flush=True,
+                )
+    for title, ratios in rows.items():
+        summary(title, ratios)
+    print("refused releases:", refused)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Private curves on the zoo.")
+    parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--facts", nargs="*", choices=GUESSES, default=list(GUESSES))
+    parser.add_argument("--anchors", type=Path)
+    options = parser.parse_args()
+    run(
+        options.half,
+        options.seeds,
+        options.facts,
+        Anchors(options.anchors, options.seeds),
+    )
+
+
+if __name__ == "__main__":
+    main()

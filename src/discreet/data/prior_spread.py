@@ -1,0 +1,99 @@
+r"""Edges where a model of a given prevalence is expected to put its scores.
+
+On the scale :math:`z = \log\frac{s}{1-s}` a calibrated model of prevalence :math:`\pi`
+has its scores around :math:`L = \log\frac{\pi}{1-\pi}`, one that was trained on balanced
+or weighted classes around 0, and an over-confident one far out. The edges hold even
+shares of a prior that allows for all three,
+
+.. math::
+    .50\,\Lambda(L - \tfrac12\min(1, |L|),\ 1.2) + .35\,\Lambda(0,\ 1.2)
+    + .15\,\Lambda(\tfrac32 L,\ 4),
+
+:math:`\Lambda` the logistic law of a centre and a scale, cut at :math:`|z| = 14`
+(chosen by measurement: ``docs/decisions/edges.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.data.edges import EdgeRule, check_bins
+from discreet.data.scores import ScoreRange
+from discreet.errors import InputError
+
+FARTHEST: Final = 14.0
+"""Both ends of the prior, as logits: s = 8e-7 and 1 - 8e-7. Both are edges."""
+_PARTS: Final = ((0.50, 1.0, -0.5, 1.2), (0.35, 0.0, 0.0, 1.2), (0.15, 1.5, 0.0, 4.0))
+"""Weight, factor of L, factor of min(1, |L|) and scale of each part."""
+_STEPS: Final = 8000
+_SNAP: Final = 2.0**16
+_DIGITS: Final = 2.0**30
+_RAREST: Final = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class PriorSpread(EdgeRule):
+    """Bins of even shares of a prior that knows the prevalence, a public guess.
+
+    >>> from discreet.data.edges import Edges
+    >>> edges = Edges.realise(PriorSpread(6, prevalence=0.01))
+    >>> [f"{e:.2g}" for e in edges.values]
+    ['0', '8.3e-07', '0.003', '0.027', '0.38', '1', '1']
+    """
+
+    bins: int
+    prevalence: float
+
+    name: ClassVar[str] = "prior"
+
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return the edges as logits, or as probabilities."""
+        check_bins(self.bins)
+        if self.bins < 3:  # both limits are edges
+            raise InputError(f"a prior spread needs 3 bins, got {self.bins}")
+        if not 0 < self.prevalence < 1:
+            raise InputError("the prevalence lies strictly between 0 and 1")
+        if scores.kind == "other":
+            raise InputError(
+                "a prior spread is for probabilities and logits; use Uniform or Listed"
+            )
+        z = _even_shares(self.bins, self.prevalence)
+        return z if scores.kind == "logit" else _probabilities(z)
+
+    def __str__(self) -> str:
+        return f"{self.bins} bins for a prevalence of {self.prevalence:.3g}"
+
+
+def _even_shares(bins: int, prevalence: float) -> FloatVector:
+    """Return the quantiles of the prior between its limits, snapped as logits.
+
+    The exponential's last digit differs between machines; what is rounded to 2^-16
+    does not.
+    """
+    p = min(max(prevalence, _RAREST), 1 - _RAREST)
+    centre = math.log(p / (1 - p))
+    z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
+    law = np.zeros_like(z)
+    for weight, factor, offset, scale in _PARTS:
+        middle = factor * centre + offset * min(1.0, abs(centre))
+        law += weight / (1 + np.exp(-(z - middle) / scale))
+    law = (law - law[0]) / (law[-1] - law[0])
+    wanted = np.interp(np.arange(bins - 1) / (bins - 2), law, z)
+    snapped: FloatVector = np.unique(np.round(wanted * _SNAP)) / _SNAP
+    return snapped
+
+
+def _probabilities(z: FloatVector) -> FloatVector:
+    """Return the sigmoid of logits, rounded to 30 binary digits of the nearer end.
+
+    Thus 1 - s is exact above one half, and the edges of -z are those of z mirrored.
+    """
+    small = 1 / (1 + np.exp(np.abs(z)))
+    part, power = np.frexp(small)
+    snapped = np.ldexp(np.round(part * _DIGITS) / _DIGITS, power)
+    return np.where(z <= 0, snapped, 1 - snapped)

@@ -1,0 +1,83 @@
+"""How smooth is a release? Its own evidence answers.
+
+The smoothness of :mod:`discreet.estimate.spline_model` has three parameters. A walk
+over a coarse grid of them climbs the evidence; the counts are the average of every fit
+on the way, each weighted by its evidence, so that no single choice decides and the
+estimate does not jump between neighbouring grid points.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatArray
+from discreet.estimate.spline_model import Fit, Smoothness, SplineModel
+
+_Place: TypeAlias = tuple[int, int, int]
+_INTENSITY: Final = tuple(0.05 * 8.0**k for k in range(6))
+_LOG_ODDS: Final = tuple(0.05 * 8.0**k for k in range(7))
+_DISPERSION: Final = (1.0, 4.0, 16.0, 64.0)
+_GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION)
+_START: Final[_Place] = (2, 3, 0)
+_GAIN: Final = 1e-3
+
+
+def average_cells(model: SplineModel) -> FloatArray | None:
+    """Return the expected counts per class, bin and sub-cell, or None.
+
+    None says that the counts resist the model: some fit did not converge to
+    finite numbers. The result depends on the release alone.
+    """
+    try:
+        fits = _climb(model)
+    except np.linalg.LinAlgError:
+        return None
+    evidence = np.array([fit.log_evidence for fit in fits])
+    if not np.isfinite(evidence).all():
+        return None
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    found: FloatArray = np.einsum(
+        "f,fcbs->cbs", weights, np.array([fit.cells for fit in fits])
+    )
+    return found if np.isfinite(found).all() else None
+
+
+def _climb(model: SplineModel) -> list[Fit]:
+    """Walk to a place of the grid whose neighbours all have less evidence."""
+    fits: dict[_Place, Fit] = {}
+    theta = model.start()
+
+    def evidence(place: _Place) -> float:
+        nonlocal theta
+        if place not in fits:
+            # Each fit starts at the last one's splines: a few steps suffice.
+            fits[place] = model.fit(_smoothness(place), theta)
+            theta = fits[place].theta
+        return fits[place].log_evidence
+
+    here = _START
+    best = evidence(here)
+    while True:
+        there = max(_neighbours(here), key=evidence)
+        if not evidence(there) > best + _GAIN:
+            return list(fits.values())
+        here, best = there, evidence(there)
+
+
+def _smoothness(place: _Place) -> Smoothness:
+    i, j, k = place
+    return Smoothness(_INTENSITY[i], _LOG_ODDS[j], _DISPERSION[k])
+
+
+def _neighbours(place: _Place) -> list[_Place]:
+    found = []
+    for axis, step in product(range(3), (-1, 1)):
+        moved = list(place)
+        moved[axis] += step
+        if 0 <= moved[axis] < len(_GRID[axis]):
+            found.append((moved[0], moved[1], moved[2]))
+    return found
