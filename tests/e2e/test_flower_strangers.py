@@ -19,6 +19,7 @@ from flwr.proto.control_pb2 import (
 )
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
@@ -101,7 +102,7 @@ def test_an_anonymous_flood_does_not_grow_the_server(
             grown = max(grown, resident(running.link.pid) - before)
             yield bytes(10**6)
 
-    headers = {"content-type": "application/x-protobuf"}
+    headers = {"content-type": PROTOBUF_MEDIA_TYPE}
     with httpx.Client(verify=context, timeout=60) as client:
         for announced in ({"content-length": str(size)}, {}):
             try:

@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.models.recommend import recommend
 
 from discreet.data.edges import Warped
 from discreet.errors import DiscreetError
@@ -27,6 +26,7 @@ from discreet.models.local import LocalDP
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP

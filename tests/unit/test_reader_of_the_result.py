@@ -5,12 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from discreet.models.recommend import recommend
 
+from discreet.data.edges import Uniform
 from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
 from discreet.noise.polya import PolyaLaw
 from discreet.noise.skellam import skellam_table
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.result.prediction import check_protocol
 
 
@@ -69,3 +72,16 @@ def test_two_sites_can_still_form_a_secure_sum():
     shares = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
     assert shares.honest == 1
     assert math.isclose(shares.gamma, Fraction(1))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "seen"),
+    [
+        (LocalDP(1, "laplace"), "each of the 3 sites' own 8 noisy counts"),
+        (LabelDP(1, mechanism="binned"), "each of the 3 sites' own 8 noisy counts"),
+        (DistributedDP(1), "the sum over 3 sites of 8 noisy counts"),
+    ],
+)
+def test_what_is_disclosed_follows_from_how_answers_travel(privacy, seen):
+    plan = recommend(PublicFacts(), privacy, edges=Uniform(4), cohort=Cohort(3))
+    assert plan.claim("simulated", sites=3).discloses[0].startswith(seen)

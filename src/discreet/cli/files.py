@@ -138,6 +138,8 @@ def safe_file_name(name: str) -> str:
 
 def _write_plots(result: Result, folder: Path) -> None:
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
+    for part in parts.values():
+        part.roc_curve()  # refuses where there is no curve, before a folder is made
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         stem = f"{safe_file_name(name)}-" if name else ""

@@ -70,7 +70,7 @@ class _Commands(LaterGroup):
         ),
         "roster": Place(
             "discreet.cli.keys:roster",
-            "Put the sites' public files into a plan's roster; print fingerprints.",
+            "Put the sites' public files into a plan's roster; print the fingerprints.",
             _COORDINATOR,
         ),
         "coordinate": Place(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.models.recommend import recommend
 from typer.testing import CliRunner, Result
 
 from discreet.cli.files import read_plan
@@ -17,6 +16,7 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
+from discreet.plan.recommend import recommend
 from discreet.runtime.flower import keys
 from discreet.runtime.flower.certificates import hosts_of, read_certificate
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from discreet.models.recommend import recommend
 
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
@@ -18,6 +17,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded

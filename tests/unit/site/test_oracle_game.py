@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from discreet.models.recommend import recommend
 
 from discreet.data.edges import Listed, Support, Uniform
 from discreet.data.examples import Examples
@@ -27,6 +26,7 @@ from discreet.models.local import LocalDP
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import Session
 from discreet.site.bounding import bounded

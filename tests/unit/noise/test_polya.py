@@ -68,7 +68,7 @@ def test_a_sum_of_too_few_shares_is_refused():
     with pytest.raises(ReleaseError, match="at least 3"):
         SHARES.law(2)
     with pytest.raises(ReleaseError, match="2 sites contributed"):
-        SHARES.decode(np.zeros(4, dtype=np.int64), 2)
+        SHARES.open(np.zeros(4, dtype=np.int64), 2)
 
 
 def test_noise_that_nobody_is_sure_to_add_is_refused():

@@ -120,3 +120,13 @@ def test_a_curator_plans_alone(run, tmp_path):
     assert made.exit_code == 0, made.output
     assert "1-DP for one row replaced" in made.output
     assert planfile.loads((tmp_path / "p.toml").read_text()).cohort.min_survivors == 1
+
+
+@pytest.mark.parametrize(("asked", "colluders"), [((), 1), (("--colluders", "0"), 0)])
+def test_a_plan_counts_on_one_site_that_reads_the_result(
+    run, tmp_path, asked, colluders
+):
+    made = run(*USUAL, *NOISY, "--sites", "5", *asked, "-o", "plan.toml")
+    assert made.exit_code == 0, made.output
+    written = planfile.loads((tmp_path / "plan.toml").read_text())
+    assert (written.cohort.min_survivors, written.cohort.colluders) == (5, colluders)

@@ -137,3 +137,12 @@ def test_the_conversion_of_a_gaussian_curve_is_above_its_exact_delta():
         sigma + 0.5 / sigma
     )
     assert exact < bound < 6 * exact
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_the_exact_delta_is_its_definition(epsilon):
+    """Over every event: the sum of what exceeds e^epsilon times the other."""
+    p = stats.skellam(1.5, 1.5).pmf
+    exact = sum(max(p(x) - math.exp(epsilon) * p(x - 1), 0.0) for x in range(-60, 61))
+    table = skellam_table(Fraction(3))
+    assert table.hockey_stick(epsilon, shift=1) == pytest.approx(exact, rel=1e-9)

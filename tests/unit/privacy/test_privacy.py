@@ -77,6 +77,8 @@ def test_shares_of_a_budget_add_up_to_it():
         ("client", "add_remove", None),
         ("subject", "flip", 3),
         ("example", "add_remove", 2),
+        ("subject", "add_remove", 1.01),  # two rows, and noise for 1.01
+        ("client", "add_remove", 0),
         ("site", "replace", None),
     ],
 )

@@ -1,0 +1,105 @@
+"""Every command of the page for privacy reviewers, executed as it is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.data.sources import read
+from discreet.entropy import Seeded
+from discreet.models.distributed import DistributedDP
+from discreet.plan import file as planfile
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
+from discreet.site.ledger import Ledger
+from discreet.site.policyfile import load
+from discreet.site.respond import respond
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "for-privacy-reviewers.md"
+POLICY = """
+population = "icu-2025"
+[allow]
+privacy = ["distributed"]
+units = ["example"]
+[caps]
+epsilon_per_plan = "1"
+epsilon_total = "3"
+sessions_per_plan = 3
+[floors]
+sites = 3
+examples = 100
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What a reviewer is given: data of three sites, plan, policy, a used ledger."""
+    rng = np.random.default_rng(1)
+    for name in ("north", "south", "east"):
+        y = (rng.random(400) < 0.3).astype(int)
+        s = 1 / (1 + np.exp(-rng.normal(1.6 * y - 1.2, 1.1)))
+        rows = "".join(f"{a},{b:.6f}\n" for a, b in zip(y, s, strict=True))
+        (tmp_path / f"{name}.csv").write_text("y_true,y_score\n" + rows)
+    privacy = DistributedDP(1)
+    plan = recommend(PublicFacts(1200, 0.3), privacy, cohort=privacy.cohort(3))
+    (tmp_path / "plan.toml").write_text(planfile.dumps(plan))
+    (tmp_path / "policy.toml").write_text(POLICY)
+    policy = load(tmp_path / "policy.toml")
+    ledger = Ledger.new(tmp_path / "ledger.sqlite", limits=policy.limits())
+    respond(
+        read(tmp_path / "north.csv"),
+        ledger,
+        plan,
+        plan.resolve(0, []),
+        session=bytes(32),
+        population=policy.population,
+        entropy=Seeded(b"site"),
+        policy=policy,
+    )
+    assert ledger.spent("icu-2025").epsilon == Fraction(1)
+    return tmp_path
+
+
+def test_every_command_of_the_page_runs_and_shows_what_it_says(folder):
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    typed = [line for block in blocks for line in block.splitlines()]
+    assert all(line.startswith("$ ") for line in typed)
+    tools = folder / "tools"
+    tools.mkdir()
+    command = tools / "discreet"
+    command.write_text(
+        f"#!{sys.executable}\nfrom discreet.cli.main import main\nmain()\n"
+    )
+    command.chmod(0o755)
+    own = Path(sys.executable).parent
+    path = os.pathsep.join((str(tools), str(own), os.environ["PATH"]))
+    done = subprocess.run(  # noqa: S603 - our own documentation
+        ["/bin/bash", "-c", "\n".join(["set -e", *(line[2:] for line in typed)])],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in (
+        'unit = "example"',
+        "colluders = 1",
+        "Claim: 1-DP for one example added or removed.",
+        "such as the site that reads the result",
+        "Would be charged: epsilon 1.",
+        "This site would take part.",
+        "and the policy allows epsilon 1 a plan",
+        "Intact: 2 entries",
+        "'contributed': 3",
+    ):
+        assert said in done.stdout + done.stderr, said
+    assert (folder / "ledger.json").exists()
