@@ -65,7 +65,8 @@ def test_areas_lie_in_their_limits_or_are_refused(observed):
             continue
         assert 0 <= estimate.binning.low <= estimate.value
         assert estimate.value <= estimate.binning.high <= 1 + 1e-12
-        assert estimate.noise.sd > 0
+        # In a single bin all pairs are ties, whatever the noise does to its counts.
+        assert estimate.noise.sd > 0 or len(observed.edges) == 1
 
 
 def assert_same_auc(found, expected):

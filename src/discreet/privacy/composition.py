@@ -127,7 +127,7 @@ def in_steps(loss: Loss, steps: int) -> Loss:
     Rounded up, to nine digits. A delta of 1 or more promises nothing.
 
     >>> print(in_steps(ApproxDP(Fraction(1), Fraction(1, 10**6)), 2))
-    (2, 0.00000371828183)-DP
+    (2, 0.00000371828184)-DP
     """
     if steps == 1:
         return loss

@@ -87,5 +87,5 @@ def test_the_transformer_takes_one_column_only():
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     transformer_module._transformer_class.cache_clear()
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    with pytest.raises(MissingExtraError, match=r"discreet\[demo\]"):
+    with pytest.raises(MissingExtraError, match=r"\[demo\]"):
         as_transformer(Identity())
