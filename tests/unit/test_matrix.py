@@ -222,6 +222,11 @@ def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
         assert value == pytest.approx(expected[name], abs=NEAR)
 
 
+def test_a_curator_has_one_source():
+    with pytest.raises(discreet.PlanError, match="one source, not 3"):
+        discreet.evaluate(data("histogram"), privacy=discreet.CentralDP(1))
+
+
 def test_enough_cells_are_carried_out():
     """The matrix must not pass because everything refuses."""
     made = 0

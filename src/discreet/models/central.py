@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.models.distributed import noise_shares, two_rounds
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.cohort import Cohort
+from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -98,6 +100,15 @@ class CentralDP(PrivacyModel):
         """The curator alone."""
         del sites
         return Cohort()
+
+    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+        """Refuse several holders: a curator has all the data in one place."""
+        if len(sites) != 1:
+            raise PlanError(
+                f"a curator holds all the data: give one source, not {len(sites)}; for "
+                "several sites use distributed noise"
+            )
+        return super(CentralDP, self).plan_for(asked, sites)
 
     def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """A replaced row leaves one cell and enters another."""
