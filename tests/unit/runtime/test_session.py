@@ -371,6 +371,33 @@ def two_rounds() -> Plan:
     return replace(plan, rounds=(Round(tree, half), Round(adaptive, half)))
 
 
+@dataclass
+class Altering(InProcess):
+    """A coordinator that shows another first sum from the third round on."""
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        changed = {}
+        for node, letter in letters.items():
+            numbers = letter.numbers.copy()
+            if letter.round == 2 and letter.kind is Kind.INVITE:
+                numbers[0] += 1
+            changed[node] = replace(letter, numbers=numbers)
+        return super().__call__(changed)
+
+
+def test_an_earlier_sum_that_is_altered_later_ends_the_session(tmp_path: Path) -> None:
+    plan = two_rounds()
+    third = Fraction(1, 3)
+    first, second = (r.statistic for r in plan.rounds)
+    last = plan_for(DistributedDP("2"), survivors=3).rounds[0].statistic
+    rounds = tuple(Round(s, third) for s in (first, second, last))
+    federation = Federation(tmp_path)
+    exchange = Altering(**vars(federation.exchange()))
+    with pytest.raises(AbortedError):
+        federation.session(replace(plan, rounds=rounds), exchange).run()
+    assert any("other numbers" in reason for _, reason in federation.reasons)
+
+
 def test_two_rounds_use_the_edges_of_the_broadcast_release(tmp_path: Path) -> None:
     plan = two_rounds()
     federation = Federation(tmp_path)
