@@ -128,5 +128,7 @@ def our_errors(
     observed = NoisyHistogram(_edges(bins), negatives, positives, law)
     if observed.missing_class is not None:
         return WORTHLESS
-    curves = (estimator or Smooth()).read(observed).curves
-    return errors(data, curves.roc, curves.pr)
+    reading = (estimator or Smooth()).read(observed)
+    if reading.refusal is not None:
+        return WORTHLESS
+    return errors(data, reading.curves.roc, reading.curves.pr)

@@ -33,6 +33,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount
+from discreet.privacy.composition import compose
 from discreet.runtime.flower.keys import (
     CA,
     CoordinatorKeys,
@@ -144,13 +145,13 @@ class Consortium:
         return (self.folder / f"{site}.log").read_text()
 
     def spent(self, site: str) -> Fraction:
-        """Return what a site's ledger has recorded."""
+        """Return the sum of the losses in a site's ledger, whatever their units."""
         path = self.folder / site / "ledger.sqlite"
         if not path.exists():
             return Fraction(0)
         with Ledger(path) as ledger:
             ledger.verify()
-            return ledger.spent("people").epsilon
+            return compose(use.loss for use in ledger.uses("people")).epsilon
 
     def stop(self) -> None:
         """End the sites, by their pids."""
