@@ -7,7 +7,7 @@ coordinator keeps its state in memory; one that is killed starts a new session.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -18,12 +18,12 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
-from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Setting
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
 from discreet.result.rank_sums import rank_evaluation
+from discreet.runtime.open_round import OpenRound
 from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
@@ -31,7 +31,6 @@ from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import (
     DIGEST_SIZE,
     Ending,
-    Invitation,
     Kind,
     Letter,
     joined_totals,
@@ -144,7 +143,7 @@ class Session:
         releases: list[Release] = []
         for i in range(len(self.plan.rounds)):
             this = self.plan.resolve(i, releases)
-            open_round = _OpenRound(
+            open_round = OpenRound(
                 self.plan, this, session, nonce, joined_totals(releases)
             )
             match self.plan.privacy.route:
@@ -168,7 +167,7 @@ class Session:
         return releases
 
     def _relay(
-        self, current: _OpenRound, nodes: Sequence[int]
+        self, current: OpenRound, nodes: Sequence[int]
     ) -> tuple[IntVector, list[int]]:
         """Add up vectors that are private on their own."""
         letters = {
@@ -191,7 +190,7 @@ class Session:
         return add_up(list(answers.values())), present
 
     def _ranks(
-        self, current: _OpenRound, nodes: Sequence[int]
+        self, current: OpenRound, nodes: Sequence[int]
     ) -> tuple[IntVector, list[int]]:
         """Rank the sites' scores, and take every ranked site's protected sums."""
         node_of = dict(enumerate(nodes, 1))
@@ -224,7 +223,7 @@ class Session:
         )
 
     def _secure_sum(
-        self, current: _OpenRound, nodes: Sequence[int]
+        self, current: OpenRound, nodes: Sequence[int]
     ) -> tuple[IntVector, list[int]]:
         """Open the sum of the sites' vectors and nothing else."""
         roster = self.plan.roster
@@ -278,7 +277,7 @@ class Session:
         return node_of
 
     def _ask(
-        self, name: str, current: _OpenRound, letters: Mapping[int, Letter]
+        self, name: str, current: OpenRound, letters: Mapping[int, Letter]
     ) -> dict[int, Letter]:
         """Exchange letters; leave out who declined or answered something else."""
         answers = {}
@@ -303,54 +302,6 @@ class Session:
                 Step(current.this.index, name, len(letters), len(answers), declined)
             )
         return answers
-
-
-@dataclass(frozen=True)
-class _OpenRound:
-    """What every letter of one round has in common."""
-
-    plan: Plan
-    this: ResolvedRound
-    session: bytes
-    nonce: bytes
-    totals: IntVector = field(repr=False)
-
-    @property
-    def length(self) -> int:
-        """How many numbers each site contributes."""
-        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
-        return mechanism.sent(self.this.statistic.size)
-
-    def invitation(
-        self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
-    ) -> Letter:
-        """Invite one node, signed when there is a key to sign with."""
-        body = Invitation(self.plan, self.nonce, opening)
-        letter = Letter(
-            Kind.INVITE,
-            self.plan.digest(),
-            self.session,
-            self.this.index,
-            site,
-            numbers=self.totals,
-        )
-        if identity is not None:
-            body = replace(body, signature=identity.sign(body.statement(letter)))
-        return replace(letter, body=body.encode())
-
-    def step(self, message: bytes, site: int) -> Letter:
-        """Carry one message of the conversation."""
-        return Letter(
-            Kind.STEP, self.plan.digest(), self.session, self.this.index, site, message
-        )
-
-    def owns(self, letter: Letter) -> bool:
-        """Whether an answer belongs to this plan, session and round."""
-        return (letter.plan_digest, letter.session, letter.round) == (
-            self.plan.digest(),
-            self.session,
-            self.this.index,
-        )
 
 
 def _added(vectors: Sequence[IntVector]) -> IntVector:
