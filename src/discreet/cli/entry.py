@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
-import click
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from discreet.site.failures import (
@@ -29,6 +30,11 @@ from discreet.site.failures import (
     sentence,
     tell,
 )
+
+_CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
+"""Newer typers carry a click of their own; its errors are not those of click."""
+_ERRORS: Final[Any] = import_module(f"{_CLICK}.exceptions")
+_CORE: Final[Any] = import_module(f"{_CLICK}.core")
 
 
 def run(
@@ -43,12 +49,12 @@ def run(
     arguments = sys.argv[1:]
     try:
         code = command.main(arguments, name, standalone_mode=False)
-    except click.ClickException as err:
+    except _ERRORS.ClickException as err:
         from typer.rich_utils import rich_format_error  # noqa: PLC0415 - slow
 
         rich_format_error(err)
         sys.exit(err.exit_code)
-    except click.Abort:
+    except _ERRORS.Abort:
         sys.exit(1)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
         tell(sentence(err, doing=_path(command, arguments)), speaker=speaker)
@@ -68,13 +74,13 @@ def _flush() -> None:
         sys.exit(1)
 
 
-def _path(command: click.Command, arguments: list[str]) -> str:
+def _path(command: Any, arguments: list[str]) -> str:
     """Return the command's words without options and values: they may be data."""
     words: list[str] = []
     for word in arguments:
-        if not isinstance(command, click.Group):
+        if not hasattr(command, "get_command"):
             break
-        found = command.get_command(click.Context(command), word)
+        found = command.get_command(_CORE.Context(command), word)
         if found is None:
             break
         words.append(word)

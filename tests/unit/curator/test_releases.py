@@ -31,6 +31,8 @@ MECHANISMS = [
     {"mechanism": "heavy-tailed", "gamma": "1.5", "prevalence": 0.3},
     {"mechanism": "laplace", "delta": "0.01"},
 ]
+LARGE = MECHANISMS[:-1]
+"""Smooth Laplace noise does not keep its delta at a large epsilon, and refuses."""
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +42,13 @@ def data():
     return labels, rng.normal(1.4 * labels, 1.0)
 
 
-@pytest.mark.parametrize("options", [*MECHANISMS, {"mechanism": "pair-count"}])
+@pytest.mark.parametrize("options", [*LARGE, {"mechanism": "pair-count"}])
 def test_a_large_epsilon_gives_scikit_learns_auc(data, options):
     found = curator.auc(*data, epsilon=5000, entropy=Seeded(b"a"), **options)
     assert found.value == pytest.approx(roc_auc_score(*data), abs=1e-4)
 
 
-@pytest.mark.parametrize("options", MECHANISMS)
+@pytest.mark.parametrize("options", LARGE)
 def test_a_large_epsilon_gives_scikit_learns_average_precision(data, options):
     found = curator.average_precision(
         *data, epsilon=5000, entropy=Seeded(b"a"), **options

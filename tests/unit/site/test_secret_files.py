@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+pytest.importorskip("flwr")  # the environment without extras has none
+
 from discreet.errors import InputError
 from discreet.runtime.flower.client import flip_key
 from discreet.runtime.flower.keys import COORDINATOR, SiteKeys, make_consortium
