@@ -54,7 +54,7 @@ def run(
 
         rich_format_error(err)
         sys.exit(err.exit_code)
-    except _ERRORS.Abort:
+    except typer.Abort:
         sys.exit(1)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
         tell(sentence(err, doing=_path(command, arguments)), speaker=speaker)
