@@ -180,7 +180,7 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
     found = []
     if program.ties == "none":
         found.append(
-            "equal scores were taken in the order in which they came: the values are "
+            "equal scores were taken as different ones, negatives first: the values are "
             "exact only if no two scores are equal"
         )
     if plan.facts.prevalence is not None and not program.noisy:
