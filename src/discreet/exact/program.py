@@ -114,6 +114,11 @@ class Program:
         return self.epsilon is not None
 
     @property
+    def opens(self) -> int:
+        """How many integers are opened: whether all runs were in order, and values."""
+        return 1 + (2 if self.noisy else len(self.metrics))
+
+    @property
     def output_names(self) -> tuple[str, ...]:
         """The executable's only output: the vector that is opened."""
         return ("opened",)
@@ -201,10 +206,9 @@ class Program:
         Raises:
             ReleaseError: an owner's rows were not in order; nothing was opened.
         """
-        expected = 1 + (2 if self.noisy else len(self.metrics))
-        if opened.shape != (expected,):
+        if opened.shape != (self.opens,):
             raise InputError(
-                f"{expected} opened integers were expected, got {opened.size}: this "
+                f"{self.opens} opened integers were expected, got {opened.size}: this "
                 "opening belongs to another program"
             )
         if opened[0] != 1:
