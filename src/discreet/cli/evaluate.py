@@ -30,7 +30,6 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
-    Wide,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -40,6 +39,7 @@ from discreet.cli.files import (
     PositiveLabel,
     ReportFile,
     SubjectColumn,
+    Wide,
     write_result,
 )
 from discreet.data.sources import read
