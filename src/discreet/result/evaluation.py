@@ -278,14 +278,7 @@ class Evaluation(Validation):
         if published or kind not in ("roc", "pr"):
             return None
         limits = self.band(kind)
-        # Nothing is predicted positive at recall 0: there is no precision to bound.
-        known = (limits.x > 0) | (kind == "roc")
-        return Line(
-            limits.x[known],
-            limits.low[known],
-            "95% at each threshold",
-            upper=limits.high[known],
-        )
+        return Line(limits.x, limits.low, "95% at each threshold", upper=limits.high)
 
     # -- calibration -------------------------------------------------------
 
