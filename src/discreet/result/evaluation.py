@@ -30,7 +30,7 @@ from discreet.metrics.calibration import (
 )
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -43,6 +43,7 @@ from discreet.result.pictures import curve, picture
 from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
 from discreet.result.text import titled
+from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Validation):
     """Every metric of the pooled data, with its error sources and its claim.
 
     Args:
@@ -119,20 +120,21 @@ class Evaluation:
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Every metric that was asked for, by name, in the table's order."""
+        """Metrics by name: iterating gives those that were asked for.
+
+        Any other row of :data:`discreet.metrics.table.METRICS` can be looked up, which
+        spends nothing more.
+        """
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
-        return measures(
-            self.reading, METRICS if self.plan is None else self.plan.metrics
-        )
+        asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
+        return measures(self.reading, asked)
 
     def metric(self, name: str) -> Estimate:
-        """Return a metric by its name."""
+        """Return a metric by its name, whether or not it was asked for."""
+        row = METRICS[name]
         if name not in self.metrics:
-            self._counted(METRICS[name].title)
-            raise NotReleasedError(
-                f"this plan did not ask for {name}; it has {', '.join(self.metrics)}"
-            )
+            self._counted(row.title)
         return self.metrics[name]
 
     @property
