@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -21,25 +21,40 @@ from discreet.errors import MissingExtraError
 from discreet.runtime.delivery import WAIT_SECONDS
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.site import policyfile
+from discreet.site.checkup import Finding, examine, failures, require
 from discreet.site.letters import Ending, Kind, Letter
 
-PORT = 9443
+if TYPE_CHECKING:
+    from discreet.runtime.flower.doctor import SiteDoctor
+
+PORT: Final = 9443
+_HERE: Final = f"127.0.0.1:{PORT}"
+
+PlanFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="The plan that was agreed on.")
+]
+ScoresFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="Parquet or CSV file of scored examples.")
+]
+PolicyFile: TypeAlias = Annotated[Path, typer.Option(help="What this site allows.")]
+SiteFolder: TypeAlias = Annotated[
+    Path, typer.Option(help="Folder of this site's keys.")
+]
+Address: TypeAlias = Annotated[
+    str, typer.Option(help="Where the coordinator listens, as host:port.")
+]
+LedgerFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="The ledger; by default beside the policy.")
+]
 
 
 def site(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
-    scores: Annotated[
-        Path, typer.Argument(help="Parquet or CSV file of scored examples.")
-    ],
-    policy: Annotated[Path, typer.Option(help="What this site allows.")],
-    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")],
-    coordinator: Annotated[
-        str, typer.Option(help="Where the coordinator listens, as host:port.")
-    ] = f"127.0.0.1:{PORT}",
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="The ledger; by default beside the policy."),
-    ] = None,
+    plan: PlanFile,
+    scores: ScoresFile,
+    policy: PolicyFile,
+    keys: SiteFolder,
+    coordinator: Address = _HERE,
+    ledger: LedgerFile = None,
     score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     positive: PositiveLabel = None,
@@ -53,7 +68,8 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Exits with 0 when the result was opened, with 1 when the session was aborted or
     this site declined, and with 2 when it could not take part or never heard how it
-    ended. Started again after a crash, it goes on where it was.
+    ended. Started again after a crash, it goes on where it was. What `discreet site
+    doctor` looks at is looked at first.
     """
     # Only whoever joins pays for loading Flower.
     try:
@@ -62,10 +78,82 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    agreed = read_plan(plan)
+    looked = _doctor(
+        plan,
+        scores,
+        policy,
+        keys,
+        coordinator,
+        ledger,
+        (score, label, positive, group, subject),
+    )
+    require(examine(looked.checks(connect=False)), _tell)
+    agreed = looked.plan()
     joining = JoiningSite(
         agreed,
-        read_for(
+        looked.examples(agreed),
+        looked.policy(),
+        looked.ledger,
+        SiteKeys(keys),
+        answered=_show_answer,
+        tell=_tell,
+    )
+    _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
+    ended = joining.join(coordinator, wait_seconds=wait, checked=True)
+    if ended.declined:
+        _tell(f"This site declined, see above; {ended.ending.sentence}.")
+    elif ended.ending is Ending.OPENED:
+        _tell(f"Done: {ended.ending.sentence}.")
+    else:
+        _tell(f"Aborted: {ended.ending.sentence}; what was charged stays charged.")
+    if ended.declined or ended.ending is not Ending.OPENED:
+        raise typer.Exit(1)
+
+
+def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: PlanFile,
+    scores: ScoresFile,
+    policy: PolicyFile,
+    keys: SiteFolder,
+    coordinator: Address = _HERE,
+    ledger: LedgerFile = None,
+    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    group: GroupColumn = None,
+    subject: SubjectColumn = None,
+) -> None:
+    """Look at everything that could fail when this site joins; change nothing.
+
+    Takes the arguments of `discreet site`. Reads the data and prints none of it;
+    exits with 1 when something must be mended.
+    """
+    columns = score, label, positive, group, subject
+    looked = _doctor(plan, scores, policy, keys, coordinator, ledger, columns)
+    show_findings(examine(looked.checks(connect=True)))
+
+
+_Columns: TypeAlias = tuple[list[str], str, str | None, str | None, str | None]
+
+
+def _doctor(
+    plan: Path,
+    scores: Path,
+    policy: Path,
+    keys: Path,
+    coordinator: str,
+    ledger: Path | None,
+    columns: _Columns,
+) -> SiteDoctor:
+    try:
+        from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        raise missing_flower(err) from err
+    score, label, positive, group, subject = columns
+    return SiteDoctor(
+        lambda: read_plan(plan),
+        lambda: policyfile.load(policy),
+        lambda agreed: read_for(
             agreed,
             scores,
             score,
@@ -74,34 +162,21 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
             group=group,
             subject=subject,
         ),
-        policyfile.load(policy),
+        keys,
         ledger or policy.with_name("ledger.sqlite"),
-        SiteKeys(keys),
-        answered=_show_answer,
-        tell=lambda text: typer.echo(text, err=True),
+        coordinator,
     )
-    joining.check()
-    typer.echo(
-        f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}", err=True
-    )
-    ended = joining.join(coordinator, wait_seconds=wait)
-    if ended.declined:
-        typer.echo(f"This site declined, see above; {ended.ending.sentence}.", err=True)
-    elif ended.ending is Ending.OPENED:
-        typer.echo(f"Done: {ended.ending.sentence}.", err=True)
-    else:
-        typer.echo(
-            f"Aborted: {ended.ending.sentence}; what was charged stays charged.",
-            err=True,
-        )
-    if ended.declined or ended.ending is not Ending.OPENED:
+
+
+def show_findings(findings: list[Finding]) -> None:
+    """Print what a doctor found; exit with 1 when something must be mended."""
+    for finding in findings:
+        typer.echo(str(finding))
+    failed = failures(findings)
+    if failed:
+        typer.echo(f"{len(failed)} of {len(findings)} checks fail.")
         raise typer.Exit(1)
-
-
-def _show_answer(answer: Letter) -> None:
-    if answer.kind is Kind.STEP:
-        size = len(answer.encode())
-        typer.echo(f"round {answer.round + 1}: sent {size:,} bytes", err=True)
+    typer.echo("Nothing stands in the way.")
 
 
 def missing_flower(
@@ -111,3 +186,13 @@ def missing_flower(
     if (error.name or "").split(".")[0] != "flwr":
         return error
     return MissingExtraError("joining a federation", "flower")
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _show_answer(answer: Letter) -> None:
+    if answer.kind is Kind.STEP:
+        size = len(answer.encode())
+        _tell(f"round {answer.round + 1}: sent {size:,} bytes")
