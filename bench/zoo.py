@@ -385,13 +385,15 @@ def population(name: str) -> Population:
     """Draw one population, always the same, or read it."""
     if name.startswith("real:"):
         data = load(name.removeprefix("real:"))
-        return _counted(name, "real", data.scores, data.labels)
+        return from_examples(name, "real", data.scores, data.labels)
     kind, size, make = ZOO[name]
     seed = hashlib.sha256(name.encode()).digest()[:8]
     rng = np.random.default_rng(int.from_bytes(seed, "big"))
     scores, rates = make(rng, min(size, MOST_ROWS if size <= MOST_ROWS else _POINTS))
     if size <= MOST_ROWS:
-        return _counted(name, kind, scores, (rng.random(size) < rates).astype(np.int64))
+        return from_examples(
+            name, kind, scores, (rng.random(size) < rates).astype(np.int64)
+        )
     each = rng.multinomial(size, np.full(_POINTS, 1 / _POINTS))
     positives = rng.binomial(each, rates)
     distinct, place = np.unique(scores, return_inverse=True)
@@ -401,9 +403,10 @@ def population(name: str) -> Population:
     return Population(name, kind, distinct, counts)
 
 
-def _counted(
+def from_examples(
     name: str, kind: str, scores: FloatVector, labels: IntVector
 ) -> Population:
+    """Count scored examples row by row."""
     distinct, place = np.unique(scores, return_inverse=True)
     counts = np.stack(
         [np.bincount(place[labels == y], minlength=distinct.size) for y in (0, 1)]
