@@ -86,8 +86,16 @@ MaxExamplesPerSite: TypeAlias = Annotated[
     int | None,
     typer.Option(help="No site has more: bounds what one that lies can do."),
 ]
+RandomGroups: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        help="Split the sites at random into so many groups, a sum each: a site that "
+        "lies shows in one of them."
+    ),
+]
 MinSurvivors: TypeAlias = Annotated[
-    int | None, typer.Option(help="Sites that must be in the sum; by default all.")
+    int | None,
+    typer.Option(help="Sites that must be in every sum; by default all of them."),
 ]
 Colluders: TypeAlias = Annotated[
     int | None,

@@ -27,6 +27,7 @@ from discreet.cli.choices import (
     Prevalence,
     Privacy,
     PrivacyChoice,
+    RandomGroups,
     Thresholds,
     Unit,
     UnitChoice,
@@ -98,13 +99,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     threshold: Thresholds = None,
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
-    random_groups: Annotated[
-        int | None,
-        typer.Option(
-            help="Split the sites at random into so many groups, a sum each: a site "
-            "that lies shows in one of them."
-        ),
-    ] = None,
+    random_groups: RandomGroups = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,

@@ -23,6 +23,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
+from discreet.result.random_groups import grouped, pooled
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
 
@@ -42,10 +43,39 @@ def result_of(
     ``estimator`` reads every part; by default the one that suits the plan's noise, or
     a published method where the plan releases the tree that it reads.
     """
-    opened = open_release(plan, releases)
-    last = releases[-1]
+
+    def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
+        return _evaluations(plan, each, claim, estimator)
+
+    together: Sequence[Release] = releases
+    if plan.cohort.random_groups > 1 and releases[0].members:
+        together = [pooled(releases)]
+        parts = grouped(releases, lambda release: parts_of([release]))
+    else:
+        parts = parts_of(releases)
+    opened = open_release(plan, together)
+    if opened.statistic.compares:
+        joint = None
+        if opened.statistic.joint:
+            joint = JointCounts(opened.counts, opened.law)
+        a, b = parts.values()
+        return ModelComparison(a, b, claim, joint)
+    if set(parts) == {""}:
+        return parts[""]
+    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
+    return MultiEvaluation(parts, claim, pairs)
+
+
+def _evaluations(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    estimator: Estimator | None,
+) -> dict[str, Evaluation]:
+    """Read every part of one sum."""
     parts = {}
-    for name, observed in opened.parts().items():
+    last = releases[-1]
+    for name, observed in open_release(plan, releases).parts().items():
         if not name:
             _warn_if_fine(plan, observed)
         reader = estimator or _reader(plan, observed)
@@ -58,16 +88,7 @@ def result_of(
             tuple(releases),
             name,
         )
-    if opened.statistic.compares:
-        joint = None
-        if opened.statistic.joint:
-            joint = JointCounts(opened.counts, opened.law)
-        a, b = parts.values()
-        return ModelComparison(a, b, claim, joint)
-    if set(parts) == {""}:
-        return parts[""]
-    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
-    return MultiEvaluation(parts, claim, pairs)
+    return parts
 
 
 def evaluation(

@@ -194,8 +194,9 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     cohort = plan.cohort
     length = max(r.statistic.size for r in plan.rounds)
     told = plan.privacy.masked_from(cohort)
-    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities)
-    terms.parameters(sites or cohort.min_survivors)
+    groups = cohort.random_groups
+    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities, groups)
+    terms.parameters(-(-(sites or cohort.least_sites) // groups))
 
 
 def _single(plan: Plan) -> Plan:
