@@ -31,7 +31,6 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
-    Wide,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -41,6 +40,7 @@ from discreet.cli.files import (
     PositiveLabel,
     ReportFile,
     SubjectColumn,
+    Wide,
     write_result,
 )
 from discreet.data.sources import read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -15,10 +15,10 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
-from discreet.result.build import Result
-from discreet.result.evaluation import Evaluation
-from discreet.result.page import check_suffix
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+
+if TYPE_CHECKING:
+    from discreet.result.build import Result
 
 _LONGEST_FILE_NAME: Final = 80
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"})
@@ -45,10 +45,18 @@ PlotFolder: TypeAlias = Annotated[
     typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
 ]
 
+Wide: TypeAlias = Annotated[
+    bool, typer.Option("--wide", help="Print the interval of every rate.")
+]
+
 
 def _report_file(path: Path | None) -> Path | None:
     """Refuse a wrong suffix while nothing has been spent or computed."""
-    return None if path is None else check_suffix(path)
+    if path is None:
+        return None
+    from discreet.result.page import check_suffix  # noqa: PLC0415 - it loads plots
+
+    return check_suffix(path)
 
 
 ReportFile: TypeAlias = Annotated[
@@ -137,6 +145,8 @@ def safe_file_name(name: str) -> str:
 
 
 def _write_plots(result: Result, folder: Path) -> None:
+    from discreet.result.evaluation import Evaluation  # noqa: PLC0415 - as above
+
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
     for part in parts.values():
         part.roc_curve()  # refuses where there is no curve, before a folder is made

@@ -49,7 +49,7 @@ class _Commands(LaterGroup):
             _SITE,
         ),
         "site": Place(
-            "discreet.cli.federation:site",
+            "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",
             _SITE,
         ),
@@ -64,7 +64,7 @@ class _Commands(LaterGroup):
             _SITE,
         ),
         "consortium": Place(
-            "discreet.cli.federation:consortium",
+            "discreet.cli.keys:consortium",
             "Rehearse: make everybody's keys, certificates and policies in one place.",
             _COORDINATOR,
         ),
@@ -74,7 +74,7 @@ class _Commands(LaterGroup):
             _COORDINATOR,
         ),
         "coordinate": Place(
-            "discreet.cli.federation:coordinate_command",
+            "discreet.cli.coordinate:coordinate",
             "Run a plan over the sites that connect, and print the evaluation.",
             _COORDINATOR,
         ),
