@@ -224,7 +224,10 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
     found = area_error(truth, reading.curves.roc)
     bent = Smooth()._drawn(
         reading.observed,
-        np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+        Average(
+            np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+            np.eye(80),
+        ),
         Ties(np.zeros(40, dtype=bool), np.zeros(40, dtype=bool)),
         (),
     )
