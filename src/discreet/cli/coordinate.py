@@ -141,7 +141,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     plots: PlotFolder = None,
     report: ReportFile = None,
 ) -> None:
-    """Look at everything that could fail when the coordinator starts; change nothing.
+    """Look at everything that could fail when the coordinator starts.
 
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
     mended.

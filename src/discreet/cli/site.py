@@ -123,9 +123,9 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     group: GroupColumn = None,
     subject: SubjectColumn = None,
 ) -> None:
-    """Look at everything that could fail when this site joins; change nothing.
+    """Look at everything that could fail when this site joins.
 
-    Takes the arguments of `discreet site`. Reads the data and prints none of it;
+    Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
     exits with 1 when something must be mended.
     """
     columns = score, label, positive, group, subject
