@@ -94,8 +94,13 @@ class _Cut:
     noise: FloatArray
 
 
-def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
+def at_threshold(
+    reading: Reading, threshold: float, *, stated: float | None = None
+) -> AtThreshold:
     """Estimate every metric at a threshold, with its errors.
+
+    ``stated`` is the probability at which costs are stated, where it is not that of
+    the threshold itself.
 
     At an edge the counts are those of the release. Between two edges the bin's
     examples are taken as spread evenly over it; the limits take all of them
@@ -107,7 +112,7 @@ def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
     value, least, most = shares_above(observed.edges, threshold)
     weights = confusion_weights(value)
     cut = _Cut(
-        probability_of(threshold, observed.edges),
+        probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, value, value),
         tuple(
             _confusion(counts, of_positives, of_negatives)
