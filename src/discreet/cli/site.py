@@ -9,11 +9,16 @@ from typing import Annotated
 import typer
 
 from discreet.cli.files import (
+    PLACE,
+    CountsPath,
     GroupColumn,
     LabelColumn,
     PositiveLabel,
     ScoreColumns,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
     read_for,
     read_plan,
 )
@@ -28,11 +33,9 @@ PORT = 9443
 
 def site(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
-    scores: Annotated[
-        Path, typer.Argument(help="Parquet or CSV file of scored examples.")
-    ],
     policy: Annotated[Path, typer.Option(help="What this site allows.")],
     keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")],
+    scores: Annotated[str | None, PLACE] = None,
     coordinator: Annotated[
         str, typer.Option(help="Where the coordinator listens, as host:port.")
     ] = f"127.0.0.1:{PORT}",
@@ -45,6 +48,10 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     positive: PositiveLabel = None,
     group: GroupColumn = None,
     subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -73,6 +80,10 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
             positive=positive,
             group=group,
             subject=subject,
+            table=table,
+            where=where,
+            query=query,
+            counts=counts,
         ),
         policyfile.load(policy),
         ledger or policy.with_name("ledger.sqlite"),
