@@ -58,6 +58,11 @@ class _Commands(LaterGroup):
             "Take part in a plan with this site's data, once.",
             _SITE,
         ),
+        "site doctor": Place(
+            "discreet.cli.site:doctor",
+            "Look at everything that could fail when this site joins.",
+            _SITE,
+        ),
         "keys": Place(
             "discreet.cli.keys:app",
             "Make, renew and trust keys; private halves stay where they are made.",
@@ -81,6 +86,11 @@ class _Commands(LaterGroup):
         "coordinate": Place(
             "discreet.cli.coordinate:coordinate",
             "Run a plan over the sites that connect, and print the evaluation.",
+            _COORDINATOR,
+        ),
+        "coordinate doctor": Place(
+            "discreet.cli.coordinate:doctor",
+            "Look at everything that could fail when the coordinator starts.",
             _COORDINATOR,
         ),
         "attack": Place(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from discreet.arrays import IntVector
@@ -10,6 +12,11 @@ from discreet.plan.plan import Plan
 from discreet.secagg.terms import Terms
 from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import round_digest
+
+NO_ROSTER: Final = (
+    "the plan has no roster, so nobody can tell which sites are in the sum: add one "
+    "with `discreet roster`, or say --unauthenticated"
+)
 
 
 def secure_terms(

@@ -25,7 +25,7 @@ from discreet.runtime.session import (
     Step,
     opened_evaluation,
 )
-from discreet.site.carried import check_carried
+from discreet.site.carried import NO_ROSTER, check_carried
 from discreet.site.letters import Kind, Letter
 
 _FLOWER: Final = logging.getLogger("flwr")
@@ -65,14 +65,11 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     """
     check_carried(plan)
     if plan.roster is None and not unauthenticated:
-        raise PlanError(
-            "the plan has no roster, so nobody can tell which sites are in the sum: "
-            "add one with `discreet roster`, or say --unauthenticated"
-        )
+        raise PlanError(NO_ROSTER)
     journal = None if saved is None else _interrupted(saved)
     if journal is None or not journal.over:
         authority = (keys.folder / CA).read_bytes()
-        admitted = _admitted(plan, keys.nodes())
+        admitted = keys.admitted(plan)
         wait_until_free(host, port)
         most = MOST_BYTES + 32 * sum(r.statistic.size for r in plan.rounds)
         with superlink(
@@ -104,20 +101,6 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
 def _interrupted(saved: SavedSession) -> Journal | None:
     raw = saved.load()
     return None if raw is None else Journal.of(raw)
-
-
-def _admitted(plan: Plan, nodes: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the node keys of the plan's own sites; no other may connect."""
-    if plan.roster is None:
-        return dict(nodes)
-    named = [site.name for site in plan.roster.sites]
-    missing = [name for name in named if name not in nodes]
-    if missing:
-        raise InputError(
-            f"the coordinator has no node key of {len(missing)} sites of the roster, "
-            f"{missing[0]!r} for one: `discreet roster` puts it there"
-        )
-    return {name: nodes[name] for name in named}
 
 
 def _wanted(plan: Plan, nodes: Collection[int]) -> int:

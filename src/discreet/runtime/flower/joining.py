@@ -10,6 +10,7 @@ from flwr.app import Context, Message
 
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
 from discreet.runtime.flower.client import (
@@ -27,6 +28,7 @@ from discreet.site.carried import check_carried
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
+from discreet.site.progress import Progress
 from discreet.site.session import Site
 
 
@@ -75,17 +77,27 @@ class JoiningSite:
         """Refuse now what would be refused later: policy, data, floors, caps."""
         check_carried(self.plan)
         with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, ledger)
+            paid = interrupted_session(self.plan, self.ledger)
+            admit(self.plan, self.policy, ledger, session=paid)
         check_data(self.plan, self.policy, self.examples)
 
-    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
+    def join(
+        self,
+        address: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        checked: bool = False,
+    ) -> Ended:
         """Connect, and answer until the coordinator says how the session ended.
+
+        ``checked`` says that ``check`` need not be called again.
 
         Raises:
             ProcessError: it could not connect, or the coordinator fell silent.
         """
-        self.check()
-        kept = InFile(self.ledger.with_name(self.ledger.name + ".session"))
+        if not checked:
+            self.check()
+        kept = kept_beside(self.ledger)
         try:
             serve(
                 self.keys,
@@ -133,3 +145,23 @@ class JoiningSite:
         self._declined = answer.kind is Kind.DECLINED
         if self.answered is not None:
             self.answered(answer)
+
+
+def kept_beside(ledger: Path) -> InFile:
+    """Return where a site's state is between two letters."""
+    return InFile(ledger.with_name(ledger.name + ".session"))
+
+
+def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
+    """Return the session of a plan that this site was in when it was ended.
+
+    What it has paid for is not counted twice: a site whose budget is spent by the
+    very session that it goes on with may go on.
+    """
+    state = kept_beside(ledger).path
+    try:
+        progress = Progress.of(state.read_bytes())
+    except (OSError, DiscreetError):
+        return None
+    own = progress.plan.digest() == plan.digest() and progress.ending is None
+    return progress.charged_as if own else None

@@ -63,9 +63,11 @@ from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys
 from discreet.runtime.flower.processes import ProcessError
 from discreet.runtime.flower.reaching import (
     UnreachableError,
+    clock_ahead,
     explained,
     host_and_port,
     no_coordinator,
+    tolerated,
     trusting,
 )
 from discreet.site.policy import DECLINED
@@ -77,6 +79,7 @@ Tell: TypeAlias = Callable[[str], None]
 
 BEAT_SECONDS: Final = 4.0
 REQUEST_SECONDS: Final = 30.0
+PROBE_SECONDS: Final = 5.0
 LEAVE_SECONDS: Final = 2.0
 PULL_SECONDS: Final = 20.0
 FIRST_PULL_SECONDS: Final = 0.05
@@ -131,13 +134,7 @@ class FleetNode:
     def __enter__(self) -> Self:
         """Connect."""
         key = node_key(self.keys)
-        host, port = host_and_port(self.address)
-        self._client = FleetHttpClient(
-            f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-            interceptors=[_Signing(key)],
-            verify=trusting(self.keys.folder / CA),
-            timeout=REQUEST_SECONDS,
-        )
+        self._client = _client(self.keys, self.address, REQUEST_SECONDS)
         try:
             answer = self._client.ActivateNode(
                 ActivateNodeRequest(
@@ -227,6 +224,45 @@ class FleetNode:
                 for name, part in get_all_nested_objects(reply).items():
                     if name in wanted:
                         push(name, part.deflate())
+
+
+def _client(keys: SiteKeys, address: str, seconds: float) -> FleetHttpClient:
+    host, port = host_and_port(address)
+    return FleetHttpClient(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        interceptors=[_Signing(node_key(keys))],
+        verify=trusting(keys.folder / CA),
+        timeout=seconds,
+    )
+
+
+def probe(keys: SiteKeys, address: str) -> float | None:
+    """Reach a coordinator without joining; return how far this clock is ahead.
+
+    A heartbeat of no node is refused by everybody: by whoever is no coordinator, by
+    the door when it does not know the node key, by Flower when the clock is wrong,
+    and by Flower, too, when all is well.
+
+    Raises:
+        UnreachableError: it cannot be reached; nothing else was asked.
+    """
+    beat = SendNodeHeartbeatRequest(heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
+    client = _client(keys, address, PROBE_SECONDS)
+    try:
+        client.SendNodeHeartbeat(beat)
+    except httpx.HTTPStatusError as error:
+        why, ahead = explained(error, address), clock_ahead(error.response)
+        welcome = error.response.status_code == httpx.codes.UNAUTHORIZED
+        if welcome and (ahead is None or tolerated(ahead)):
+            return ahead
+        raise why from error
+    except httpx.HTTPError as error:
+        raise explained(error, address) from error
+    except ValueError:
+        raise no_coordinator(address, 200) from None
+    finally:
+        client.close()
+    raise no_coordinator(address, 200)
 
 
 def node_key(keys: SiteKeys) -> ec.EllipticCurvePrivateKey:
