@@ -93,7 +93,8 @@ sampling, binning and noise apart.
 ```python
 result.metrics["calibration_slope"]  # any row below, computed when it is looked up
 result.at(0.1).net_benefit  # at a threshold
-result.threshold(sensitivity=0.95)  # or specificity=, precision=, alert_rate=, youden=True, cost_ratio=9
+# specificity=, precision=, alert_rate=, youden=True or cost_ratio=9 likewise
+result.threshold(sensitivity=0.95)
 result.top(100).at.precision  # precision at k
 result.decision_curve()  # model, treat all, treat none, with limits
 result.curve("lift")  # cost, gains, lift, pr_gain, predictiveness, risk_distribution
@@ -129,9 +130,7 @@ _AFTER: Final = """
 - A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.
 - Partial areas end at a false positive rate of .1 or begin at a recall of .9.
 - The Hosmer-Lemeshow test is there (`result.hosmer_lemeshow()`) with the sentence on why not to use it.
-- Under noise a smooth model passes on part of a bin's noise: .1 where it averages, .02 where empty bins at the ends have
-  leverage (logarithms, lines, splines). Both were set on three made-up populations of 10,000 examples at epsilon 1 and
-  judged on others by `bench/measures_coverage.py`.
+- Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
 """
 
 

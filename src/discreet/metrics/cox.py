@@ -22,7 +22,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Binning, Interval
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells
-from discreet.metrics.local import LEVERAGED, Local, Placed, probability_row
+from discreet.metrics.local import Local, Placed, probability_row
 from discreet.metrics.logistic import fit_logistic, logit
 
 _REAL: Final = Interval(-math.inf, math.inf)
@@ -137,7 +137,6 @@ CALIBRATION_INTERCEPT: Final = probability_row(
     hides="everything without the slope beside it: it is the error at a score of 1/2",
     support=_REAL,
     limits=_limits(_INTERCEPT),
-    passed=LEVERAGED,
 )
 CALIBRATION_SLOPE: Final = probability_row(
     "calibration_slope",
@@ -149,5 +148,4 @@ CALIBRATION_SLOPE: Final = probability_row(
     hides="a bend: a slope of 1 may hide errors that a line cannot follow",
     support=_REAL,
     limits=_limits(_SLOPE),
-    passed=LEVERAGED,
 )

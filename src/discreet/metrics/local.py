@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,12 +41,6 @@ class Local(NamedTuple):
     slopes: Slopes
 
 
-PASSED: Final = 0.1
-"""Share of the noise that a smooth model passes on from bins where it averages, to
-rankings and to sums of bounded terms. Measured at eps 1 on three made-up populations of
-10,000; ``bench/measures_coverage.py`` judges it on others."""
-LEVERAGED: Final = 0.02
-"""The same where empty bins at the ends have leverage: logarithms, lines, splines."""
 Measure: TypeAlias = Callable[[Cells], Local]
 Terms: TypeAlias = Callable[[FloatArray, float], FloatArray]
 """What one example of a score and a label adds to each sum: a row a sum."""
@@ -170,7 +164,6 @@ def probability_row(  # noqa: PLR0913 - a row of a table has columns
     support: Interval = UNIT,
     limits: Callable[[Reading, float], Binning] | None = None,
     shape: Callable[[Reading], Shape] = lambda _: SYMMETRIC,
-    passed: float = PASSED,
 ) -> MetricRow:
     """Return the row of a measure that reads scores as probabilities."""
     everywhere = Binning(support.low, support.high, 0.0)
@@ -184,7 +177,6 @@ def probability_row(  # noqa: PLR0913 - a row of a table has columns
         better=better,
         needs_probabilities=True,
         source=source,
-        passed=passed,
         support=support,
         formula=formula,
         hides=hides,
@@ -203,7 +195,6 @@ def sum_row(  # noqa: PLR0913 - a row of a table has columns
     hides: str,
     support: Interval = UNIT,
     shape: Callable[[Reading], Shape] = lambda _: SYMMETRIC,
-    passed: float = PASSED,
 ) -> MetricRow:
     """Return the row of a function of sums over examples."""
     return probability_row(
@@ -217,7 +208,6 @@ def sum_row(  # noqa: PLR0913 - a row of a table has columns
         support=support,
         limits=measure.limits,
         shape=shape,
-        passed=passed,
     )
 
 
@@ -254,7 +244,6 @@ def ranking_row(  # noqa: PLR0913 - a row of a table has columns
         better=better,
         needs_probabilities=False,
         source=source,
-        passed=PASSED,
         support=support,
         formula=formula,
         hides=hides,

@@ -26,9 +26,10 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
+from discreet.metrics.cuts import confusion_weights
 from discreet.metrics.local import Placed
 from discreet.metrics.smooth_calibration import SmoothCurve
-from discreet.metrics.thresholds import at_threshold, confusion_weights
+from discreet.metrics.thresholds import at_threshold
 from discreet.registry import Registry
 
 _POINTS: Final = 50

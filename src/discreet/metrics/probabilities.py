@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray
 from discreet.estimate.estimate import Interval
-from discreet.metrics.local import LEVERAGED, Summed, sum_row
+from discreet.metrics.local import Summed, sum_row
 from discreet.metrics.shapes import LOGARITHMIC
 
 CLIP: Final = 1e-6
@@ -59,7 +59,6 @@ LOG_LOSS: Final = sum_row(
     formula="-mean(y ln s + (1 - y) ln(1 - s))",
     hides="the prevalence: a rare event has a low log loss without any model",
     support=_POSITIVE,
-    passed=LEVERAGED,
 )
 SCALED_BRIER: Final = sum_row(
     "scaled_brier",
@@ -94,7 +93,6 @@ MCFADDEN: Final = sum_row(
     formula="1 - log loss/entropy of r",
     hides="whether ranking or calibration is at fault",
     support=_BELOW_ONE,
-    passed=LEVERAGED,
 )
 COX_SNELL: Final = sum_row(
     "cox_snell_r2",
@@ -105,7 +103,6 @@ COX_SNELL: Final = sum_row(
     formula="1 - exp(2(log loss - entropy of r))",
     hides="that its largest value is below 1 and follows the prevalence",
     support=_BELOW_ONE,
-    passed=LEVERAGED,
 )
 NAGELKERKE: Final = sum_row(
     "nagelkerke_r2",
@@ -119,7 +116,6 @@ NAGELKERKE: Final = sum_row(
     formula="Cox-Snell R2/(1 - exp(-2 entropy of r))",
     hides="whether ranking or calibration is at fault",
     support=_BELOW_ONE,
-    passed=LEVERAGED,
 )
 DISCRIMINATION_SLOPE: Final = sum_row(
     "discrimination_slope",

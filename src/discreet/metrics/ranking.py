@@ -40,8 +40,8 @@ def _limits(
         # Limits are made for whole counts; fractions of one can turn them around.
         low, high = sorted(extremes(counts.negatives, counts.positives))
         bend = reading.bend
-        typical = 0.0 if bend is None else abs(value - area(reading, bend.path))
-        return Binning(low, high, typical * (1.0 if bend is None else bend.share))
+        typical = 0.0 if bend is None else abs(value - area(reading, bend))
+        return Binning(low, high, typical)
 
     return limits
 
@@ -112,7 +112,6 @@ AVERAGE_PRECISION: Final = MetricRow(
     source="scikit-learn's average_precision_score",
     formula="sum over thresholds of precision times the step of recall",
     hides="true negatives; it follows the prevalence, so sites do not compare",
-    passed=0.35,
     influence=average_precision_influence,
 )
 
@@ -133,5 +132,4 @@ AUPR: Final = MetricRow(
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",
     formula="trapezoids of precision over recall",
     hides="as average precision; straight lines between points flatter it",
-    passed=0.35,
 )

@@ -27,7 +27,7 @@ from discreet.estimate.intervals import SYMMETRIC, Shape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, covariance_of
 from discreet.metrics.cox import PlacedFit, fit_placed
-from discreet.metrics.local import LEVERAGED, Local, Placed, probability_row
+from discreet.metrics.local import Local, Placed, probability_row
 from discreet.metrics.logistic import logit, sigmoid
 from discreet.metrics.shapes import Folded
 from discreet.metrics.table import MetricRow
@@ -35,6 +35,8 @@ from discreet.metrics.table import MetricRow
 KNOTS: Final = (0.05, 0.275, 0.5, 0.725, 0.95)
 """Where the spline's knots lie among the scores (Harrell 2015, table 2.3)."""
 _DRAWS: Final = 300
+_THIN: Final = 128
+_SHARES: Final = {"e50": 0.5, "e90": 0.9}
 _APART: Final = 1e-6
 Distance: TypeAlias = Literal["ici", "e50", "e90", "emax", "eci"]
 
@@ -79,7 +81,7 @@ class SmoothCurve:
         if not reading.observed.exact:
             each = [self.at.slopes(a, b) for a, b in zip(on_n, on_p, strict=True)]
             if reading.noise_path == "followed":
-                each = [reading.followed(slopes, LEVERAGED) for slopes in each]
+                each = [reading.followed(slopes) for slopes in each]
             rows = np.array([np.concatenate(slopes) for slopes in each])
             found = found + covariance_of(reading.observed, rows)
         return found
@@ -125,19 +127,38 @@ def _summary(which: Distance, gaps: FloatArray, weights: FloatVector) -> FloatVe
     if which == "eci":
         return gaps**2 @ weights
     if which == "emax":
-        found: FloatVector = gaps[:, weights > 0].max(axis=1)
-        return found
-    return np.array([row[_quantile_place(which, row, weights)] for row in gaps])
+        largest: FloatVector = gaps[:, weights > 0].max(axis=1)
+        return largest
+    order = np.argsort(gaps, axis=1, kind="stable")
+    running = np.cumsum(weights[order], axis=1)
+    share = _SHARES[which] * running[:, -1:]
+    place = np.minimum((running < share).sum(axis=1), gaps.shape[1] - 1)
+    at = order[np.arange(len(gaps)), place]
+    found: FloatVector = gaps[np.arange(len(gaps)), at]
+    return found
 
 
 def _quantile_place(which: Distance, gaps: FloatVector, weights: FloatVector) -> int:
     if which == "emax":
         return int(np.argmax(np.where(weights > 0, gaps, -1.0)))
     order = np.argsort(gaps, kind="stable")
-    share = 0.5 if which == "e50" else 0.9
     running = np.cumsum(weights[order])
-    place = np.searchsorted(running, share * running[-1])
+    place = np.searchsorted(running, _SHARES[which] * running[-1])
     return int(order[min(int(place), gaps.size - 1)])
+
+
+def _thinned(
+    scores: FloatVector, weights: FloatVector
+) -> tuple[FloatVector, FloatVector]:
+    """Return a few scores that stand for all, in groups of even mass."""
+    some = weights > 0
+    order = np.argsort(scores[some], kind="stable")
+    s, w = scores[some][order], weights[some][order]
+    group = np.minimum(((np.cumsum(w) - w / 2) * _THIN).astype(np.int64), _THIN - 1)
+    mass = np.bincount(group, w, _THIN).astype(np.float64)
+    summed = np.bincount(group, w * s, _THIN).astype(np.float64)
+    kept = mass > 0
+    return summed[kept] / mass[kept], mass[kept]
 
 
 def _measure(which: Distance) -> Callable[[Cells], Local]:
@@ -183,10 +204,18 @@ def _drawn(which: Distance) -> Callable[[Reading], Shape]:
             errors + 1e-12 * np.trace(errors) * np.eye(len(errors))
         )
         drawn = curve.fit.coefficients + rng.normal(size=(_DRAWS, len(root))) @ root.T
-        some = curve.weights > 0
-        features = spline(logit(curve.scores[some]), curve.knots)
-        gaps = np.abs(sigmoid(drawn @ features) - curve.scores[some])
-        return Folded(tuple(_summary(which, gaps, curve.weights[some]).tolist()))
+        scores, weights = _thinned(curve.scores, curve.weights)
+        features = spline(logit(scores), curve.knots)
+        gaps = np.abs(sigmoid(drawn @ features) - scores)
+        # What thinning changes in the value itself is taken off every draw.
+        at = np.abs(curve.rates(scores) - scores)
+        value = _summary(
+            which,
+            np.abs(curve.rates(curve.scores) - curve.scores)[None, :],
+            curve.weights,
+        )
+        off = value - _summary(which, at[None, :], weights)
+        return Folded(tuple((_summary(which, gaps, weights) + off).tolist()))
 
     return shape
 
@@ -203,7 +232,6 @@ def _row(
         formula=formula,
         hides=hides,
         shape=_drawn(which),
-        passed=LEVERAGED,
     )
 
 

@@ -55,9 +55,6 @@ class MetricRow:
     """Who defined it, or whose convention is followed."""
     one_class: bool = False
     """Whether it is defined when one class is missing."""
-    passed: float = 0.55
-    """Share of the noise that a smooth model passes on where it averages over
-    neighbouring bins, measured: see ``docs/error-bars.md``."""
     support: Interval = UNIT
     """The values that it can have."""
     formula: str = ""

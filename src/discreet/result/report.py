@@ -137,7 +137,7 @@ def section(result: Evaluation) -> Section:
         },
         counts=count_line(result),
         lines=sentences(result),
-        figures={shows: result.plot(kind) for shows, kind in drawn.items()},
+        figures={shows: result.plot(kind).figure_ for shows, kind in drawn.items()},
         name=result.name,
     )
 
