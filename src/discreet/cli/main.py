@@ -48,6 +48,11 @@ class _Commands(LaterGroup):
             "Show what would leave this site: shapes, sizes, the claim, the charge.",
             _SITE,
         ),
+        "query": Place(
+            "discreet.cli.query:query",
+            "Print the query that counts a plan's rows in a database, to run by hand.",
+            _SITE,
+        ),
         "site": Place(
             "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",

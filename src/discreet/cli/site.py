@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from discreet.cli.files import (
+    PLACE,
+    CountsPath,
     GroupColumn,
     LabelColumn,
     PositiveLabel,
     ScoreColumns,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
     read_for,
     read_plan,
 )
+from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
+from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
 from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
@@ -34,9 +43,6 @@ _HERE: Final = f"127.0.0.1:{PORT}"
 
 PlanFile: TypeAlias = Annotated[
     Path, typer.Argument(help="The plan that was agreed on.")
-]
-ScoresFile: TypeAlias = Annotated[
-    Path, typer.Argument(help="Parquet or CSV file of scored examples.")
 ]
 PolicyFile: TypeAlias = Annotated[Path, typer.Option(help="What this site allows.")]
 SiteFolder: TypeAlias = Annotated[
@@ -56,9 +62,9 @@ LogFile: TypeAlias = Annotated[
 
 def site(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
-    scores: ScoresFile,
     policy: PolicyFile,
     keys: SiteFolder,
+    scores: Annotated[str | None, PLACE] = None,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
     score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
@@ -66,6 +72,10 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     positive: PositiveLabel = None,
     group: GroupColumn = None,
     subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -85,15 +95,20 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    looked = _doctor(
-        plan,
-        scores,
-        policy,
-        keys,
-        coordinator,
-        ledger,
-        (score, label, positive, group, subject),
+    reading = partial(
+        read_for,
+        place=scores,
+        score=score,
+        label=label,
+        positive=positive,
+        group=group,
+        subject=subject,
+        table=table,
+        where=where,
+        query=query,
+        counts=counts,
     )
+    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
     findings = examine([*looked.checks(connect=False), ("log", lambda: check_log(log))])
     require(findings, _tell)
     agreed, note = looked.plan(), EventLog(log)
@@ -139,9 +154,9 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
 
 def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
-    scores: ScoresFile,
     policy: PolicyFile,
     keys: SiteFolder,
+    scores: Annotated[str | None, PLACE] = None,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
     score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
@@ -149,46 +164,49 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     positive: PositiveLabel = None,
     group: GroupColumn = None,
     subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
 ) -> None:
     """Look at everything that could fail when this site joins.
 
     Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
     exits with 1 when something must be mended.
     """
-    columns = score, label, positive, group, subject
-    looked = _doctor(plan, scores, policy, keys, coordinator, ledger, columns)
+    reading = partial(
+        read_for,
+        place=scores,
+        score=score,
+        label=label,
+        positive=positive,
+        group=group,
+        subject=subject,
+        table=table,
+        where=where,
+        query=query,
+        counts=counts,
+    )
+    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
     show_findings(examine(looked.checks(connect=True)))
-
-
-_Columns: TypeAlias = tuple[list[str], str, str | None, str | None, str | None]
 
 
 def _doctor(
     plan: Path,
-    scores: Path,
+    reading: Callable[[Plan], Examples],
     policy: Path,
     keys: Path,
     coordinator: str,
     ledger: Path | None,
-    columns: _Columns,
 ) -> SiteDoctor:
     try:
         from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
-    score, label, positive, group, subject = columns
     return SiteDoctor(
         lambda: read_plan(plan),
         lambda: policyfile.load(policy),
-        lambda agreed: read_for(
-            agreed,
-            scores,
-            score,
-            label,
-            positive=positive,
-            group=group,
-            subject=subject,
-        ),
+        reading,
         keys,
         ledger or policy.with_name("ledger.sqlite"),
         coordinator,
