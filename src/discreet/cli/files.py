@@ -18,6 +18,7 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
+from discreet.privacy.claim import REHEARSAL
 from discreet.site.preview import plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
@@ -159,6 +160,8 @@ def write_result(
     plots: Path | None,
 ) -> None:
     """Print a result, and write the files that were asked for."""
+    if result.claim.setting == "REHEARSAL":
+        typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
     typer.echo(result.to_text(wide=wide))
     if json is not None:
         json.write_text(result.to_json(indent=1), encoding="utf-8")
