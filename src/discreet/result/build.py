@@ -23,6 +23,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
+from discreet.result.heterogeneity import clusters_of, heterogeneity_of
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
 
@@ -57,6 +58,8 @@ def result_of(
             plan,
             tuple(releases),
             name,
+            heterogeneity=heterogeneity_of(opened),
+            clusters=clusters_of(opened),
         )
     if opened.statistic.compares:
         joint = None

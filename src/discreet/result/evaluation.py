@@ -28,6 +28,7 @@ from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
+from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
 from discreet.metrics.table import METRICS
@@ -37,6 +38,7 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
+from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.page import Section, save
 from discreet.result.plot import Line, PlotKind, draw, draw_reliability
 from discreet.result.random_groups import RandomGroups
@@ -65,6 +67,8 @@ class Evaluation:
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
+        heterogeneity: how sites differ, where it was asked for.
+        clusters: which rows are alike, where it was asked for.
     """
 
     reading: AnyReading
@@ -75,6 +79,8 @@ class Evaluation:
     releases: tuple[Release, ...] = ()
     name: str = ""
     random_groups: RandomGroups | None = None
+    heterogeneity: Heterogeneity | None = None
+    clusters: ClusterProducts | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -122,9 +128,12 @@ class Evaluation:
         """Every metric that was asked for, by name, in the table's order."""
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
-        return measures(
+        found = measures(
             self.reading, METRICS if self.plan is None else self.plan.metrics
         )
+        if self.clusters is None:
+            return found
+        return self.clusters.clustered(found, self.reading)
 
     def metric(self, name: str) -> Estimate:
         """Return a metric by its name."""
