@@ -2,12 +2,13 @@
 
 ``tests/mutants.toml`` lists one-line edits of the package and the tests that must
 fail under each. ``make mutants`` applies them one by one to a copy of the clone and
-runs only those tests; it is not part of ``make test``. Arguments are numbers of
-mutants to run, all by default.
+runs only those tests; it is not part of ``make test``. A catch counts only if the
+same tests pass on the unbroken copy, which is tried first.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
@@ -24,6 +25,7 @@ CLONE: Final = Path(__file__).resolve().parents[1]
 LIST: Final = CLONE / "tests" / "mutants.toml"
 COPIED: Final = ("src", "tests", "bench", "docs", "vectors", "papers", "examples")
 FILES: Final = ("pyproject.toml", "conftest.py", "README.md")
+PASSED: Final = 0
 FAILED: Final = 1
 """What pytest returns when a test failed; anything else is no catch."""
 
@@ -66,48 +68,78 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def outcome(tests: str, clone: Path) -> int:
+    """Run some tests in the copy; return pytest's exit code."""
+    run = subprocess.run(  # noqa: S603 - this interpreter, committed arguments
+        [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "-n", "0"),
+            *("-p", "no:cacheprovider", *shlex.split(tests)),
+        ],
+        cwd=clone,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(clone / "src"), str(clone)]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        check=False,
+    )
+    return run.returncode
+
+
 def caught(mutant: Mutant, clone: Path) -> bool:
     """Apply a mutant, run its tests, and take it back."""
     target = clone / mutant.path
     source = target.read_text(encoding="utf-8")
     target.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        run = subprocess.run(  # noqa: S603 - this interpreter, committed arguments
-            [
-                *(sys.executable, "-m", "pytest", "-x", "-q", "-n", "0"),
-                *("-p", "no:cacheprovider", *shlex.split(mutant.tests)),
-            ],
-            cwd=clone,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(clone / "src"), str(clone)]),
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-            capture_output=True,
-            check=False,
-        )
+        return outcome(mutant.tests, clone) == FAILED
     finally:
         target.write_text(source, encoding="utf-8")
-    return run.returncode == FAILED
+
+
+def unbroken(chosen: list[Mutant], clone: Path) -> set[str]:
+    """Return which of the selections of tests pass where nothing is broken."""
+    selections = sorted({mutant.tests for mutant in chosen})
+    passing = {tests for tests in selections if outcome(tests, clone) == PASSED}
+    for tests in selections:
+        if tests not in passing:
+            print(f"    FAILS UNBROKEN  {tests}", flush=True)
+    print(f"{len(passing)} of {len(selections)} selections pass on the unbroken copy")
+    return passing
 
 
 def main() -> int:
     """Run the mutants; return 1 if one was not caught."""
     every = mutants()
-    chosen = [int(text) for text in sys.argv[1:]] or list(range(1, len(every) + 1))
+    parser = argparse.ArgumentParser(
+        description="Break one privacy promise at a time; the tests must notice."
+    )
+    parser.add_argument(
+        "numbers",
+        type=int,
+        nargs="*",
+        metavar="N",
+        help=f"mutants to run, 1 to {len(every)} in the order of the list; default all",
+    )
+    known = range(1, len(every) + 1)
+    numbers = parser.parse_args().numbers or list(known)
+    if not set(numbers) <= set(known):
+        parser.error(f"mutants are numbered 1 to {len(every)}")
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         clone = copied(Path(folder))
-        for number in chosen:
+        passing = unbroken([every[number - 1] for number in numbers], clone)
+        for number in numbers:
             mutant, began = every[number - 1], time.monotonic()
-            found = caught(mutant, clone)
+            found = mutant.tests in passing and caught(mutant, clone)
             survived += [] if found else [number]
             word = "caught" if found else "SURVIVED"
             took = time.monotonic() - began
             line = mutant.new.strip().splitlines()[0] if mutant.new.strip() else ""
             print(f"{number:3} {word:8} {took:5.0f} s  {mutant.file}: {line}")
             sys.stdout.flush()
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} caught")
+    print(f"{len(numbers) - len(survived)} of {len(numbers)} caught")
     return 1 if survived else 0
 
 

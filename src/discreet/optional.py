@@ -12,6 +12,7 @@ from discreet.errors import MissingExtraError
 _PURPOSES: Final[Mapping[str, str]] = {
     "demo": "the demo",
     "flower": "joining a federation",
+    "frames": "a table as a pandas frame",
     "mpc": (
         "computing on secret shares (SecretFlow SPU, which runs on Python 3.11 but "
         "not on later versions)"

@@ -39,9 +39,11 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
+from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
+from discreet.statistic.site_sums import SiteSums
 
-SITES = 3
+SITES = 5
 BINS = Edges.realise(Warped(16))
 TREE = Hierarchy(Edges.realise(Uniform(16)))
 CLASSES = ("cat", "dog", "eel")
@@ -73,6 +75,19 @@ STATISTICS = {
     "grouped": (Round(Grouped(ClassHistogram(BINS), ("a", "b"))),),
     "paired": (Round(Paired(BINS, BINS)),),
     "paired, joint": (Round(Paired(BINS, BINS, "joint")),),
+    "site-sums": (
+        Round(SiteSums(ClassHistogram(BINS), (EffectTerms.of("auc", private=True),))),
+    ),
+    "site-sums, exact": (
+        Round(
+            SiteSums(
+                ClassHistogram(BINS),
+                (EffectTerms.of("auc", private=False),),
+                within=True,
+                clusters="subject",
+            )
+        ),
+    ),
     "rank-sums": (Round(RankSums("choice")),),
 }
 

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -27,10 +29,12 @@ from discreet.cli.choices import (
     Prevalence,
     Privacy,
     PrivacyChoice,
+    RandomGroups,
     Thresholds,
     Unit,
     UnitChoice,
     Wide,
+    chosen_between,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -98,13 +102,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     threshold: Thresholds = None,
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
-    random_groups: Annotated[
-        int | None,
-        typer.Option(
-            help="Split the sites at random into so many groups, a sum each: a site "
-            "that lies shows in one of them."
-        ),
-    ] = None,
+    random_groups: RandomGroups = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -152,6 +152,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             groups=groups,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
+            between=chosen_between(between, clusters) or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

@@ -13,8 +13,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -30,9 +32,11 @@ from discreet.cli.choices import (
     Prevalence,
     Privacy,
     PrivacyChoice,
+    RandomGroups,
     Thresholds,
     Unit,
     UnitChoice,
+    chosen_between,
     chosen_model,
 )
 from discreet.data.scores import ScoreRange
@@ -81,10 +85,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
     max_examples_per_site: MaxExamplesPerSite = None,
+    random_groups: RandomGroups = None,
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,
     classes: Classes = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     kind: KindOfScores = Kind.probability,
     low: Low = None,
     high: High = None,
@@ -121,7 +128,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
     fewest = 1 if asked.route == "local" else (colluders or 0) + 2
-    least = min_survivors or known or fewest
+    split = random_groups or 1
+    least = min_survivors or (known or 0) // split or fewest
     told = asked.cohort(least).colluders if colluders is None else colluders
     facts = PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high))
     chosen = recommend(
@@ -131,7 +139,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=None if bins is None else spread_over(bins, facts),
         classes=classes,
         groups=groups,
-        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site),
+        between=chosen_between(between, clusters),
+        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
         model=ModelRef(model, model_digest),
     )
     chosen = replace(chosen, roster=roster)

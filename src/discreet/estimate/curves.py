@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector
 from discreet.errors import InputError
+from discreet.estimate.slopes import noise_above
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Interpolation: TypeAlias = Literal["linear", "pchip"]
 _TINY: Final = 1e-12
+_TOLD: Final = 6.0
+"""So many deviations of its noise a count holds before its classes are told apart."""
 
 
 class Curve(Protocol):
@@ -160,6 +163,13 @@ class RocPath:
         return Polyline(np.maximum.accumulate(f), np.maximum.accumulate(t))
 
 
+class Lead(NamedTuple):
+    """Where a curve leaves the part that noise hides: (F + T)/2, and the precision."""
+
+    place: float
+    precision: float
+
+
 @dataclass(frozen=True, eq=False)
 class PrPath:
     r"""The PR curve of an ROC curve: :math:`TP/(TP + FN)` turned into precision.
@@ -167,12 +177,14 @@ class PrPath:
     With P positives and N negatives, precision is
     :math:`P T/(P T + N F)` at recall T (Davis and Goadrich 2006): hyperbolic
     between the points of a linear ROC. At recall 0 it takes its limit, that of
-    the first segment. Ties are a step: no threshold parts them.
+    the first segment. Ties are a step: no threshold parts them. Up to ``lead`` the
+    precision is at least that of this point.
     """
 
     roc: RocPath
     positives: float
     negatives: float
+    lead: Lead | None = None
 
     @property
     def piecewise_linear(self) -> bool:
@@ -181,8 +193,12 @@ class PrPath:
 
     def polyline(self, pieces: int) -> Polyline:
         """Draw precision against recall."""
-        f, t = self.roc.at(self.roc.places(pieces))
+        places = self.roc.places(pieces)
+        f, t = self.roc.at(places)
         precision = precision_of(self.positives * t, self.negatives * f)
+        if self.lead is not None:
+            hidden = places <= self.lead.place
+            precision[hidden] = np.fmax(precision[hidden], self.lead.precision)
         precision[0] = precision[1] if np.isnan(precision[0]) else precision[0]
         t = np.maximum.accumulate(t)
         if not self.roc.tied.any():
@@ -210,6 +226,13 @@ class Curves:
     """A PR curve that does not follow from the ROC curve and the totals."""
     ties: BoolVector | None = None
     """Which segments between the points are ties, where only some are."""
+    lead: int = 0
+    """The first point whose examples stand out of the release's noise.
+
+    Above it a release does not tell which class comes first: the ratio of two counts
+    that noise alone could have made is no precision. A stricter threshold is taken to
+    be no less precise than this one. 0 where there is no noise.
+    """
 
     @classmethod
     def from_histogram(
@@ -234,6 +257,7 @@ class Curves:
             fp[keep],
             interpolation,
             ties=None if ties is None else ties[::-1][filled[::-1]],
+            lead=_lead((tp + fp)[keep], np.append(0.0, noise_above(observed))[keep]),
         )
 
     @cached_property
@@ -249,6 +273,13 @@ class Curves:
     @cached_property
     def precision(self) -> FloatVector:
         """Precision at each threshold; 1 where nothing is predicted positive."""
+        found = self.counted_precision.copy()
+        found[1 : self.lead] = np.maximum(found[1 : self.lead], found[self.lead])
+        return found
+
+    @cached_property
+    def counted_precision(self) -> FloatVector:
+        """Precision of the counts as they were read, also where noise hides it."""
         found = precision_of(self.true_positives, self.false_positives)
         return np.where(np.isnan(found), 1.0, found)
 
@@ -270,8 +301,18 @@ class Curves:
         if self.joined_for_ties:
             return Polyline.steps(self.tpr, self.precision)
         return PrPath(
-            self.roc, float(self.true_positives[-1]), float(self.false_positives[-1])
+            self.roc,
+            float(self.true_positives[-1]),
+            float(self.false_positives[-1]),
+            self._lead_point,
         )
+
+    @property
+    def _lead_point(self) -> Lead | None:
+        if self.lead == 0:
+            return None
+        place = (self.fpr[self.lead] + self.tpr[self.lead]) / 2
+        return Lead(float(place), float(self.counted_precision[self.lead]))
 
 
 def _bent(w: FloatVector, values: FloatVector, tied: BoolVector) -> PPoly:
@@ -308,6 +349,14 @@ def precision_of(tp: FloatVector, fp: FloatVector) -> FloatVector:
     result = np.full(np.shape(predicted), np.nan)
     np.divide(tp, predicted, out=result, where=predicted > 0)
     return result
+
+
+def _lead(above: FloatVector, noise: FloatVector) -> int:
+    """Return the first point, after the start, that holds more than its noise."""
+    if not noise.any():
+        return 0
+    told = np.flatnonzero(above[1:] >= _TOLD * noise[1:])
+    return int(told[0]) + 1 if told.size else above.size - 1
 
 
 def _rates(counts: FloatVector) -> FloatVector:

@@ -73,10 +73,13 @@ class Unusable:
 UNIT: Final = Interval(0.0, 1.0)
 
 
+ClusterKind: TypeAlias = Literal["site", "subject"]
+
+
 class Clustered(NamedTuple):
     """What clusters of rows that are alike do to a sampling error."""
 
-    kind: Literal["site", "subject"]
+    kind: ClusterKind
     factor: float
     """Of the sampling's standard deviation."""
     freedom: int | None = None
@@ -119,7 +122,7 @@ class Estimate:
         level: float = 0.95,
         *,
         worst_case_binning: bool = False,
-        cluster: Literal["site", "subject"] | None = None,
+        cluster: ClusterKind | None = None,
     ) -> Interval:
         """Combine the known sources: sampling and noise convolved, binning added.
 

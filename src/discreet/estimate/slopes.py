@@ -114,6 +114,28 @@ def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
     return total
 
 
+def noise_above(observed: NoisyHistogram) -> FloatVector:
+    r"""Return the noise of the counts above each bin's lower end, from the top down.
+
+    :math:`\sqrt{\operatorname{Var} TP + \operatorname{Var} FP}`: what noise alone
+    could make of two counts. Their covariance is left out, because under label
+    privacy it cancels in the sum while the share of positives is as unsure.
+    """
+    if isinstance(observed.law, DecodedLaw):
+        bins = len(observed.edges)
+        blocks = (observed.law.matrix[:bins, :bins], observed.law.matrix[bins:, bins:])
+        negatives, positives = (
+            np.diag(block[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)) for block in blocks
+        )
+        variances = negatives + positives
+    else:
+        at = np.concatenate([observed.negatives, observed.positives])
+        each = observed.law.covariance(at)
+        variances = np.cumsum((each.negatives + each.positives)[::-1])
+    found: FloatVector = np.sqrt(np.maximum(variances, 0.0))
+    return found
+
+
 def auc_slopes(negatives: FloatVector, positives: FloatVector) -> Slopes:
     r"""Return the slopes of the AUC, ties counted one half.
 

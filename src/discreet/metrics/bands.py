@@ -8,7 +8,10 @@ counts with the curve's slope,
 .. math::
     \operatorname{Var} = \frac{T(1-T)}{P} + T'(F)^2\,\frac{F(1-F)}{N} + \text{noise}.
 
-For PR it is the interval of the precision at each threshold.
+For PR it is the interval of the precision at each threshold. Above the first
+threshold whose examples stand out of the noise (``Curves.lead``), and at recall 0,
+there is no count to bound: the interval is that of this threshold, open to 1. A
+stricter threshold is taken to be no less precise there; no release could show it.
 
 *Simultaneous*: the same intervals, with z raised until the whole curve is inside at
 once (equal-precision bands, Nair 1984). The z is the quantile of the largest
@@ -98,6 +101,9 @@ def _limits(
         )
         ends.append(shape.shares(z))
     low, high = np.array(ends).T
+    if kind == "pr":
+        first = max(curves.lead, min(1, low.size - 1))
+        low[:first], high[:first] = low[first], 1.0
     value = _curve(curves, kind)[1]
     return np.minimum(low, value), np.maximum(high, value)
 

@@ -27,6 +27,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Clustered, Estimate
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes
+from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS
 from discreet.statistic.cluster_products import Clusters, features
 
@@ -39,16 +40,18 @@ class ClusterProducts:
     products: FloatArray
     sites: int
 
-    def clustered(
+    def over(
         self, metrics: Mapping[str, Estimate], reading: Reading
-    ) -> dict[str, Estimate]:
+    ) -> Mapping[str, Estimate]:
         """Return the metrics, each with what clusters do to its interval."""
-        return {
-            name: estimate
-            if math.isnan(estimate.value)
-            else replace(estimate, clustered=self._of(name, reading))
-            for name, estimate in metrics.items()
-        }
+
+        def clustered(name: str) -> Estimate:
+            found = metrics[name]
+            if math.isnan(found.value):
+                return found
+            return replace(found, clustered=self._of(name, reading))
+
+        return Measured(metrics, clustered, known=METRICS)
 
     def _of(self, name: str, reading: Reading) -> Clustered:
         cells = reading.bins
@@ -73,5 +76,3 @@ class ClusterProducts:
         if self.kind == "site":
             together *= self.sites / max(self.sites - 1, 1)
         return max(together, 0.0) / alone
-
-

@@ -17,7 +17,7 @@ unusable, with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
+from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS, MetricRow
 from discreet.statistic.observed import NoisyHistogram
 
@@ -32,14 +33,22 @@ FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
 
 
-def measures(reading: AnyReading, names: Iterable[str]) -> dict[str, Estimate]:
-    """Return metrics by name, in the table's order."""
+def measures(reading: AnyReading, names: Iterable[str]) -> Mapping[str, Estimate]:
+    """Return metrics by name, in the table's order, each computed when it is looked at.
+
+    Iterating gives the names asked for. Every other row of the table can be looked
+    up too: it is read from the same release and spends nothing more.
+    """
     wanted = set(names)
     if isinstance(reading, ScalarReading):
         return {
             n: reading.given[n] for n in METRICS if n in wanted & set(reading.given)
         }
-    return {n: measure(METRICS[n], reading) for n in METRICS if n in wanted}
+    return Measured(
+        (n for n in METRICS if n in wanted),
+        lambda n: measure(METRICS[n], reading),
+        known=METRICS,
+    )
 
 
 def measure(row: MetricRow, reading: Reading) -> Estimate:

@@ -67,14 +67,14 @@ def _auc(reading: Reading) -> float:
 def _average_precision(reading: Reading) -> float:
     curves = reading.curves
     if curves.joined_for_ties:
-        return step_area(curves.tpr, curves.precision)
+        return step_area(curves.tpr, curves.counted_precision)
     return _pr(reading, curves.roc)
 
 
 def _aupr(reading: Reading) -> float:
     curves = reading.curves
     if curves.joined_for_ties:
-        return trapezoid_area(curves.tpr, curves.precision)
+        return trapezoid_area(curves.tpr, curves.counted_precision)
     return _pr(reading, curves.roc)
 
 

@@ -73,5 +73,10 @@ METRICS: Final[Registry[MetricRow]] = Registry(
 )
 """Every metric over all thresholds, in the order in which they are shown."""
 
-DEFAULT_METRICS: Final[tuple[Metric, ...]] = tuple(METRICS)
+DEFAULT_METRICS: Final[tuple[Metric, ...]] = (
+    "auc",
+    "average_precision",
+    "aupr",
+    "brier",
+)
 """What a plan asks for when nobody says otherwise: part of its digest."""

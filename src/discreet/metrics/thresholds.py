@@ -1,11 +1,11 @@
-"""Metrics at a threshold: a second table, of functions of the confusion counts."""
+"""Measures at a threshold, from the confusion counts there, each with its errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,18 +13,20 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import (
-    UNIT,
     Binning,
     Estimate,
     Interval,
     Normal,
+    ScalarLaw,
     Zero,
 )
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.reading import Reading
-from discreet.estimate.slopes import covariance_of, numeric_slopes, propagated
-from discreet.metrics.table import Better
-from discreet.registry import Registry
+from discreet.estimate.slopes import covariance_of, propagated
+from discreet.metrics.measured import Measured
+from discreet.metrics.rate_row import RateRow, Share
+from discreet.metrics.rates import RATES
+from discreet.metrics.shapes import LOGARITHMIC
 from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_TRIALS: Final = 20
@@ -37,93 +39,6 @@ _COUNTS: Final = {
 }
 """Their places among TP, FN, FP, TN."""
 _ANY: Final = Interval(0.0, math.inf)
-
-Weights: TypeAlias = tuple[int, int, int, int]
-"""How often each of TP, FN, FP, TN counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a rate counts among TP, FN, FP, TN: successes, and failures.
-
-    ``twice`` says that the rate is 2J/(1 + J) of this share J, as F1 is of
-    Jaccard's index.
-    """
-
-    successes: Weights
-    failures: Weights
-    twice: bool = False
-
-    def __call__(self, counts: FloatVector) -> float:
-        """Return the rate, NaN where nothing is counted."""
-        a = float(np.dot(self.successes, counts)) * (2 if self.twice else 1)
-        under = a + float(np.dot(self.failures, counts))
-        return a / under if under > 0 else math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class RateRow:
-    """One metric at a threshold.
-
-    A ``Share`` of counted examples has Wilson's interval with the noise of both
-    counts; any other function of the confusion counts (TP, FN, FP, TN) and the
-    threshold has the delta method's.
-    """
-
-    name: str
-    title: str
-    value: Share | Callable[[FloatVector, float], float]
-    better: Better
-    source: str
-    support: Interval = UNIT
-
-    def at(self, counts: FloatVector, threshold: float) -> float:
-        """Return the value of confusion counts."""
-        if isinstance(self.value, Share):
-            return self.value(counts)
-        return self.value(counts, threshold)
-
-
-RATES: Final[Registry[RateRow]] = Registry("metric at a threshold")
-"""Every metric at a threshold, in the order in which they are shown."""
-for _row in (
-    RateRow(
-        "precision",
-        "precision",
-        Share((1, 0, 0, 0), (0, 0, 1, 0)),
-        "higher",
-        "positive predictive value; scikit-learn's precision_score",
-    ),
-    RateRow(
-        "recall",
-        "recall",
-        Share((1, 0, 0, 0), (0, 1, 0, 0)),
-        "higher",
-        "sensitivity, true positive rate; scikit-learn's recall_score",
-    ),
-    RateRow(
-        "specificity",
-        "specificity",
-        Share((0, 0, 0, 1), (0, 0, 1, 0)),
-        "higher",
-        "true negative rate",
-    ),
-    RateRow(
-        "accuracy",
-        "accuracy",
-        Share((1, 0, 0, 1), (0, 1, 1, 0)),
-        "higher",
-        "scikit-learn's accuracy_score",
-    ),
-    RateRow(
-        "f1",
-        "F1",
-        Share((1, 0, 0, 0), (0, 1, 1, 0), twice=True),
-        "higher",
-        "van Rijsbergen 1979; scikit-learn's f1_score",
-    ),
-):
-    RATES.add(_row.name, _row)
 
 
 @dataclass(frozen=True)
@@ -149,13 +64,21 @@ class AtThreshold:
         found = {name: e.to_dict() for name, e in self.estimates.items()}
         return {"threshold": self.threshold, **found}
 
-    def rates(self) -> dict[str, Estimate]:
-        """Return the rates by the names that people use."""
-        return {RATES[n].title: e for n, e in self.estimates.items() if n in RATES}
+    def rates(self, *, every: bool = False) -> dict[str, Estimate]:
+        """Return the rates by the names that people use: the usual few, or every one."""
+        return {
+            RATES[n].title: self.estimates[n]
+            for n in self.estimates
+            if n in RATES and (every or RATES[n].headline)
+        }
 
     def undefined(self) -> tuple[str, ...]:
-        """Name the metrics that are NaN."""
-        return tuple(n for n, e in self.estimates.items() if math.isnan(e.value))
+        """Name the usual metrics that are NaN."""
+        return tuple(
+            n
+            for n in self.estimates
+            if n in RATES and RATES[n].headline and math.isnan(self.estimates[n].value)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +86,7 @@ class _Cut:
     """A reading's confusion counts at one threshold, and their noise."""
 
     threshold: float
+    """On the probability scale where scores have one."""
     counts: FloatVector
     corners: tuple[FloatVector, ...]
     """The counts with all or none of a cut bin's examples above, by class."""
@@ -183,7 +107,7 @@ def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
     value, least, most = shares_above(observed.edges, threshold)
     weights = confusion_weights(value)
     cut = _Cut(
-        threshold,
+        probability_of(threshold, observed.edges),
         _confusion(counts, value, value),
         tuple(
             _confusion(counts, of_positives, of_negatives)
@@ -193,20 +117,39 @@ def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
         weights @ np.concatenate([observed.negatives, observed.positives]),
         covariance_of(observed, weights),
     )
-    with np.errstate(all="ignore"):  # what is not finite is refused
-        found = {name: _rate(RATES[name], cut) for name in RATES}
-        found |= {name: _count(k, cut) for name, k in _COUNTS.items()}
-    return AtThreshold(threshold, found)
+
+    def found(name: str) -> Estimate:
+        if name in _COUNTS:
+            return _count(_COUNTS[name], cut)
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            return _rate(RATES[name], cut)
+
+    return AtThreshold(threshold, Measured((*RATES, *_COUNTS), found))
+
+
+def probability_of(threshold: float, edges: Edges) -> float:
+    """Return a threshold as a probability, NaN where scores are none."""
+    match edges.scores.kind:
+        case "probability":
+            return threshold
+        case "logit":
+            return 0.5 * (1.0 + math.tanh(0.5 * threshold))
+        case "other":
+            return math.nan
 
 
 def _rate(row: RateRow, cut: _Cut) -> Estimate:
+    if row.needs_probabilities and math.isnan(cut.threshold):
+        reason = "scores of kind 'other' are not probabilities"
+        return Estimate.undefined(reason, row.support)
     value = row.at(cut.counts, cut.threshold)
     if not math.isfinite(value):
         reason = "nothing to divide by at this threshold"
         return Estimate.undefined(reason, row.support)
-    noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
     shape: Shape = SYMMETRIC
+    noise: ScalarLaw
     if isinstance(row.value, Share):
+        noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
         a, b = np.array(row.value.successes), np.array(row.value.failures)
         trials = max(float((a + b) @ cut.counts), 0.0)
         sampling = _rate_sd(value, trials, twice=row.value.twice)
@@ -221,12 +164,16 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         )
         spread = math.sqrt(max(float((a + b) @ cut.noise @ (a + b)), 0.0))
     else:
-        slopes = numeric_slopes(lambda c: row.at(c, cut.threshold), cut.counts)
+        slopes = row.slopes(cut.counts, cut.threshold)
         sampling = math.sqrt(max(float(cut.counts @ slopes**2), 0.0))
+        added = math.sqrt(max(float(slopes @ cut.noise @ slopes), 0.0))
+        if not math.isfinite(sampling + added + value * value):
+            reason = "it changes too fast at this threshold"
+            return Estimate.undefined(reason, row.support)
+        noise = Normal(added) if cut.noise.any() else Zero()
         trials = max(float(cut.counts.sum()), 0.0)
         spread = math.sqrt(max(float(cut.noise.sum()), 0.0))
-    if not math.isfinite(sampling):
-        return Estimate.undefined("it changes too fast at this threshold", row.support)
+        shape = LOGARITHMIC if row.factor else SYMMETRIC
     return Estimate(
         value,
         Normal(sampling),
@@ -255,9 +202,10 @@ def _limits(values: list[float], support: Interval) -> Binning:
     Nothing counted at a corner bounds nothing. Spread evenly over the bin, the error
     is usually a quarter of its reach.
     """
+    finite = [v for v in values if math.isfinite(v)]
     low = min((support.low if math.isnan(v) else v) for v in values)
     high = max((support.high if math.isnan(v) else v) for v in values)
-    return Binning(low, high, (high - low) / 4)
+    return Binning(low, high, (max(finite) - min(finite)) / 4 if finite else 0.0)
 
 
 def _confusion(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.parsing import whole
+from discreet.secagg.random_groups import FEWEST_GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,15 @@ class Cohort:
         colluders: how many of them may tell their shares of the noise.
         min_examples_per_site: sites with fewer stay out.
         max_examples_per_site: no site has more; bounds what one that lies can do.
+        random_groups: split the sites at random into so many groups and open a sum of
+            each; every group must keep ``min_survivors``.
     """
 
     min_survivors: int = 1
     colluders: int = 0
     min_examples_per_site: int = 0
     max_examples_per_site: int | None = None
+    random_groups: int = 1
 
     def __post_init__(self) -> None:
         whole(self.min_survivors, "the number of sites that survive", least=1)
@@ -50,5 +54,16 @@ class Cohort:
                 "the most examples of a site",
                 least=max(self.min_examples_per_site, 1),
             )
+        whole(self.random_groups, "the number of random groups", least=1)
+        if 1 < self.random_groups < FEWEST_GROUPS:
+            raise PlanError(
+                f"random groups are at least {FEWEST_GROUPS}: of two that differ nobody "
+                "can tell which one lies"
+            )
         if self.colluders >= self.min_survivors:
             raise PlanError("colluders must be fewer than the surviving sites")
+
+    @property
+    def least_sites(self) -> int:
+        """How many sites must take part in all for every group to keep its floor."""
+        return self.random_groups * self.min_survivors

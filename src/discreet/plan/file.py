@@ -45,6 +45,8 @@ def dumps(plan: Plan) -> str:
     }
     if plan.cohort.max_examples_per_site is not None:
         cohort["max_examples_per_site"] = plan.cohort.max_examples_per_site
+    if plan.cohort.random_groups > 1:
+        cohort["random_groups"] = plan.cohort.random_groups
     document: dict[str, Any] = {
         "version": plan.version,
         "digest": f"sha256:{plan.digest().hex()}",

@@ -91,10 +91,10 @@ class Plan:
             self._check_roster(len(self.roster.sites))
 
     def _check_roster(self, sites: int) -> None:
-        if sites < self.cohort.min_survivors:
+        if sites < self.cohort.least_sites:
             raise PlanError(
                 f"the roster names {sites} sites, and the cohort asks for at least "
-                f"{self.cohort.min_survivors} survivors"
+                f"{self.cohort.least_sites} survivors"
             )
 
     def _check_statistics(self) -> None:
@@ -107,6 +107,13 @@ class Plan:
                 raise PlanError("equi-depth edges follow the round of their own tree")
             before = r.statistic
         self.privacy.accepts(self.rounds, self.cohort)
+        if self.cohort.random_groups > 1 and (
+            self.privacy.route != "secure sum" or len(self.rounds) != 1
+        ):
+            raise PlanError(
+                "random groups are for plans of one round whose answers are summed: "
+                "give edges, or use SecureAggregation or DistributedDP"
+            )
 
     @property
     def statistic(self) -> Statistic:
@@ -131,6 +138,8 @@ class Plan:
             del document["roster"]
         if self.cohort.max_examples_per_site is None:
             del document["cohort"]["max_examples_per_site"]
+        if self.cohort.random_groups == 1:
+            del document["cohort"]["random_groups"]
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def canonical(self) -> bytes:
@@ -166,7 +175,7 @@ class Plan:
         return self.privacy.route in {"secure sum", "relay", "ranks"}
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
-        """Return what this plan promises when ``sites`` sites take part."""
+        """Return what this plan promises when ``sites`` sites are in every sum."""
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
         if self.roster is not None and trust is Trust.SUM_ONLY:
             trust = Trust.SIGNED_SUM_ONLY
@@ -174,13 +183,17 @@ class Plan:
         caveats = self.privacy.caveats(sites)
         if setting == "deployed" and self.roster is None and self._travels:
             caveats = (*caveats, STRANGERS)
+        discloses = self.privacy.disclosures(self, sites)
+        if (groups := self.cohort.random_groups) > 1:
+            opened = f"the sum of each of {groups} random groups of sites"
+            discloses = (*discloses, opened)
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
             trust=trust,
             computational=self.privacy.computational,
             setting=setting,
-            discloses=self.privacy.disclosures(self, sites),
+            discloses=discloses,
             not_protected=caveats,
             assumes=assumes,
         )

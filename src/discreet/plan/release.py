@@ -17,7 +17,8 @@ class Release:
     """The opened total of one round, and what it cost.
 
     Everything in an evaluation is a function of the plan and its releases; no
-    example is looked at again.
+    example is looked at again. ``members`` are the numbers of the sites of a random
+    group, when the total is that group's and not everybody's.
     """
 
     plan_digest: bytes
@@ -27,6 +28,7 @@ class Release:
     contributors: int
     expected: int
     loss: Loss
+    members: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.total.ndim != 1 or self.total.dtype != np.int64:

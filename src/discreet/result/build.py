@@ -24,6 +24,7 @@ from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
 from discreet.result.heterogeneity import clusters_of, heterogeneity_of
+from discreet.result.random_groups import grouped, pooled
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
 
@@ -43,9 +44,39 @@ def result_of(
     ``estimator`` reads every part; by default the one that suits the plan's noise, or
     a published method where the plan releases the tree that it reads.
     """
-    opened = open_release(plan, releases)
-    last = releases[-1]
+
+    def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
+        return _evaluations(plan, each, claim, estimator)
+
+    together: Sequence[Release] = releases
+    if plan.cohort.random_groups > 1 and releases[0].members:
+        together = [pooled(releases)]
+        parts = grouped(releases, lambda release: parts_of([release]))
+    else:
+        parts = parts_of(releases)
+    opened = open_release(plan, together)
+    if opened.statistic.compares:
+        joint = None
+        if opened.statistic.joint:
+            joint = JointCounts(opened.counts, opened.law)
+        a, b = parts.values()
+        return ModelComparison(a, b, claim, joint)
+    if set(parts) == {""}:
+        return parts[""]
+    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
+    return MultiEvaluation(parts, claim, pairs)
+
+
+def _evaluations(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    estimator: Estimator | None,
+) -> dict[str, Evaluation]:
+    """Read every part of one sum."""
     parts = {}
+    last = releases[-1]
+    opened = open_release(plan, releases)
     for name, observed in opened.parts().items():
         if not name:
             _warn_if_fine(plan, observed)
@@ -61,16 +92,7 @@ def result_of(
             heterogeneity=heterogeneity_of(opened),
             clusters=clusters_of(opened),
         )
-    if opened.statistic.compares:
-        joint = None
-        if opened.statistic.joint:
-            joint = JointCounts(opened.counts, opened.law)
-        a, b = parts.values()
-        return ModelComparison(a, b, claim, joint)
-    if set(parts) == {""}:
-        return parts[""]
-    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
-    return MultiEvaluation(parts, claim, pairs)
+    return parts
 
 
 def evaluation(

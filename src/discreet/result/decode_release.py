@@ -10,7 +10,7 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.noise.mechanism import Opened
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
-from discreet.result.plausible import refuse_impossible, size_notes
+from discreet.result.plausible import against_sizes, without_negatives
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Statistic
 
@@ -37,19 +37,20 @@ class OpenedRound:
     def parts(self) -> Mapping[str, NoisyHistogram]:
         """Return the sum's histograms by name; the only one is named ''."""
         found = self.statistic.parts(self.counts, self.law)
-        sizes = size_notes(self.plan, found, self.contributors)
-        return {name: self._told(part, sizes[name]) for name, part in found.items()}
+        return {
+            name: against_sizes(
+                self.plan, self._told(part), self.contributors, whole=len(found) == 1
+            )
+            for name, part in found.items()
+        }
 
     def pairs(self) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Return the histograms of one class against another, if there are any."""
         found = self.statistic.pairs(self.counts, self.law)
         return {pair: self._told(part) for pair, part in found.items()}
 
-    def _told(
-        self, part: NoisyHistogram, notes: tuple[str, ...] = ()
-    ) -> NoisyHistogram:
-        told = self.opened.notes + notes
-        return replace(part, refusal=self.opened.refusal, notes=told)
+    def _told(self, part: NoisyHistogram) -> NoisyHistogram:
+        return replace(part, refusal=self.opened.refusal, notes=self.opened.notes)
 
 
 def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
@@ -68,6 +69,5 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
         raise PlanError(
             f"the plan's statistic has {size} counts, the release {last.total.size}"
         )
-    opened = mechanism.open(last.total, last.contributors)
-    refuse_impossible(opened)
+    opened = without_negatives(mechanism.open(last.total, last.contributors))
     return OpenedRound(plan, this.statistic, opened, last.contributors)

@@ -31,7 +31,7 @@ from discreet.metrics.calibration import (
 from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -43,6 +43,7 @@ from discreet.result.page import Section, save
 from discreet.result.plot import Line, PlotKind, draw, draw_reliability
 from discreet.result.random_groups import RandomGroups
 from discreet.result.text import titled
+from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _PIECES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Validation):
     """Every metric of the pooled data, with its error sources and its claim.
 
     Args:
@@ -125,23 +126,24 @@ class Evaluation:
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Every metric that was asked for, by name, in the table's order."""
+        """Metrics by name: iterating gives those that were asked for.
+
+        Any other row of :data:`discreet.metrics.table.METRICS` can be looked up, which
+        spends nothing more.
+        """
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
-        found = measures(
-            self.reading, METRICS if self.plan is None else self.plan.metrics
+        asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
+        found = measures(self.reading, asked)
+        return (
+            found if self.clusters is None else self.clusters.over(found, self.reading)
         )
-        if self.clusters is None:
-            return found
-        return self.clusters.clustered(found, self.reading)
 
     def metric(self, name: str) -> Estimate:
-        """Return a metric by its name."""
+        """Return a metric by its name, whether or not it was asked for."""
+        row = METRICS[name]
         if name not in self.metrics:
-            self._counted(METRICS[name].title)
-            raise NotReleasedError(
-                f"this plan did not ask for {name}; it has {', '.join(self.metrics)}"
-            )
+            self._counted(row.title)
         return self.metrics[name]
 
     @property
@@ -285,14 +287,7 @@ class Evaluation:
         if published or kind not in ("roc", "pr"):
             return None
         limits = self.band(kind)
-        # Nothing is predicted positive at recall 0: there is no precision to bound.
-        known = (limits.x > 0) | (kind == "roc")
-        return Line(
-            limits.x[known],
-            limits.low[known],
-            "95% at each threshold",
-            upper=limits.high[known],
-        )
+        return Line(limits.x, limits.low, "95% at each threshold", upper=limits.high)
 
     # -- calibration -------------------------------------------------------
 

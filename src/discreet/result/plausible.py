@@ -1,7 +1,7 @@
 """Whether an opened sum can be one of counts, as far as the sum alone shows it.
 
-A site can send any vector, and a secure sum hides whose it was. What is impossible for
-every honest cohort is refused; what is only unlikely, or impossible but for the noise,
+A site can send any vector, and a secure sum hides whose it was. From what is impossible
+for every honest cohort no metric is read; what is only unlikely, or impossible but for the noise,
 is told to the reader. A lie within these limits is not seen here: its effect is
 bounded (``metrics.influence``), and random groups show it (``result.random_groups``).
 """
@@ -9,12 +9,11 @@ bounded (``metrics.influence``), and random groups show it (``result.random_grou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from discreet.errors import ReleaseError
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.influence import NOISE_SDS
 from discreet.noise.mechanism import Opened
@@ -25,57 +24,55 @@ FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
 
 
-def refuse_impossible(opened: Opened) -> None:
-    """Refuse an exact sum with a negative count: no site counts fewer than none."""
-    if opened.law.scale == 0 and (opened.counts < 0).any():
-        raise ReleaseError(
-            "the exact sum holds negative counts, which no data give: a site sent "
-            "what is no count; ask again in random groups to find where, or leave "
-            "out the sites that are in doubt"
-        )
+def without_negatives(opened: Opened) -> Opened:
+    """Read nothing from an exact sum with a negative count: no site counts below none.
 
-
-def size_notes(
-    plan: Plan, parts: Mapping[str, NoisyHistogram], contributors: int
-) -> dict[str, tuple[str, ...]]:
-    """Return by part what its total says about the plan's declared sizes.
-
-    Raises:
-        ReleaseError: an exact total is more than the sites may hold.
+    The sum was paid for and opened. So it gives a result like any other, in which
+    every metric is unusable for this reason.
     """
-    return {
-        name: _notes(plan, part, contributors, whole=len(parts) == 1)
-        for name, part in parts.items()
-    }
+    if opened.law.scale > 0 or not (opened.counts < 0).any():
+        return opened
+    reason = (
+        "the exact sum holds negative counts, which no data give: a site sent what is "
+        "no count; ask again in random groups to find where, or leave out the sites "
+        "that are in doubt"
+    )
+    return replace(opened, counts=np.maximum(opened.counts, 0), refusal=reason)
 
 
-def _notes(
+def against_sizes(
     plan: Plan, part: NoisyHistogram, contributors: int, *, whole: bool
-) -> tuple[str, ...]:
+) -> NoisyHistogram:
+    """Add what a part's total says about the plan's declared sizes.
+
+    ``whole``: it is the only part. An exact total above what the sites may hold is
+    unusable, a noisy one gets a note.
+    """
     each, declared = plan.cohort.max_examples_per_site, plan.facts.examples
     if each is None and declared is None:
-        return ()
+        return part
     total = part.total_negatives + part.total_positives
     slack = NOISE_SDS * _noise_sd(part)
-    notes = []
+    refusal, notes = part.refusal, []
     if each is not None and total > each * contributors + slack:
         above = (
             f"than {contributors} sites of at most {each:,} examples may hold: at "
             "least one site sent what it does not have"
         )
         if part.exact:
-            raise ReleaseError(f"the exact sum holds more examples {above}")
-        notes.append(
-            f"this release holds more examples {above}, or the noise is beyond "
-            f"{NOISE_SDS:g} standard deviations"
-        )
+            refusal = refusal or f"the exact sum holds more examples {above}"
+        else:
+            notes.append(
+                f"this release holds more examples {above}, or the noise is beyond "
+                f"{NOISE_SDS:g} standard deviations"
+            )
     if declared is not None:
         if total > FAR * declared + slack:
             notes.append(_far("above", declared))
         # One of several groups may be small without anybody's lie.
         elif whole and total < declared / FAR - slack:
             notes.append(_far("below", declared))
-    return tuple(notes)
+    return replace(part, refusal=refusal, notes=(*part.notes, *notes))
 
 
 def _far(side: str, declared: int) -> str:

@@ -48,6 +48,7 @@ from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.site_sums import SiteSums
 
 REPETITIONS: Final = 20
 MOST_EXAMPLES: Final = 500_000
@@ -194,8 +195,9 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     cohort = plan.cohort
     length = max(r.statistic.size for r in plan.rounds)
     told = plan.privacy.masked_from(cohort)
-    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities)
-    terms.parameters(sites or cohort.min_survivors)
+    groups = cohort.random_groups
+    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities, groups)
+    terms.parameters(-(-(sites or cohort.least_sites) // groups))
 
 
 def _single(plan: Plan) -> Plan:
@@ -206,7 +208,7 @@ def _single(plan: Plan) -> Plan:
         )
     plan = replace(plan, roster=None, metrics=frozenset(_AREAS))
     match plan.statistic:
-        case ClassHistogram() | EquiDepthFrom() | Hierarchy():
+        case ClassHistogram() | EquiDepthFrom() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
             known = plan.facts.examples

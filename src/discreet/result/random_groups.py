@@ -12,16 +12,16 @@ the groups usually differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Interval
-from discreet.plan.random_groups import SiteGroups
 from discreet.plan.release import Release
+from discreet.secagg.random_groups import SiteGroups
 
 if TYPE_CHECKING:
     from discreet.result.evaluation import Evaluation
@@ -111,6 +111,31 @@ class RandomGroups:
                 for metric in metrics
             },
         }
+
+
+Parts: TypeAlias = "Mapping[str, Evaluation]"
+"""Evaluations by name; the only one is named ''."""
+
+
+def grouped(
+    releases: Sequence[Release], read: Callable[[Release], Parts]
+) -> dict[str, Evaluation]:
+    """Read the sum of all groups, each group's own, and all without one.
+
+    ``read`` makes evaluations of one sum, by name.
+    """
+    members = tuple(r.members for r in releases)
+    alone = [read(r) for r in releases]
+    without = [read(pooled(releases, leave_out=k)) for k in range(len(releases))]
+    found = {}
+    for name, part in read(pooled(releases)).items():
+        told = RandomGroups(
+            members,
+            tuple(replace(a[name], name=f"group {k}") for k, a in enumerate(alone, 1)),
+            tuple(w[name] for w in without),
+        )
+        found[name] = replace(part, random_groups=told)
+    return found
 
 
 def pooled(releases: Sequence[Release], *, leave_out: int | None = None) -> Release:

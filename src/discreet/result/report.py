@@ -10,8 +10,8 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.reading import Reading, ScalarReading
+from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import RATES
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import Claim
@@ -30,7 +30,7 @@ def text(result: Evaluation, *, wide: bool = False) -> str:
     """Return the table, the counts and the claim; wide: every rate's interval."""
     lines = [metric_table(titled(result.metrics))]
     for found in result.at_thresholds():
-        rates, label = found.rates(), f"at {found.threshold:g}:"
+        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
         lines.append(metric_table(rates, label) if wide else rate_line(label, rates))
     lines += sentences(result)
     return "\n".join([*lines, count_line(result), str(result.claim)])
@@ -137,7 +137,10 @@ def section(result: Evaluation) -> Section:
     return Section(
         tables={
             heading: titled(result.metrics),
-            **{f"At {f.threshold:g}": f.rates() for f in result.at_thresholds()},
+            **{
+                f"At {f.threshold:g}": f.rates(every=True)
+                for f in result.at_thresholds()
+            },
         },
         counts=count_line(result),
         lines=sentences(result),

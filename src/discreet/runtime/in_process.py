@@ -128,9 +128,9 @@ def simulate(
     progress: Callable[[int], None] | None = None,
 ) -> list[Release]:
     """Run a session of the plan over sites in this process; return what was opened."""
-    if len(sites) < plan.cohort.min_survivors:
+    if len(sites) < plan.cohort.least_sites:
         raise InputError(
-            f"the plan asks for at least {plan.cohort.min_survivors} sites, got "
+            f"the plan asks for at least {plan.cohort.least_sites} sites, got "
             f"{len(sites)}"
         )
     session = Session(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,6 +27,7 @@ from discreet.runtime.open_round import OpenRound
 from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
 from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
+from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import (
     DIGEST_SIZE,
@@ -60,6 +61,14 @@ class Step:
     asked: int
     answered: int
     declined: int
+
+
+class GroupSum(NamedTuple):
+    """An opened sum, the nodes in it, and, of a random group, its sites' numbers."""
+
+    total: IntVector
+    nodes: list[int]
+    members: tuple[int, ...] = ()
 
 
 Watch = Callable[[Step], None]
@@ -110,11 +119,11 @@ class Session:
 
         Whatever else goes wrong tells the sites nothing: the session may go on.
         """
-        if len(self.nodes) < self.plan.cohort.min_survivors:
+        if len(self.nodes) < self.plan.cohort.least_sites:
             self._tell(Ending.TOO_FEW_SITES)
             raise AbortedError(
                 f"{len(self.nodes)} sites are connected and the plan needs "
-                f"{self.plan.cohort.min_survivors}; nothing was asked"
+                f"{self.plan.cohort.least_sites}; nothing was asked"
             )
         try:
             releases = self._rounds()
@@ -148,28 +157,29 @@ class Session:
             )
             match self.plan.privacy.route:
                 case "ranks":
-                    total, nodes = self._ranks(open_round, nodes)
+                    sums = [self._ranks(open_round, nodes)]
                 case route if route == "relay" or self.open_sum is not None:
-                    total, nodes = self._relay(open_round, nodes)
+                    sums = self._relay(open_round, nodes)
                 case _:
-                    total, nodes = self._secure_sum(open_round, nodes)
-            releases.append(
+                    sums = self._secure_sum(open_round, nodes)
+            nodes = sorted(node for each in sums for node in each.nodes)
+            releases += [
                 Release(
                     self.plan.digest(),
                     session,
                     i,
-                    total,
-                    len(nodes),
-                    expected,
+                    each.total,
+                    len(each.nodes),
+                    len(each.members) or expected,
                     this.loss,
+                    each.members,
                 )
-            )
+                for each in sums
+            ]
         return releases
 
-    def _relay(
-        self, current: OpenRound, nodes: Sequence[int]
-    ) -> tuple[IntVector, list[int]]:
-        """Add up vectors that are private on their own."""
+    def _relay(self, current: OpenRound, nodes: Sequence[int]) -> list[GroupSum]:
+        """Add up vectors that are private on their own, or of a simulation."""
         letters = {
             node: current.invitation(b"", site, self.identity)
             for site, node in enumerate(nodes, 1)
@@ -179,19 +189,24 @@ class Session:
             for node, answer in self._ask("answer", current, letters).items()
             if answer.numbers.size == current.length and not answer.body
         }
-        present = list(answers)
-        least = self.plan.cohort.min_survivors
-        if len(present) < least:
+        least = self.plan.cohort.least_sites
+        if len(answers) < least:
             raise AbortedError(
-                f"{len(present)} sites answered, {self._declined} declined, and the "
+                f"{len(answers)} sites answered, {self._declined} declined, and the "
                 f"plan needs {least}; nothing was opened"
             )
         add_up = self.open_sum or _added
-        return add_up(list(answers.values())), present
+        groups = self.plan.cohort.random_groups
+        if groups == 1:
+            return [GroupSum(add_up(list(answers.values())), list(answers))]
+        # Simulated sites show no keys: what they would have said is drawn for them.
+        said = {node: self.entropy(NONCE_SIZE) for node in answers}
+        return [
+            GroupSum(add_up([answers[node] for node in group]), list(group), group)
+            for group in drawn_groups(current.session, said, groups)
+        ]
 
-    def _ranks(
-        self, current: OpenRound, nodes: Sequence[int]
-    ) -> tuple[IntVector, list[int]]:
+    def _ranks(self, current: OpenRound, nodes: Sequence[int]) -> GroupSum:
         """Rank the sites' scores, and take every ranked site's protected sums."""
         node_of = dict(enumerate(nodes, 1))
 
@@ -213,7 +228,7 @@ class Session:
             raise self._too_few(error) from error
         except FaultySiteError as error:
             raise AbortedError(f"{error}; nothing was opened") from error
-        return total, [node_of[site] for site in present]
+        return GroupSum(total, [node_of[site] for site in present])
 
     def _too_few(self, error: TooFewSitesError) -> AbortedError:
         return AbortedError(
@@ -222,10 +237,11 @@ class Session:
             "was opened"
         )
 
-    def _secure_sum(
-        self, current: OpenRound, nodes: Sequence[int]
-    ) -> tuple[IntVector, list[int]]:
-        """Open the sum of the sites' vectors and nothing else."""
+    def _secure_sum(self, current: OpenRound, nodes: Sequence[int]) -> list[GroupSum]:
+        """Open the sum of the sites' vectors, or one a random group, and nothing else.
+
+        All groups take each step together; if one of them fails, none is opened.
+        """
         roster = self.plan.roster
         terms = secure_terms(
             self.plan,
@@ -235,7 +251,6 @@ class Session:
             current.length,
         )
         sites = range(1, len(nodes) + 1) if roster is None else roster.identities()
-        state: CoordinatorState
         state, openings = invite(sites, terms=terms, entropy=self.entropy)
         opening = next(iter(openings.values()))
         letters = {
@@ -244,21 +259,34 @@ class Session:
         }
         answers = self._ask("advertise", current, letters)
         node_of = self._admit(state, answers, letters)
-        names = iter(("share", "mask", "reveal"))
-        if roster is not None:
-            names = iter(("share", "mask", "confirm", "reveal"))
+        signed = () if roster is None else ("confirm",)
+        opened: list[OpenedSum] = []
         try:
-            while not isinstance(advanced := state.advance(), OpenedSum):
-                state, messages = advanced
+            running: list[tuple[CoordinatorState, dict[int, bytes]]] = [*state.split()]
+            members = [tuple(messages) for _, messages in running]
+            for name in ("share", "mask", *signed, "reveal"):
                 letters = {
                     node_of[site]: current.step(message, site)
+                    for _, messages in running
                     for site, message in messages.items()
                 }
-                for answer in self._ask(next(names), current, letters).values():
-                    _take(state, answer)
+                taking = {s: group for group, sent in running for s in sent}
+                for answer in self._ask(name, current, letters).values():
+                    _take(taking[answer.site], answer)
+                advanced = [group.advance() for group, _ in running]
+                opened = [each for each in advanced if isinstance(each, OpenedSum)]
+                running = [each for each in advanced if isinstance(each, tuple)]
         except TooFewSitesError as error:
             raise self._too_few(error) from error
-        return advanced.total, [node_of[site] for site in advanced.contributors]
+        alone = len(members) == 1
+        return [
+            GroupSum(
+                each.total,
+                [node_of[site] for site in each.contributors],
+                () if alone else group,
+            )
+            for each, group in zip(opened, members, strict=True)
+        ]
 
     def _admit(
         self,
@@ -351,7 +379,7 @@ def opened_evaluation(
     setting: Setting = "simulated" if simulated else "deployed"
     if isinstance(entropy, Seeded):
         setting = "seeded"
-    claim = plan.claim(setting, sites=releases[-1].contributors)
+    claim = plan.claim(setting, sites=min(r.contributors for r in releases))
     if plan.privacy.route == "ranks":
         return rank_evaluation(plan, releases, claim)
     return result_of(plan, releases, claim)

@@ -15,10 +15,10 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator
 from discreet.estimate.tree_reading import TreeMethod
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.parsing import whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.random_groups import check_groups
 from discreet.plan.rounds import BetweenSites, Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
@@ -26,7 +26,7 @@ from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label_auc import run_ranks
-from discreet.runtime.random_groups import run_in_groups
+from discreet.secagg.random_groups import FEWEST_GROUPS
 
 
 class Choices(TypedDict, total=False):
@@ -128,7 +128,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     """
     check_sites(sites)
     if random_groups is not None:
-        check_groups(len(sites), random_groups, least=1)
+        whole(
+            random_groups,
+            "the number of random groups",
+            least=FEWEST_GROUPS,
+            most=len(sites),
+        )
     model = privacy or SecureAggregation()
     asked = Question(
         PublicFacts(examples, prevalence, sites[0].scores),
@@ -142,21 +147,15 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
     plan = model.plan_for(asked, together)
-    if max_examples_per_site is not None:
-        cohort = replace(plan.cohort, max_examples_per_site=max_examples_per_site)
-        plan = replace(plan, cohort=cohort)
+    cohort = replace(
+        plan.cohort,
+        max_examples_per_site=max_examples_per_site,
+        random_groups=random_groups or 1,
+    )
+    plan = replace(plan, cohort=cohort)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     reader = None if interpolation is None else plan.privacy.estimator(interpolation)
-    if random_groups is not None:
-        return run_in_groups(
-            plan,
-            sites,
-            random_groups,
-            estimator=reader or method,
-            aggregation=aggregation,
-            progress=progress,
-        )
     return run(
         plan,
         sites,
@@ -193,7 +192,8 @@ def run(
     randomized response, and is charged again under every other mechanism.
     """
     seeded = isinstance(entropy, Seeded)
-    claim = plan.claim("seeded" if seeded else "simulated", sites=len(sites))
+    smallest = len(sites) // plan.cohort.random_groups
+    claim = plan.claim("seeded" if seeded else "simulated", sites=smallest)
     kept = custody
     if kept is None and plan.privacy.keeps_keys:
         kept = [LabelCustody.fresh(entropy) for _ in sites]

@@ -69,11 +69,15 @@ class OpenedSum:
 
 @dataclass(frozen=True)
 class Roll:
-    """A session whose roster is closed: what all later states have in common."""
+    """A session whose roster is closed: what all later states have in common.
+
+    ``roster`` is the group whose sum it is, out of ``everybody``.
+    """
 
     terms: Terms
     nonce: bytes
     roster: Roster = field(repr=False)
+    everybody: Roster = field(repr=False)
 
     @property
     def chosen(self) -> Parameters:
@@ -89,7 +93,9 @@ class Roll:
     @property
     def session(self) -> bytes:
         """The session's identifier."""
-        return session_id(self.terms, self.nonce, self.roster, self.chosen)
+        return session_id(
+            self.terms, self.nonce, self.everybody, self.roster, self.chosen
+        )
 
 
 def invite(
@@ -97,9 +103,9 @@ def invite(
 ) -> tuple[CollectingAdverts, dict[int, bytes]]:
     """Open a session with a fresh nonce."""
     invited = frozenset(sites)
-    if not terms.min_survivors <= len(invited) <= MAX_SITES:
+    if not terms.least_sites <= len(invited) <= MAX_SITES:
         raise InputError(
-            f"{len(invited)} sites are invited, between {terms.min_survivors} and "
+            f"{len(invited)} sites are invited, between {terms.least_sites} and "
             f"{MAX_SITES} are needed"
         )
     if not all(1 <= site <= MAX_SITE for site in invited):
@@ -148,13 +154,24 @@ class CollectingAdverts:
 
     def advance(self) -> tuple[CollectingShares, dict[int, bytes]]:
         """Close the roster and send it to everybody in it."""
+        (only,) = self.split()
+        return only
+
+    def split(self) -> list[tuple[CollectingShares, dict[int, bytes]]]:
+        """Close the roster, draw the groups, and send everybody the whole of it."""
         self._use.spend(self)
-        _enough(self.terms, "advertise", len(self.adverts))
+        least = self.terms.least_sites
+        if len(self.adverts) < least:
+            raise TooFewSitesError("advertise", len(self.adverts), least)
         signed = self.terms.identities is not None
-        roll = Roll(self.terms, self.nonce, Roster.of(self.adverts, signed=signed))
-        return CollectingShares(roll), dict.fromkeys(
-            sorted(self.adverts), roll.roster.raw
-        )
+        everybody = Roster.of(self.adverts, signed=signed)
+        return [
+            (
+                CollectingShares(Roll(self.terms, self.nonce, group, everybody)),
+                dict.fromkeys(group.sites, everybody.raw),
+            )
+            for group in self.terms.split(everybody, self.nonce)
+        ]
 
     def _check_signature(self, site: int, advert: Advert) -> None:
         identities = self.terms.identities

@@ -106,7 +106,12 @@ def _restore(raw: bytes, terms: Terms) -> CoordinatorState:
         adverts = {s: Advert.decode(m) for s, m in read.blobs().items()}
         read.done()
         return CollectingAdverts(terms, nonce, invited, adverts)
-    roll = Roll(terms, nonce, Roster(read.fixed(read.number())))
+    everybody = Roster(read.fixed(read.number()))
+    groups = terms.split(everybody, nonce)
+    place = read.number() if terms.groups > 1 else 0
+    if place >= len(groups):
+        raise SavedStateError("this state is of a group that there is not")
+    roll = Roll(terms, nonce, groups[place], everybody)
     if tag is StateTag.SHARES:
         shares = {s: Shares.decode(m) for s, m in read.blobs().items()}
         read.done()
@@ -165,8 +170,12 @@ def _holders(raw: bytes) -> tuple[int, ...]:
 def _write_roll(tag: StateTag, roll: Roll) -> Writer:
     out = Writer(tag).fixed(roll.terms.digest, DIGEST_SIZE)
     out.fixed(roll.nonce, NONCE_SIZE)
-    raw = roll.roster.raw
-    return out.number(len(raw)).fixed(raw, len(raw))
+    raw = roll.everybody.raw
+    out.number(len(raw)).fixed(raw, len(raw))
+    if roll.terms.groups > 1:
+        groups = roll.terms.split(roll.everybody, roll.nonce)
+        out.number([group.raw for group in groups].index(roll.roster.raw))
+    return out
 
 
 def _write_dealt(out: Writer, dealt: Dealt) -> None:

@@ -25,7 +25,7 @@ those of its holders with the survivors.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -175,6 +175,15 @@ class Roster:
         """Yield every public key in the roster, channel and mask keys alike."""
         packed = self._rows()[:, 4 : 4 + 2 * KEY_SIZE].tobytes()
         return (packed[i : i + KEY_SIZE] for i in range(0, len(packed), KEY_SIZE))
+
+    def advertised(self) -> dict[int, bytes]:
+        """Return each site's two public keys, one after the other."""
+        keys = self._rows()[:, 4 : 4 + 2 * KEY_SIZE]
+        return {s: row.tobytes() for s, row in zip(self.sites, keys, strict=True)}
+
+    def only(self, members: Iterable[int]) -> Roster:
+        """Return the part of some sites."""
+        return Roster.of({s: self.advert(s) for s in members}, signed=self.signed)
 
     def identified(self) -> bytes:
         """Return site numbers and keys, without signatures: what a session binds."""

@@ -120,12 +120,15 @@ def share(
     channel = Agreement(state.channel_secret)
     own = (channel.public(), public_of(state.mask_secret))
     check_roster(listed, terms, site, own)
-    chosen = terms.parameters(len(listed))
-    session = session_id(terms, state.nonce, listed, chosen)
-    others = tuple(other for other in listed.sites if other != site)
+    if terms.groups > 1:  # an invented key anywhere would move the draw
+        check_adverts(listed, terms, state.nonce, listed.sites)
+    group = next(g for g in terms.split(listed, state.nonce) if site in g)
+    chosen = terms.parameters(len(group))
+    session = session_id(terms, state.nonce, listed, group, chosen)
+    others = tuple(other for other in group.sites if other != site)
     holders = choose_holders(others, chosen.degree, entropy)
-    check_adverts(listed, terms, state.nonce, holders)
-    agreed = {h: _agree(channel, h, listed.advert(h).channel_key) for h in holders}
+    check_adverts(group, terms, state.nonce, holders)
+    agreed = {h: _agree(channel, h, group.advert(h).channel_key) for h in holders}
     seed = entropy(SECRET_SIZE)
     boxes = _deal(
         (state.mask_secret, seed),
@@ -142,7 +145,7 @@ def share(
         nonce=state.nonce,
         session=session,
         threshold=chosen.threshold,
-        roster=listed,
+        roster=group,
         channel_secret=state.channel_secret,
         mask_secret=state.mask_secret,
         seed=seed,

@@ -39,10 +39,10 @@ def check_roster(
     """Refuse a roster that is too small, or that lies about keys or members."""
     if roster.signed != (terms.identities is not None):
         raise FaultyCoordinatorError("the roster's signatures do not fit the terms")
-    if len(roster) < terms.min_survivors:
+    if len(roster) < terms.least_sites:
         raise FaultyCoordinatorError(
             f"the roster lists {len(roster)} sites, this site agreed to at least "
-            f"{terms.min_survivors}"
+            f"{terms.least_sites}"
         )
     if terms.identities is not None and not terms.identities.keys() >= set(
         roster.sites

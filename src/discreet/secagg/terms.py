@@ -20,6 +20,7 @@ from discreet.errors import InputError
 from discreet.secagg.graph import Coordinator, Parameters, parameters
 from discreet.secagg.keys import KEY_SIZE, tagged, tagged_hash
 from discreet.secagg.messages import Advert, Roster, listed
+from discreet.secagg.random_groups import FEWEST_GROUPS, drawn_groups
 from discreet.secagg.wire import DIGEST_SIZE, MAX_SITE, MAX_SITES
 
 MAX_LENGTH: Final = 2**27
@@ -37,6 +38,8 @@ class Terms:
         colluders: how many sites may work together with the coordinator.
         identities: Ed25519 public keys by site number. With them the protocol
             withstands a malicious coordinator, without them a curious one.
+        groups: how many random groups the sites are split into once their keys are
+            known; each is summed by itself, and ``min_survivors`` holds in each.
     """
 
     plan_digest: bytes
@@ -44,6 +47,7 @@ class Terms:
     min_survivors: int
     colluders: int = 0
     identities: Mapping[int, bytes] | None = field(default=None, repr=False)
+    groups: int = 1
 
     def __post_init__(self) -> None:
         if len(self.plan_digest) != DIGEST_SIZE:
@@ -58,16 +62,18 @@ class Terms:
                 f"{self.colluders + 2} must survive, so that two honest ones are "
                 f"summed; min_survivors is {self.min_survivors}"
             )
+        if self.groups != 1 and self.groups < FEWEST_GROUPS:
+            raise InputError(f"there is one group, or at least {FEWEST_GROUPS}")
         if self.identities is not None:
             identities = MappingProxyType(dict(sorted(self.identities.items())))
             object.__setattr__(self, "identities", identities)
             self._check_identities(identities)
 
     def _check_identities(self, identities: Mapping[int, bytes]) -> None:
-        if not self.min_survivors <= len(identities) <= MAX_SITES:
+        if not self.least_sites <= len(identities) <= MAX_SITES:
             raise InputError(
                 f"the roster names {len(identities)} sites, between "
-                f"{self.min_survivors} and {MAX_SITES} are needed"
+                f"{self.least_sites} and {MAX_SITES} are needed"
             )
         if not all(1 <= site <= MAX_SITE for site in identities):
             raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
@@ -75,8 +81,21 @@ class Terms:
             raise InputError(f"an identity is an Ed25519 key of {KEY_SIZE} bytes")
         if len(set(identities.values())) != len(identities):
             raise InputError("two sites of the roster have the same identity")
-        # Every site of the roster can sign, whether or not it takes part.
-        self.parameters(len(identities))
+        # Every site of a group can sign, whether or not it takes part.
+        self.parameters(-(-len(identities) // self.groups))
+
+    @property
+    def least_sites(self) -> int:
+        """How many must advertise keys for every group to reach its floor."""
+        return self.groups * self.min_survivors
+
+    def split(self, roster: Roster, nonce: bytes) -> tuple[Roster, ...]:
+        """Draw the groups of a closed roster: anybody who sees it draws the same."""
+        if self.groups == 1:
+            return (roster,)
+        session = tagged_hash(b"groups", self.digest, nonce)
+        drawn = drawn_groups(session, roster.advertised(), self.groups)
+        return tuple(roster.only(members) for members in drawn)
 
     @property
     def coordinator(self) -> Coordinator:
@@ -104,13 +123,20 @@ class Terms:
             self.colluders,
             self.identities is not None,
         )
-        return tagged_hash(b"terms", self.plan_digest, numbers, listed)
+        # What came later is hashed where it is used: other sums keep their digest.
+        more = () if self.groups == 1 else (self.groups.to_bytes(4, "big"),)
+        return tagged_hash(b"terms", self.plan_digest, numbers, listed, *more)
 
 
-def session_id(terms: Terms, nonce: bytes, roster: Roster, chosen: Parameters) -> bytes:
+def session_id(
+    terms: Terms, nonce: bytes, roster: Roster, group: Roster, chosen: Parameters
+) -> bytes:
     """Hash everything that the ends must agree on before a share is dealt."""
     graph = chosen.degree.to_bytes(4, "big") + chosen.threshold.to_bytes(4, "big")
-    return tagged_hash(b"session", terms.digest, nonce, graph, roster.identified())
+    alone = () if terms.groups == 1 else (group.identified(),)
+    return tagged_hash(
+        b"session", terms.digest, nonce, graph, roster.identified(), *alone
+    )
 
 
 def advert_statement(terms: Terms, nonce: bytes, site: int, advert: Advert) -> bytes:

@@ -359,6 +359,7 @@ def secure_terms(
         min_survivors=plan.cohort.min_survivors,
         colluders=plan.privacy.masked_from(plan.cohort),
         identities=None if plan.roster is None else plan.roster.identities(),
+        groups=plan.cohort.random_groups,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.cuts import column_cuts
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
@@ -197,17 +198,26 @@ def tally(
     Examples under the rule for rows that do not fit are first asked which of them
     the statistic has a place for; the others are left out, or counted in the first
     cell where every row has to count.
+
+    ``cells`` may look at a score's bin alone, and gives a row's further entries after
+    those of all rows: a source may count rows that are alike in that (``Cuts``).
     """
-    total = np.zeros(statistic.size, dtype=np.int64)
-    for batch in examples.batches():
-        if examples.lenient:
-            kept = statistic.fits(batch)
-            examples.set_aside += kept.size - int(np.count_nonzero(kept))
-            if examples.every_row:
-                columns = statistic.columns(batch)
-                first = [edges.values[0] for edges in columns]
-                batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
-            else:
-                batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
-        total += np.bincount(cells(batch), minlength=statistic.size)
-    return total
+
+    def counted(batches: Iterator[Batch]) -> tuple[IntVector, int]:
+        total, aside = np.zeros(statistic.size, dtype=np.int64), 0
+        for batch in batches:
+            if examples.lenient:
+                kept = statistic.fits(batch)
+                aside += batch.number(~kept)
+                if examples.every_row:
+                    first = [edges.values[0] for edges in statistic.columns(batch)]
+                    batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
+                else:
+                    batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
+            total += batch.tally(cells(batch), statistic.size)
+        return total, aside
+
+    cuts = column_cuts(examples.scores, examples.columns, statistic.binnings)
+    found = examples.scan(counted, cuts)
+    examples.set_aside += sum(aside for _, aside in found)
+    return sum((total for total, _ in found), np.zeros(statistic.size, dtype=np.int64))

@@ -143,8 +143,8 @@ def test_a_new_sites_interval_is_wider_than_the_means_and_not_narrow_by_chance()
         found = RandomEffects(AnchoredSums.of_sites(effects, variances, 0.03))
         low, high = found.prediction()
         inner = found.interval()
-        assert low <= inner.low
-        assert inner.high <= high
+        assert low <= inner.low + 1e-12
+        assert inner.high <= high + 1e-12
         usual = found.textbook_prediction()
         covered["mean"] += inner.low <= 1.0 <= inner.high
         covered["new"] += low <= new <= high

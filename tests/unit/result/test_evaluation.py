@@ -231,8 +231,8 @@ def test_other_scores_have_no_brier_score(rng):
     result = discreet.evaluate(
         [discreet.Examples(points, y, kind="other", low=0, high=30)], thresholds=(15,)
     )
-    with pytest.raises(NotReleasedError, match="did not ask for brier"):
-        _ = result.brier
+    assert "brier" not in result.metrics
+    assert "not probabilities" in result.brier.status.reason
     assert "at 15:" in str(result)
 
 

@@ -10,7 +10,8 @@ import discreet
 from discreet import DistributedDP, SecureAggregation
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.estimate.estimate import Unusable
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
@@ -59,11 +60,21 @@ def perfect_rows(plan, count):
     return lie
 
 
+def assert_unusable(plan, release, why):
+    """What was opened was paid for: it is a result in which nothing is usable."""
+    with pytest.warns(UndefinedMetricWarning, match=why):
+        found = found_in(plan, release)
+    for name in ("auc", "average_precision", "brier"):
+        assert isinstance(found.metric(name).status, Unusable)
+    assert np.isnan(found.auc.value)
+    assert why in found.to_text()
+    assert why in found.to_json()
+
+
 def test_a_million_perfect_rows_of_one_site_are_refused(rng):
     plan = plan_of(max_examples_per_site=500)
     release = released(plan, honest(rng), perfect_rows(plan, 500_000))
-    with pytest.raises(ReleaseError, match="8 sites of at most 500 examples"):
-        found_in(plan, release)
+    assert_unusable(plan, release, "8 sites of at most 500 examples")
 
 
 def test_without_a_bound_they_are_told_by_the_declared_size(rng):
@@ -89,8 +100,7 @@ def test_negative_counts_of_an_exact_sum_are_refused(rng):
     plan = plan_of()
     lie = np.zeros(2 * len(plan.statistic.edges), dtype=np.int64)
     lie[3] = -SITES * EACH
-    with pytest.raises(ReleaseError, match="negative counts"):
-        found_in(plan, released(plan, honest(rng), lie))
+    assert_unusable(plan, released(plan, honest(rng), lie), "negative counts")
 
 
 def test_negative_counts_of_a_noisy_sum_are_noise(rng):

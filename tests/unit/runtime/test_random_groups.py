@@ -10,15 +10,16 @@ import pytest
 import discreet
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.errors import PlanError
+from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.random_groups import NONCE_SIZE, drawn_groups
 from discreet.plan.recommend import recommend
-from discreet.runtime.random_groups import run_in_groups
+from discreet.runtime import simulation
+from discreet.secagg.random_groups import drawn_groups
 
 SITES = 20
 EACH = 800
 GROUPS = 5
+SAID = 32
 
 
 def honest(rng, count=SITES, *, differ=0.0):
@@ -42,17 +43,17 @@ def plan_of(privacy=None):
         PublicFacts(prevalence=0.4),
         privacy or discreet.SecureAggregation(),
         edges=discreet.Warped(64),
-        cohort=Cohort(SITES // GROUPS),
+        cohort=Cohort(SITES // GROUPS, random_groups=GROUPS),
     )
 
 
 def run(sites, privacy=None, seed=b"groups"):
-    return run_in_groups(plan_of(privacy), sites, GROUPS, entropy=Seeded(seed))
+    return simulation.run(plan_of(privacy), sites, entropy=Seeded(seed))
 
 
 def nonces(count, seed=b"n"):
     entropy = Seeded(seed)
-    return {number: entropy(NONCE_SIZE) for number in range(1, count + 1)}
+    return {number: entropy(SAID) for number in range(1, count + 1)}
 
 
 def test_every_site_is_in_one_group_and_sizes_differ_by_one_at_most():
@@ -65,9 +66,7 @@ def test_the_draw_is_the_same_for_whoever_makes_it_and_rests_on_every_nonce():
     given = nonces(12)
     drawn = drawn_groups(b"s", given, 3)
     assert drawn_groups(b"s", dict(reversed(given.items())), 3) == drawn
-    others = [
-        drawn_groups(b"s", given | {site: bytes(NONCE_SIZE)}, 3) for site in given
-    ]
+    others = [drawn_groups(b"s", given | {site: bytes(SAID)}, 3) for site in given]
     assert all(other != drawn for other in others)
     assert all(a != b for a, b in pairwise(others))
     assert drawn_groups(b"t", given, 3) != drawn
@@ -86,8 +85,8 @@ def test_two_sites_meet_as_often_as_chance_has_it():
     assert all(abs(n - draws * chance) < slack for n in met.values())
 
 
-def test_a_nonce_of_another_size_is_refused():
-    with pytest.raises(PlanError, match="32 bytes"):
+def test_words_of_another_length_are_refused():
+    with pytest.raises(InputError, match="one length"):
         drawn_groups(b"s", nonces(6) | {3: b"short"}, 3)
 
 
@@ -174,8 +173,8 @@ def test_fewer_than_three_groups_are_refused(rng, groups):
 
 
 def test_groups_below_the_floor_are_refused(rng):
-    with pytest.raises(PlanError, match="leave 3 in the smallest"):
-        run_in_groups(plan_of(), honest(rng), 6)
+    with pytest.raises(InputError, match="at least 20 sites, got 19"):
+        simulation.run(plan_of(), honest(rng, SITES - 1))
 
 
 def test_answers_that_are_not_summed_are_refused(rng):
