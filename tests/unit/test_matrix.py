@@ -7,6 +7,7 @@ noise, closely with a large epsilon), or refuses before anything is charged.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -43,7 +44,7 @@ from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
 
-SITES = 5
+SITES = 3
 BINS = Edges.realise(Warped(16))
 TREE = Hierarchy(Edges.realise(Uniform(16)))
 CLASSES = ("cat", "dog", "eel")
@@ -82,7 +83,7 @@ STATISTICS = {
         Round(
             SiteSums(
                 ClassHistogram(BINS),
-                (EffectTerms.of("auc", private=False),),
+                (replace(EffectTerms.of("auc", private=False), anchors=(0.03,)),),
                 within=True,
                 clusters="subject",
             )

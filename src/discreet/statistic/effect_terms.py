@@ -53,8 +53,8 @@ NUMBERS: Final = 5
 MOST_SITES: Final = 100_000
 """As many as a secure sum can have."""
 MOST_UNIT: Final = 2**45
-PRIVATE_UNIT: Final = 2**16
-"""Under noise, which is far coarser than this, epsilon keeps its digits."""
+PRIVATE_UNIT: Final = 2**8
+"""Under noise, which is far coarser; samplers work longer for larger integers."""
 FEWEST: Final = 5
 """Examples of each class that a site must have for an effect of its own."""
 
