@@ -30,7 +30,7 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage calibration calibration_coverage label_privacy label_curves exact federation
+BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done

@@ -15,7 +15,7 @@ import pytest
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.file import dumps
-from discreet.runtime.flower.deploy import JoiningSite
+from discreet.runtime.flower.joining import JoiningSite
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, ProcessError, free_port
 from discreet.runtime.session import AbortedError

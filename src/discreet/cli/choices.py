@@ -159,9 +159,6 @@ Low: TypeAlias = Annotated[
 High: TypeAlias = Annotated[
     float | None, typer.Option(help="Public upper limit of the scores.")
 ]
-Wide: TypeAlias = Annotated[
-    bool, typer.Option("--wide", help="Print the interval of every rate.")
-]
 
 
 def chosen_between(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,7 +32,6 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
-    Wide,
     chosen_between,
     chosen_model,
 )
@@ -43,10 +41,15 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
+    Wide,
     write_result,
 )
 from discreet.data.sources import read
+from discreet.data.tables import is_address
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
@@ -55,8 +58,12 @@ from discreet.runtime.simulation import evaluate as evaluate_sites
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
-        list[Path],
-        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+        list[str],
+        typer.Argument(
+            help="One place a site: a Parquet or CSV file, a folder of Parquet files, "
+            "a DuckDB or SQLite file, or a database's address.",
+            show_default=False,
+        ),
     ],
     privacy: PrivacyChoice = Privacy.secure_aggregation,
     epsilon: Epsilon = None,
@@ -87,6 +94,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     positive: PositiveLabel = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
     classes: Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
@@ -121,6 +131,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         min_survivors=min_survivors,
         colluders=colluders,
     )
+    asked = {"table": table, "where": where, "query": query}
     sites = [
         read(
             path,
@@ -133,6 +144,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             kind=kind.value,
             low=low,
             high=high,
+            **({} if not is_address(path) else asked),
         )
         for path in files
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, SupportsFloat, TypeAlias
 
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.intervals import SYMMETRIC, Scaled, Shape
@@ -86,11 +86,17 @@ class Clustered(NamedTuple):
     """Degrees of freedom, where the clusters are few."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A value with its error sources: sampling, binning, noise.
 
+    It prints with its interval, and formats, rounds and orders as its value does.
+
     >>> auc = Estimate(0.9, Normal(0.01), Zero(), Binning(0.899, 0.902, 0.0005))
+    >>> auc
+    0.900 [0.880, 0.920]
+    >>> f"{auc:.2f}", auc > 0.85, round(auc, 1)
+    ('0.90', True, 0.9)
     >>> [round(end, 4) for end in auc.interval()]
     [0.8799, 0.9201]
     >>> [round(end, 4) for end in auc.interval(worst_case_binning=True)]
@@ -195,6 +201,34 @@ class Estimate:
 
     def __float__(self) -> float:
         return self.value
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.value, digits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return self.value < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return self.value <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return self.value > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return self.value >= float(other)
+
+    def __repr__(self) -> str:
+        """Write the value and its interval, as many digits as the interval deserves."""
+        if math.isnan(self.value):
+            return "undefined"
+        low, high = self.interval(worst_case_binning=isinstance(self.sampling, NotYet))
+        width = high - low
+        digits = 4 if width <= 0 else max(min(1 - math.floor(math.log10(width)), 6), 0)
+        value, low_end, high_end = (f"{v:,.{digits}f}" for v in (self.value, low, high))
+        return f"{value} [{low_end}, {high_end}]"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes null."""

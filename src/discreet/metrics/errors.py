@@ -5,10 +5,13 @@ r"""From a row of the table and a reading to an estimate: the three errors, atta
   (:mod:`discreet.estimate.slopes`), cut finer along the curve for metrics of a
   ranking;
 - *noise*: along the reading's path (:data:`discreet.estimate.reading.NoisePath`).
-  A smooth model passes on only part of a cell's noise; measured on binormal scores, n
-  from 200 to 50,000, eps 1 and .3: kappa = .55 for the AUC and the Brier score, .35
-  for areas under the PR curve, whose slopes are largest in the emptiest bins
-  (``docs/error-bars.md``).
+  A smooth model passes on part of a cell's noise and spreads it over the neighbours:
+  its response to the released counts says which.
+
+A model has a bias of its own, which neither shows. Where a model read the release, its
+distance to the flat reading of the same release is evidence of it; half of that is in
+the usual binning error, the part of an error that comes from shapes that are not known
+(``docs/error-bars.md``).
 
 Whatever a release holds, there is an estimate: one that cannot be computed is
 unusable, with the reason.
@@ -99,7 +102,17 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
         return value, Binning(low, high, inside.typical)
     value = row.value(reading)
     binning = row.limits(reading, value)
-    return min(max(value, binning.low), binning.high), binning
+    value = min(max(value, binning.low), binning.high)
+    if reading.other is None:
+        return value, binning
+    apart = abs(value - row.value(reading.other.reading)) * reading.other.share
+    if not math.isfinite(apart):
+        return value, binning
+    return value, Binning(
+        min(binning.low, value - apart),
+        max(binning.high, value + apart),
+        max(binning.typical, apart),
+    )
 
 
 def _sampling(row: MetricRow, reading: Reading) -> float:
@@ -123,7 +136,7 @@ def _noise(row: MetricRow, reading: Reading) -> float:
         case "damped":
             slopes = row.slopes(reading.damped)
         case "followed":
-            slopes = reading.followed(row.slopes(reading.damped), row.passed)
+            slopes = reading.followed(row.slopes(reading.damped))
         case "resampled":
             values = [_value(row, again)[0] for again in reading.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

@@ -54,9 +54,6 @@ class MetricRow:
     """Who defined it, or whose convention is followed."""
     one_class: bool = False
     """Whether it is defined when one class is missing."""
-    passed: float = 0.55
-    """Share of the noise that a smooth model passes on where it averages over
-    neighbouring bins, measured: see ``docs/error-bars.md``."""
     influence: Callable[[float, float, float], float] | None = None
     """By how much one site of at most so many examples can move it, given so many
     positives and negatives in all; None where no bound is known."""

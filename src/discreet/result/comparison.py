@@ -22,17 +22,15 @@ The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.errors import NotReleasedError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
@@ -40,7 +38,8 @@ from discreet.metrics.table import METRICS, MetricRow
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section, save
+from discreet.result.page import Page, Section
+from discreet.result.parts import Parts
 from discreet.result.text import metric_table
 from discreet.statistic.observed import NoiseLaw
 
@@ -55,20 +54,27 @@ class JointCounts:
     law: NoiseLaw
 
 
-@dataclass(frozen=True, eq=False)
-class ModelComparison(Mapping[str, Evaluation]):
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelComparison(Parts):
     """Two models' evaluations from one release, and the differences, a minus b."""
 
     a: Evaluation
     b: Evaluation
     claim: Claim
     joint: JointCounts | None = None
+    names: tuple[str, str] = ("a", "b")
+    """What the models are called."""
+
+    def __post_init__(self) -> None:
+        first, second = self.names
+        if first == second or not (first and second):
+            raise InputError("two models need two different names")
 
     def __getitem__(self, name: str) -> Evaluation:
-        return {"a": self.a, "b": self.b}[name]
+        return dict(zip(self.names, (self.a, self.b), strict=True))[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("a", "b"))
+        return iter(self.names)
 
     def __len__(self) -> int:
         return 2
@@ -127,12 +133,14 @@ class ModelComparison(Mapping[str, Evaluation]):
         if math.isnan(gap.value):
             return f"undefined: a model's {METRICS[metric].title} is undefined"
         low, high = gap.interval(level)
+        first, second = self.names
         span = (
-            f"a - b = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to {high:+.4f}"
+            f"{first} - {second} = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to "
+            f"{high:+.4f}"
         )
         lower = METRICS[metric].better == "lower"
         if low > 0 or high < 0:
-            better, worse = ("a", "b") if (low > 0) != lower else ("b", "a")
+            better, worse = self.names if (low > 0) != lower else self.names[::-1]
             return f"{better} is better than {worse} ({span})"
         noisy = _sd(gap.noise) > _sd(gap.sampling)
         limit = "at this epsilon" if noisy else "with this much data"
@@ -140,21 +148,19 @@ class ModelComparison(Mapping[str, Evaluation]):
 
     # -- words -------------------------------------------------------------
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the verdict and the claim; wide: each model's own table."""
         parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        lines = [metric_table(self._summary()), f"{self.verdict()}.", str(self.claim)]
+        lines = [metric_table(self.summary()), f"{self.verdict()}.", str(self.claim)]
         return "\n".join([*parts, *lines] if wide else lines)
 
-    def _summary(self) -> dict[str, Estimate]:
+    def summary(self) -> dict[str, Estimate]:
+        """Return each metric of both models and their difference."""
         rows: dict[str, Estimate] = {}
         for name, gap in self.differences().items():
             title = METRICS[name].title
             rows |= {f"{title} {k}": part.metric(name) for k, part in self.items()}
-            rows[f"{title} a-b"] = gap
+            rows[f"{title} {'-'.join(self.names)}"] = gap
         return rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,21 +171,9 @@ class ModelComparison(Mapping[str, Evaluation]):
             "verdict": self.verdict(),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=self._page,
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
-        )
-
-    def _page(self) -> Page:
-        both = Section({"Both models": self._summary()}, "", (f"{self.verdict()}.",))
+    def page(self) -> Page:
+        """Return the report: the difference, then both models."""
+        both = Section({"Both models": self.summary()}, "", (f"{self.verdict()}.",))
         sections = (both, *(part.section() for part in self.values()))
         return report.page(sections, self.a.plan, self.claim)
 

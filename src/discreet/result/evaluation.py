@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +39,10 @@ from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.heterogeneity import Heterogeneity
+from discreet.result.notebook import evaluation_html
 from discreet.result.page import Section, save
-from discreet.result.plot import Line, PlotKind, draw, draw_reliability
+from discreet.result.pictures import curve, picture
+from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
 from discreet.result.text import titled
 from discreet.result.validation import Validation
@@ -49,13 +51,11 @@ from discreet.statistic.observed import NoisyHistogram
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-_PIECES = 8
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Validation):
     """Every metric of the pooled data, with its error sources and its claim.
 
@@ -247,47 +247,28 @@ class Evaluation(Validation):
             raise NotReleasedError(f"no curve to bound: {self.refusal}")
         return band(reading, kind, level=level, simultaneous=simultaneous)
 
+    @property
+    def way(self) -> str:
+        """How the release was read."""
+        return self._counted("a curve").way
+
     def line(self, kind: PlotKind, label: str = "") -> Line:
         """Return the curve of one kind, as it is drawn."""
-        if kind == "pr":
-            drawn = self.curves.pr.polyline(_PIECES)
-            return Line(drawn.x, drawn.y, label)
-        drawn = self.curves.roc.polyline(_PIECES)
-        y = drawn.y if kind == "roc" else 1.0 - drawn.y
-        return Line(drawn.x, y, label)
+        return curve(self, kind, label)
 
     def plot(
         self,
-        kind: PlotKind | Literal["calibration"] = "roc",
+        kind: AnyPlot = "roc",
         path: str | Path | None = None,
-    ) -> Figure:
-        """Draw the ROC, PR, DET or calibration curve; save it when a path is given."""
-        reading = self._counted("a curve")
-        if self.refusal is not None:
-            raise NotReleasedError(f"no curve to draw: {self.refusal}")
-        title = report.count_words(self)
-        if kind == "calibration":
-            return draw_reliability(self.calibration, title=title, path=path)
-        metric = "average_precision" if kind == "pr" else "auc"
-        label = f"{METRICS[metric].title} {self.metric(metric).value:.4f}"
-        return draw(
-            kind,
-            [self.line(kind, label)],
-            band=self._drawn_band(kind),
-            title=title,
-            footnote=(
-                f"{reading.observed.edges.rule}; {self.claim.loss}; "
-                f"{self.claim.setting}"
-            ),
-            path=path,
-        )
+        *,
+        ax: Axes | None = None,
+    ) -> Display:
+        """Draw the ROC, PR, DET or calibration curve, into ``ax`` when it is given.
 
-    def _drawn_band(self, kind: PlotKind) -> Line | None:
-        published = self._counted("a curve").way == "tree"
-        if published or kind not in ("roc", "pr"):
-            return None
-        limits = self.band(kind)
-        return Line(limits.x, limits.low, "95% at each threshold", upper=limits.high)
+        The display shows itself in a notebook; ``figure_`` and ``ax_`` are
+        matplotlib's own. It is saved when a path is given.
+        """
+        return picture({self.name: self}, kind, ax=ax, path=path)
 
     # -- calibration -------------------------------------------------------
 
@@ -336,6 +317,16 @@ class Evaluation(Validation):
         return self._effect
 
     # -- words -------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        first = next(iter(titled(self.metrics).items()), ("no metric", ""))
+        return (
+            f"Evaluation({first[0]} {first[1]}; {report.count_words(self)}; "
+            f"{self.claim.loss}, {self.claim.setting})"
+        )
+
+    def _repr_html_(self) -> str:
+        return evaluation_html(self)
 
     def __str__(self) -> str:
         return self.to_text()

@@ -129,7 +129,7 @@ def section(result: Evaluation) -> Section:
         drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
     if result.calibratable:
         drawn["Calibration"] = "calibration"
-    figures = {shows: result.plot(kind) for shows, kind in drawn.items()}
+    figures = {shows: result.plot(kind).figure_ for shows, kind in drawn.items()}
     if result.heterogeneity is not None:
         between = result.heterogeneity.picture(result)
         figures |= {} if between is None else {"What a new site can expect": between}

@@ -28,6 +28,7 @@ def compare(
     form: Literal["marginals", "joint"] = "marginals",
     examples: int | None = None,
     prevalence: float | None = None,
+    names: tuple[str, str] = ("a", "b"),
     entropy: Entropy = SYSTEM,
 ) -> ModelComparison:
     """Compare the AUCs of two models whose scores are two columns of each site.
@@ -35,7 +36,8 @@ def compare(
     ``marginals`` counts each model apart (L1 sensitivity 2) and treats their
     errors as uncorrelated, which is careful: models that err alike differ less.
     ``joint`` counts pairs of bins (L1 sensitivity 1) and knows the correlation,
-    but has many more cells for the noise to fill.
+    but has many more cells for the noise to fill. ``names`` are what the result calls
+    the two models.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(1)
@@ -62,7 +64,7 @@ def compare(
     found = run(plan, sites, entropy=entropy)
     if not isinstance(found, ModelComparison):
         raise PlanError("this plan does not compare two models")
-    return found
+    return replace(found, names=names)
 
 
 def _joint_bins(facts: PublicFacts, signal: float | None) -> int:

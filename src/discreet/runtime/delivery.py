@@ -16,15 +16,31 @@ from typing import Final, Protocol
 from discreet.errors import InputError
 from discreet.site.letters import Kind, Letter
 
-POLL_SECONDS: Final = 0.2
-STEP_SECONDS: Final = 60.0
-"""How long a step waits for a site; who is later counts as silent."""
+SHORTEST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 2.0
+STEP_SECONDS: Final = 120.0
+"""How long a step waits for a site; who is later counts as silent. A site that was
+killed and started again is let in by Flower within a third of it."""
+WAIT_SECONDS: Final = 300.0
+"""How long either end waits for the other to come."""
 END_SECONDS: Final = 15.0
 """How long the last letter waits: the result does not depend on who has read it."""
 AGAIN_SECONDS: Final = 1.0
 """How soon a letter that was reported lost is sent again."""
 SILENT_SECONDS: Final = 15.0
 """How soon a letter that nothing is known about is sent again."""
+
+
+def pause(waited: float) -> float:
+    """Return how long to wait before asking again: a tenth of the time until now.
+
+    So nobody's news is noticed later than a tenth of the time that it took, and a
+    wait of hours asks every two seconds.
+
+    >>> pause(0.0), pause(5.0), pause(3600.0)
+    (0.05, 0.5, 2.0)
+    """
+    return min(max(waited / 10, SHORTEST_PAUSE), LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +89,9 @@ class Delivery:
     def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
         """Return the answers by node; who is silent or too late is left out."""
         digests = {node: letter.digest() for node, letter in letters.items()}
-        deadline = self.now() + self._patience(letters)
-        self._due = dict.fromkeys(letters, self.now())
+        began = self.now()
+        deadline = began + self._patience(letters)
+        self._due = dict.fromkeys(letters, began)
         answers: dict[int, Letter] = {}
         while self._due and self.now() <= deadline:
             self._send_what_is_due(letters, deadline)
@@ -92,7 +109,7 @@ class Delivery:
                         continue
                 del self._due[node]
             if self._due:
-                self.sleep(POLL_SECONDS)
+                self.sleep(pause(self.now() - began))
         return answers
 
     def _patience(self, letters: Mapping[int, Letter]) -> float:

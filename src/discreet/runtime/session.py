@@ -29,6 +29,7 @@ from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE
+from discreet.site.carried import check_carried, secure_terms
 from discreet.site.letters import (
     DIGEST_SIZE,
     Ending,
@@ -37,7 +38,6 @@ from discreet.site.letters import (
     joined_totals,
     session_of,
 )
-from discreet.site.session import secure_terms
 
 
 class AbortedError(DiscreetError):
@@ -345,27 +345,6 @@ def _take(state: CoordinatorState, answer: Letter) -> bool:
     except FaultySiteError:
         return False
     return True
-
-
-def check_carried(plan: Plan) -> None:
-    """Refuse a plan that cannot be carried out between separate sites."""
-    match plan.privacy.route:
-        case "relay" | "ranks":
-            plan.privacy.noise(plan.resolve(0, []), plan.cohort)
-        case "secure sum":
-            if plan.cohort.min_survivors < 2:
-                raise PlanError(
-                    "a secure sum needs min_survivors of at least 2: one site alone "
-                    "has no cover"
-                )
-            # The terms know which rosters and cohorts go together.
-            nothing = np.zeros(0, dtype=np.int64)
-            secure_terms(plan, bytes(NONCE_SIZE), 0, nothing, 1)
-        case route:
-            raise PlanError(
-                f"a plan whose answers travel by {route} is not carried between "
-                "separate sites"
-            )
 
 
 def opened_evaluation(

@@ -12,7 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from discreet.errors import DiscreetError
-from discreet.runtime.delivery import POLL_SECONDS, Lost
+from discreet.runtime.delivery import Lost, pause
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     MODEL,
@@ -89,13 +89,14 @@ def connected(
 
     With ``among`` only these nodes count.
     """
-    deadline = time.monotonic() + wait_seconds
+    began = time.monotonic()
     while True:
         there = sorted(grid.get_node_ids())
         nodes = [n for n in there if among is None or n in among]
-        if len(nodes) >= wanted or time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if len(nodes) >= wanted or waited > wait_seconds:
             return nodes
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause(waited))
 
 
 def _read(reply: Message, about: bytes) -> Letter | Lost:
