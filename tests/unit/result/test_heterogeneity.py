@@ -138,9 +138,9 @@ def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
 def test_under_noise_for_whole_sites_the_interval_knows_the_noise():
     many = hospitals(60)
     exact = _evaluate(many, between=True).heterogeneity["auc"]
-    private = discreet.DistributedDP(4, unit="client", max_examples=1500)
+    private = discreet.DistributedDP(16, unit="client", max_examples=200)
     noisy = _evaluate(
-        many, privacy=private, examples=40_000, between=BetweenSites(within=False)
+        many, privacy=private, examples=12_000, between=BetweenSites(within=False)
     )
     spread = noisy.heterogeneity["auc"]
     assert spread.effects.noise is not None
