@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from discreet.cli.files import (
     JsonFile,
@@ -18,10 +21,15 @@ from discreet.cli.files import (
     read_plan,
     write_result,
 )
-from discreet.cli.site import PORT, PlanFile, missing_flower, show_findings
+from discreet.cli.site import PORT, LogFile, PlanFile, missing_flower, show_findings
+from discreet.parsing import shown
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
+from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.site.checkup import examine, require
+
+if TYPE_CHECKING:
+    from discreet.runtime.board import Board
 
 CoordinatorFolder: TypeAlias = Annotated[
     Path, typer.Option(help="Folder of the coordinator's keys.")
@@ -63,6 +71,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     json: JsonFile = None,
     plots: PlotFolder = None,
     report: ReportFile = None,
+    log: LogFile = None,
 ) -> None:
     """Run a plan over the sites that connect, and print the evaluation.
 
@@ -73,13 +82,14 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     """
     # Only whoever runs a session pays for loading Flower.
     try:
+        from discreet.runtime.board import Board as Drawn  # noqa: PLC0415
         from discreet.runtime.flower import deploy  # noqa: PLC0415
         from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
-        from discreet.runtime.session import AbortedError, Step  # noqa: PLC0415
+        from discreet.runtime.session import AbortedError  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     deploy.quiet()
-    files = tuple(path for path in (json, report, state) if path is not None)
+    files = tuple(path for path in (json, report, state, log) if path is not None)
     folders = () if plots is None else (plots,)
     findings = examine(
         CoordinatorDoctor(
@@ -98,18 +108,20 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         _tell(f"Going on with the session in {saved.path}; --fresh drops it.")
     # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Waiting for the sites")
+    note = EventLog(log)
+    note("started", plan=agreed.digest().hex(), host=host, port=port)
+    with Live(console=Console(stderr=True), transient=True) as live:
+        drawn = live.console.is_terminal
 
-        def watch(done: Step) -> None:
-            declined = f", {done.declined} declined" if done.declined else ""
-            text = (
-                f"round {done.round + 1}, {done.name}: {done.answered} of {done.asked} "
-                f"sites{declined}"
+        def board(names: Mapping[int, str]) -> Board:
+            return Drawn(
+                names,
+                live.console.out if drawn else _tell,
+                note,
+                (lambda board: live.update(_table(board)))
+                if drawn
+                else (lambda _: None),
             )
-            progress.update(task, description=text)
-            progress.console.print(text)
 
         try:
             result = deploy.coordinate(
@@ -119,7 +131,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
                 port=port,
                 wait_seconds=wait,
                 step_seconds=step,
-                watch=watch,
+                board=board,
                 saved=saved,
                 unauthenticated=unauthenticated,
             )
@@ -156,6 +168,14 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
         lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
     )
     show_findings(examine(looked.checks()))
+
+
+def _table(board: Board) -> Table:
+    """Draw who is where."""
+    table = Table(title=Text(shown(board.heading)), box=None, show_header=False)
+    for name, status in board.status.items():
+        table.add_row(Text(shown(name)), Text(status))
+    return table
 
 
 def _tell(text: str) -> None:

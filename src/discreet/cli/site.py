@@ -28,9 +28,11 @@ from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
 from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
+from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.site import policyfile
-from discreet.site.checkup import Finding, examine, failures, require
+from discreet.site.carried import TITLES, steps_of
+from discreet.site.checkup import Finding, check_writable, examine, failures, require
 from discreet.site.letters import Ending, Kind, Letter
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ Address: TypeAlias = Annotated[
 ]
 LedgerFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="The ledger; by default beside the policy.")
+]
+LogFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Append what happens, as JSON lines without data, to this file."),
 ]
 
 
@@ -73,6 +79,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
+    log: LogFile = None,
 ) -> None:
     """Take part in a plan with this site's data, once.
 
@@ -102,19 +109,39 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         counts=counts,
     )
     looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
-    require(examine(looked.checks(connect=False)), _tell)
-    agreed = looked.plan()
+    findings = examine([*looked.checks(connect=False), ("log", lambda: check_log(log))])
+    require(findings, _tell)
+    agreed, note = looked.plan(), EventLog(log)
+    steps = steps_of(agreed)
+
+    def answered(answer: Letter, number: int) -> None:
+        place = f"step {number} of {len(steps)}"
+        if answer.kind is Kind.STEP:
+            rounds = f"round {answer.round + 1}, " if answer.round else ""
+            title = TITLES[steps[min(number, len(steps)) - 1]]
+            size = len(answer.encode())
+            _tell(f"{rounds}{place}, {title}: {size:,} bytes")
+            note("step", step=number, of=len(steps), round=answer.round + 1, bytes=size)
+        else:
+            note("declined", step=number, of=len(steps), round=answer.round + 1)
+
+    def connection(text: str) -> None:
+        _tell(text)
+        note("connection", text=text)
+
     joining = JoiningSite(
         agreed,
         looked.examples(agreed),
         looked.policy(),
         looked.ledger,
         SiteKeys(keys),
-        answered=_show_answer,
-        tell=_tell,
+        answered=answered,
+        tell=connection,
     )
     _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
+    note("started", plan=agreed.digest().hex(), coordinator=coordinator)
     ended = joining.join(coordinator, wait_seconds=wait, checked=True)
+    note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
         _tell(f"This site declined, see above; {ended.ending.sentence}.")
     elif ended.ending is Ending.OPENED:
@@ -197,6 +224,13 @@ def show_findings(findings: list[Finding]) -> None:
     typer.echo("Nothing stands in the way.")
 
 
+def check_log(path: Path | None) -> str:
+    """Refuse a log that could not be written."""
+    if path is not None:
+        check_writable(path)
+    return "it can be written" if path is not None else "none was asked"
+
+
 def missing_flower(
     error: ModuleNotFoundError,
 ) -> ModuleNotFoundError | MissingExtraError:
@@ -208,9 +242,3 @@ def missing_flower(
 
 def _tell(text: str) -> None:
     typer.echo(text, err=True)
-
-
-def _show_answer(answer: Letter) -> None:
-    if answer.kind is Kind.STEP:
-        size = len(answer.encode())
-        _tell(f"round {answer.round + 1}: sent {size:,} bytes")

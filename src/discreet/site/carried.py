@@ -18,6 +18,31 @@ NO_ROSTER: Final = (
     "with `discreet roster`, or say --unauthenticated"
 )
 
+TITLES: Final = {
+    "advertise": "join",
+    "share": "exchange shares of keys",
+    "mask": "send masked counts",
+    "confirm": "confirm who is in the sum",
+    "reveal": "help to open the sum",
+    "answer": "send protected counts",
+    "join": "send scores",
+    "ranks": "send protected sums",
+}
+"""What a site does in each step, for people."""
+
+
+def steps_of(plan: Plan) -> tuple[str, ...]:
+    """Return the steps of each round of a plan, in order."""
+    match plan.privacy.route:
+        case "secure sum" if plan.roster is None:
+            return "advertise", "share", "mask", "reveal"
+        case "secure sum":
+            return "advertise", "share", "mask", "confirm", "reveal"
+        case "ranks":
+            return "join", "ranks"
+        case _:
+            return ("answer",)
+
 
 def secure_terms(
     plan: Plan, session: bytes, index: int, totals: IntVector, length: int

@@ -22,7 +22,7 @@ from discreet.runtime.flower.client import (
     report_on_stderr,
 )
 from discreet.runtime.flower.keys import SiteKeys
-from discreet.runtime.flower.node import SilenceError, serve
+from discreet.runtime.flower.serving import SilenceError, serve
 from discreet.site.admission import admit, check_data
 from discreet.site.carried import check_carried
 from discreet.site.ledger import Ledger
@@ -53,7 +53,7 @@ class JoiningSite:
         keys: the site's folder of keys.
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
-        answered: told after each answer: which round it belongs to.
+        answered: told after each answer, with its number among the round's steps.
         tell: told of the connection.
 
     Its state is kept beside the ledger until the session is over, so that neither a
@@ -67,10 +67,11 @@ class JoiningSite:
     keys: SiteKeys
     entropy: Entropy = field(default=SYSTEM, repr=False)
     report: Report = report_on_stderr
-    answered: Callable[[Letter], None] | None = None
+    answered: Callable[[Letter, int], None] | None = None
     tell: Callable[[str], None] = lambda _: None
     _session: bytes | None = field(default=None, init=False)
     _declined: bool = field(default=False, init=False)
+    _steps: dict[bytes, int] = field(default_factory=dict, init=False)
     _ending: Ending | None = field(default=None, init=False)
 
     def check(self) -> None:
@@ -141,10 +142,27 @@ class JoiningSite:
             if own and self._session in {None, letter.session}:
                 self._ending = Ending.decode(letter.body)
             return
-        self._session = letter.session
+        if letter.session != self._session:
+            self._session, self._steps = letter.session, self._answered_before(letter)
         self._declined = answer.kind is Kind.DECLINED
-        if self.answered is not None:
-            self.answered(answer)
+        if letter.digest() not in self._steps:
+            if letter.kind is Kind.INVITE:
+                self._steps = {}
+            self._steps[letter.digest()] = len(self._steps) + 1
+            if self.answered is not None:
+                self.answered(answer, self._steps[letter.digest()])
+
+    def _answered_before(self, letter: Letter) -> dict[bytes, int]:
+        """Return the steps that this site had answered before it was started again."""
+        progress = _kept_progress(self.ledger)
+        if progress is None or progress.session != letter.session:
+            return {}
+        before = [
+            about
+            for about, raw in progress.replies.items()
+            if about != letter.digest() and Letter.decode(raw).round == letter.round
+        ]
+        return {about: number for number, about in enumerate(before, 1)}
 
 
 def kept_beside(ledger: Path) -> InFile:
@@ -158,10 +176,14 @@ def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
     What it has paid for is not counted twice: a site whose budget is spent by the
     very session that it goes on with may go on.
     """
-    state = kept_beside(ledger).path
+    progress = _kept_progress(ledger)
+    if progress is None or progress.ending is not None:
+        return None
+    return progress.charged_as if progress.plan.digest() == plan.digest() else None
+
+
+def _kept_progress(ledger: Path) -> Progress | None:
     try:
-        progress = Progress.of(state.read_bytes())
+        return Progress.of(kept_beside(ledger).path.read_bytes())
     except (OSError, DiscreetError):
         return None
-    own = progress.plan.digest() == plan.digest() and progress.ending is None
-    return progress.charged_as if own else None
