@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -30,6 +32,7 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
+    chosen_between,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -110,6 +113,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
     random_groups: RandomGroups = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -159,6 +164,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             groups=groups,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
+            between=chosen_between(between, clusters) or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
