@@ -243,5 +243,13 @@ def coordinate_command(  # noqa: PLR0913, PLR0917 - one option a choice
         except AbortedError as error:
             typer.echo(f"Aborted: {error}.", err=True)
             raise typer.Exit(1) from error
-    write_result(result, wide=wide, json=json, report=report, plots=plots)
+    identity = folder.identity()
+    write_result(
+        result,
+        wide=wide,
+        json=json,
+        report=report,
+        plots=plots,
+        sign=None if identity is None else identity.sign,
+    )
     saved.discard()  # not before somebody has the result

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping
+from json import dumps
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -17,7 +19,8 @@ from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import check_suffix
+from discreet.result.page import check_suffix, render, today
+from discreet.result.record import SIGNED
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 _LONGEST_FILE_NAME: Final = 80
@@ -107,16 +110,41 @@ def write_result(
     json: Path | None,
     report: Path | None,
     plots: Path | None,
+    sign: Callable[[bytes], bytes] | None = None,
 ) -> None:
-    """Print a result, and write the files that were asked for."""
+    """Print a result, and write the files that were asked for.
+
+    ``sign`` is the coordinator's: its reports can be checked with ``discreet verify``.
+    """
     typer.echo(result.to_text(wide=wide))
     if json is not None:
-        json.write_text(result.to_json(indent=1), encoding="utf-8")
-    if report is not None:
+        json.write_text(_json(result, sign), encoding="utf-8")
+    if report is not None and sign is not None and report.suffix != ".txt":
+        if report.suffix == ".json":
+            report.write_text(_json(result, sign), encoding="utf-8")
+        else:
+            signature = _signature(result.to_dict()["release"], sign)
+            page = render(result.page(today()), signature=signature)
+            report.write_text(page, encoding="utf-8")
+    elif report is not None:
         result.save(report)
+    if report is not None:
         typer.echo(f"The report is in {report}")
     if plots is not None:
         _write_plots(result, plots)
+
+
+def _json(result: Result, sign: Callable[[bytes], bytes] | None) -> str:
+    found = result.to_dict()
+    if sign is not None and found.get("release") is not None:
+        found["release"]["signature"] = _signature(found["release"], sign)
+    return dumps(found, indent=1, allow_nan=False)
+
+
+def _signature(
+    record: Mapping[str, Any] | None, sign: Callable[[bytes], bytes]
+) -> str | None:
+    return None if record is None else sign(SIGNED + record["digest"].encode()).hex()
 
 
 def safe_file_name(name: str) -> str:

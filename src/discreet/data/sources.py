@@ -64,6 +64,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         high: upper limit of scores of kind ``other``.
         name: how messages call this site; the file's name by default.
     """
+    if group is not None and not isinstance(group, str):
+        raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
     names = Names(scores, label, group, subject, name or "")
     if isinstance(source, str | Path):
@@ -74,13 +76,15 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         opened = DatasetSource(source, names)
     else:
         opened = _table(_as_table(source), names)
-    return Examples.from_source(
+    examples = Examples.from_source(
         opened,
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
         name=names.title,
     )
+    examples.grouped = group is not None
+    return examples
 
 
 def _file(path: Path, names: Names) -> Source:

@@ -8,6 +8,7 @@ is an error that names the way to get it.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ import numpy as np
 
 from discreet import recalibrate
 from discreet.arrays import FloatVector
-from discreet.errors import NotReleasedError, UndefinedMetricWarning
+from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
@@ -38,7 +39,7 @@ from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.notebook import evaluation_html
-from discreet.result.page import Section, save
+from discreet.result.page import Page, render, save, today
 from discreet.result.pictures import curve, picture
 from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
@@ -66,6 +67,7 @@ class Evaluation(Validation):
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
+        site_names: what the sites are called, where that is known.
     """
 
     reading: AnyReading
@@ -76,6 +78,7 @@ class Evaluation(Validation):
     releases: tuple[Release, ...] = ()
     name: str = ""
     random_groups: RandomGroups | None = None
+    site_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -167,6 +170,7 @@ class Evaluation(Validation):
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
+        self._check_threshold(threshold)
         found = self._at(threshold)
         if found.undefined():
             warnings.warn(
@@ -175,6 +179,18 @@ class Evaluation(Validation):
                 stacklevel=2,
             )
         return found
+
+    def _check_threshold(self, threshold: float) -> None:
+        """Refuse a threshold that no score can reach; infinity is scikit-learn's."""
+        scores = self._counted("the confusion counts").observed.edges.scores
+        if not math.isfinite(threshold) or scores.low <= threshold <= scores.high:
+            return
+        percent = scores.kind == "probability" and 1 < threshold <= 100
+        remedy = "divide a percentage by 100" if percent else "give a score"
+        raise InputError(
+            f"the threshold {threshold:g} lies outside the scores' range {scores}; "
+            f"{remedy}"
+        )
 
     def _at(self, threshold: float) -> AtThreshold:
         return at_threshold(self._counted("the confusion counts"), threshold)
@@ -289,6 +305,15 @@ class Evaluation(Validation):
         """The calibration (reliability) curve with its bands."""
         return calibration_curve(self._calibration_counts())
 
+    @property
+    def recalibrated(self) -> ReliabilityCurve | None:
+        """The curve after the map, None where the scores are best left as they are."""
+        if self.calibrator.name == "identity":
+            return None
+        counts = self._calibration_counts()
+        said = recalibrate.mapped_predictions(counts.edges, self.calibrator)
+        return calibration_curve(counts, predictions=said)
+
     @cached_property
     def calibrator(self) -> CalibrationMap:
         """The map from scores to calibrated probabilities, chosen from the release."""
@@ -338,11 +363,11 @@ class Evaluation(Validation):
         """Save the result: .html (a report with pictures), .json or .txt."""
         save(
             path,
-            html=lambda: report.page((self.section(),), self.plan, self.claim),
+            html=lambda: render(self.page(today())),
             json=lambda: self.to_json(indent=1),
             text=lambda: self.to_text(wide=True),
         )
 
-    def section(self) -> Section:
-        """Return this evaluation's part of a report: tables, sentences, pictures."""
-        return report.section(self)
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
+        return Page({self.name: self}, self.claim, sentences=report.notes, made=made)

@@ -12,7 +12,7 @@ from discreet.estimate.estimate import Estimate
 from discreet.privacy.claim import Claim
 from discreet.result.evaluation import Evaluation
 from discreet.result.notebook import claim_html, picture_html, table_html
-from discreet.result.page import Page, save
+from discreet.result.page import Page, render, save, today
 from discreet.result.pictures import picture
 from discreet.result.plot import AnyPlot, Display
 
@@ -38,8 +38,8 @@ class Parts(Mapping[str, Evaluation]):
         """Return everything as plain values."""
 
     @abstractmethod
-    def page(self) -> Page:
-        """Return the report."""
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
 
     def plot(
         self,
@@ -74,7 +74,7 @@ class Parts(Mapping[str, Evaluation]):
         """Save the result: .html (a report with pictures), .json or .txt."""
         save(
             path,
-            html=self.page,
+            html=lambda: render(self.page(today())),
             json=lambda: self.to_json(indent=1),
             text=lambda: self.to_text(wide=True),
         )
