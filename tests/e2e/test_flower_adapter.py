@@ -40,7 +40,7 @@ from discreet.runtime.flower.keys import (
     read_identity,
 )
 from discreet.runtime.flower.mod import add_evaluation, evaluation_mod
-from discreet.runtime.flower.processes import LOOPBACK, free_port
+from discreet.runtime.flower.processes import free_port
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     from_content,
@@ -366,10 +366,17 @@ def test_a_part_of_flower_whose_parent_is_killed_while_it_starts_ends_too(
 ) -> None:
     """It would keep the coordinator's port, and nobody could go on."""
     script = f"""
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, tempfile, time
+from pathlib import Path
+from discreet.runtime.flower.processes import GUESTS
+from discreet.site.secret_files import write_secret
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-command = [sys.executable, "-m", "discreet.runtime.flower.processes", "supernode"]
-command += [str(os.getpid()), "0", "--insecure", "--superlink", "{LOOPBACK}:{free_port()}"]
+secret = Path(tempfile.mkdtemp()) / "secret"
+write_secret(secret, bytes(32))
+(secret.parent / GUESTS).touch()
+command = [sys.executable, "-m", "discreet.runtime.flower.processes"]
+command += [str(os.getpid()), "1000", "--insecure", "--port", "{free_port()}"]
+command += ["--superexec-auth-secret-file", str(secret), "--isolation", "process"]
 child = subprocess.Popen(
     command,
     stdout=subprocess.DEVNULL,

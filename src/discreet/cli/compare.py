@@ -19,7 +19,6 @@ from discreet.cli.choices import (
     Prevalence,
     Privacy,
     PrivacyChoice,
-    Wide,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -28,6 +27,7 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
+    Wide,
     write_result,
 )
 from discreet.data.sources import read

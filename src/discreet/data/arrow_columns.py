@@ -117,5 +117,18 @@ def _to_numpy(column: pa.Array) -> NDArray[Any]:
         column = column.cast(pa.float64())
     if column.null_count and not pa.types.is_floating(column.type):
         return np.array(column.to_pylist(), dtype=object)
+    kinds = (
+        pa.types.is_floating,
+        pa.types.is_signed_integer,
+        pa.types.is_unsigned_integer,
+    )
+    letter = next(
+        (k for k, fits in zip("fiu", kinds, strict=True) if fits(column.type)), ""
+    )
+    if letter and len(column) and not column.null_count:
+        # to_numpy() would load pandas where it is installed, for nothing.
+        dtype = f"{letter}{column.type.bit_width // 8}"
+        whole: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)
+        return whole[column.offset : column.offset + len(column)]
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found

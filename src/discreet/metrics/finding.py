@@ -30,9 +30,10 @@ from discreet.estimate.estimate import Interval, Normal
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
+from discreet.metrics.cuts import confusion_weights, cut_at
 from discreet.metrics.rate_row import Share
 from discreet.metrics.rates import RATES
-from discreet.metrics.thresholds import AtThreshold, at_threshold, confusion_weights
+from discreet.metrics.thresholds import AtThreshold, at_threshold
 
 Kind: TypeAlias = Literal[
     "sensitivity", "specificity", "precision", "alert_rate", "youden", "cost_ratio"
@@ -40,6 +41,7 @@ Kind: TypeAlias = Literal[
 _ROWS: Final = {"sensitivity": "recall"}
 """Where an aim's name is not that of its row."""
 _Z: Final = 1.959963984540054
+_HALVINGS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,9 @@ def find_threshold(reading: Reading, aim: Aim) -> FoundThreshold:
     """Find the threshold of an aim in the counts that were read."""
     search = _Search(reading)
     threshold, interval, reached = search.best(aim) if aim.best else search.reach(aim)
-    return FoundThreshold(
-        aim, threshold, interval, at_threshold(reading, threshold), reached
-    )
+    stated = 1 / (1 + aim.target) if aim.kind == "cost_ratio" else None
+    at = at_threshold(reading, threshold, stated=stated)
+    return FoundThreshold(aim, threshold, interval, at, reached)
 
 
 class _Search:
@@ -147,6 +149,7 @@ class _Search:
 
     def __init__(self, reading: Reading) -> None:
         self.observed, self.atoms = reading.observed, reading.observed.edges.atoms
+        self.counts = reading.counts
         edges = reading.observed.edges.array
         # A released probability or logit range may end at infinity: nothing lies there.
         self.places = edges[:-1] if self.atoms else edges
@@ -179,7 +182,7 @@ class _Search:
         if enough.size:
             k = int(enough[-1] if from_above else enough[0])
             beyond = k + 1 if from_above else k - 1
-            found = self._between(rates - target, k, beyond)
+            found = self._crossing(share, target, rates - target, k, beyond)
         else:
             k = int(np.nanargmax(sign * rates))
             found = float(self.places[k])
@@ -190,6 +193,26 @@ class _Search:
             max(self._edge(ends - target, last, last + 1), found),
         )
         return found, interval, bool(enough.size)
+
+    def _crossing(
+        self, share: Share, target: float, off: FloatVector, inside: int, outside: int
+    ) -> float:
+        """Return where the rate that ``at`` reports crosses its aim, by bisection."""
+        found = self._between(off, inside, outside)
+        if found == self.places[inside] or off[inside] * off[outside] >= 0:
+            return found
+        near, far = float(self.places[inside]), float(self.places[outside])
+        for _ in range(_HALVINGS):
+            found = (near + far) / 2
+            above = cut_at(self.counts, found).curved
+            confusion = confusion_weights(above) @ np.concatenate(
+                [self.counts.negatives, self.counts.positives]
+            )
+            if (share(confusion) - target) * off[inside] >= 0:
+                near = found
+            else:
+                far = found
+        return near
 
     def _ends(self, share: Share, k: int) -> tuple[float, float]:
         """Return the interval of a rate at one edge."""
@@ -248,7 +271,9 @@ class _Search:
             ]
         )
         kept = np.flatnonzero(gain[k] - gain <= _Z * np.sqrt(variances))
-        interval = Interval(float(self.places[kept[0]]), float(self.places[kept[-1]]))
+        # The best threshold may lie between two edges: their neighbours are kept too.
+        first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, gain.size - 1)
+        interval = Interval(float(self.places[first]), float(self.places[last]))
         return float(self.places[k]), interval, True
 
     def _noise_between(self, j: int, k: int, alpha: float, beta: float) -> float:

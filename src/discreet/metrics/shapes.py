@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from discreet.estimate.intervals import Ends
+from discreet.estimate.intervals import Ends, Shape
 
 _FARTHEST: Final = 100.0
 """A factor of e to this power says nothing; a larger one would not be a number."""
@@ -35,6 +35,22 @@ class Logarithmic:
 
 
 LOGARITHMIC: Final = Logarithmic()
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The shape of a quantity that is a x + b of another, a > 0, such as Gini of AUC."""
+
+    inner: Shape
+    factor: float
+    offset: float
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the other quantity's ends, mapped."""
+        f = self.factor
+        x = (value - self.offset) / f
+        low, high = self.inner.ends(x, sampling / f, noise / f, z)
+        return low * f + self.offset, high * f + self.offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from discreet.estimate.estimate import (
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of, propagated
+from discreet.metrics.cuts import Shares, confusion_weights, cut_at
 from discreet.metrics.measured import Measured
 from discreet.metrics.rate_row import RateRow, Share
 from discreet.metrics.rates import RATES
@@ -88,29 +89,37 @@ class _Cut:
     threshold: float
     """On the probability scale where scores have one."""
     counts: FloatVector
+    straight: FloatVector
+    """The counts with a straight line in the place of a curve inside a cut bin."""
     corners: tuple[FloatVector, ...]
     """The counts with all or none of a cut bin's examples above, by class."""
     released: FloatVector
     noise: FloatArray
 
 
-def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
+def at_threshold(
+    reading: Reading, threshold: float, *, stated: float | None = None
+) -> AtThreshold:
     """Estimate every metric at a threshold, with its errors.
 
-    At an edge the counts are those of the release. Between two edges the bin's
-    examples are taken as spread evenly over it; the limits take all of them
+    ``stated`` is the probability at which costs are stated, where it is not that of
+    the threshold itself.
+
+    At an edge the counts are those of the release. Between two edges a curve through
+    the cumulative counts says how the bin is cut; the limits take all of its examples
     above, or none.
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
     observed, counts = reading.observed, reading.counts
-    value, least, most = shares_above(observed.edges, threshold)
-    weights = confusion_weights(value)
+    curved, straight, least, most = cut_at(counts, threshold)
+    weights = confusion_weights(curved)
     cut = _Cut(
-        probability_of(threshold, observed.edges),
-        _confusion(counts, value, value),
+        probability_of(threshold, observed.edges) if stated is None else stated,
+        _confusion(counts, curved),
+        _confusion(counts, straight),
         tuple(
-            _confusion(counts, of_positives, of_negatives)
+            _confusion(counts, Shares(of_negatives, of_positives))
             for of_positives in (least, most)
             for of_negatives in (least, most)
         ),
@@ -178,7 +187,11 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         value,
         Normal(sampling),
         noise,
-        _limits([row.at(c, cut.threshold) for c in cut.corners], row.support),
+        _limits(
+            [row.at(c, cut.threshold) for c in cut.corners],
+            abs(value - row.at(cut.straight, cut.threshold)),
+            row.support,
+        ),
         support=row.support,
         shape=shape,
         caution=_few_trials(trials, spread),
@@ -191,64 +204,33 @@ def _count(place: int, cut: _Cut) -> Estimate:
         float(cut.counts[place]),
         Zero(),
         propagated(lambda c: float(c[place]), cut.counts, cut.noise),
-        _limits([float(c[place]) for c in cut.corners], _ANY),
+        _limits(
+            [float(c[place]) for c in cut.corners],
+            abs(float(cut.counts[place] - cut.straight[place])),
+            _ANY,
+        ),
         support=_ANY,
     )
 
 
-def _limits(values: list[float], support: Interval) -> Binning:
+def _limits(values: list[float], bend: float, support: Interval) -> Binning:
     """Return the least and greatest value that a cut bin allows.
 
-    Nothing counted at a corner bounds nothing. Spread evenly over the bin, the error
-    is usually a quarter of its reach.
+    Nothing counted at a corner bounds nothing. The usual error is what the curve
+    inside the bin changes.
     """
     finite = [v for v in values if math.isfinite(v)]
     low = min((support.low if math.isnan(v) else v) for v in values)
     high = max((support.high if math.isnan(v) else v) for v in values)
-    return Binning(low, high, (max(finite) - min(finite)) / 4 if finite else 0.0)
+    most = max(finite) - min(finite) if finite else 0.0
+    return Binning(low, high, bend if math.isfinite(bend) else most)
 
 
-def _confusion(
-    observed: NoisyHistogram, positives: FloatVector, negatives: FloatVector
-) -> FloatVector:
+def _confusion(observed: NoisyHistogram, above: Shares) -> FloatVector:
     """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
-    tp, fp = positives @ observed.positives, negatives @ observed.negatives
+    tp, fp = above.positives @ observed.positives, above.negatives @ observed.negatives
     p, n = observed.total_positives, observed.total_negatives
     return np.array([tp, p - tp, fp, n - fp])
-
-
-def confusion_weights(above: FloatVector) -> FloatArray:
-    """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
-    none = np.zeros_like(above)
-    return np.stack(
-        [
-            np.append(none, above),
-            np.append(none, 1 - above),
-            np.append(above, none),
-            np.append(1 - above, none),
-        ]
-    )
-
-
-def shares_above(
-    edges: Edges, t: float
-) -> tuple[FloatVector, FloatVector, FloatVector]:
-    """Return the share of each bin at or above t: as a guess, at least, at most."""
-    values = edges.array
-    if edges.atoms:
-        exact = (values[:-1] >= t).astype(np.float64)
-        return exact, exact, exact
-    most = (np.append(values[1:-1], np.inf) > t).astype(np.float64)
-    if t > values[-1]:
-        most[:] = 0.0
-    least = (values[:-1] >= t).astype(np.float64)
-    cut = np.flatnonzero(most != least)
-    guess = least.copy()
-    if cut.size:
-        (k,) = cut
-        width = values[k + 1] - values[k]
-        guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
-    return guess, least, most
 
 
 def _few_trials(trials: float, noise: float) -> str | None:

@@ -23,6 +23,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
+from discreet.result.heterogeneity import clusters_of, heterogeneity_of
 from discreet.result.random_groups import grouped, pooled
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
@@ -78,7 +79,8 @@ def _evaluations(
     """Read every part of one sum."""
     parts = {}
     last = releases[-1]
-    observations = open_release(plan, releases).parts()
+    opened = open_release(plan, releases)
+    observations = opened.parts()
     _warn_if_fine(plan, observations.values())
     for name, observed in observations.items():
         reader = estimator or _reader(plan, observed)
@@ -91,6 +93,8 @@ def _evaluations(
             tuple(releases),
             name,
             site_names=site_names,
+            heterogeneity=heterogeneity_of(opened),
+            clusters=clusters_of(opened),
         )
     return parts
 

@@ -186,6 +186,7 @@ class ModelComparison(Parts):
             verdict=f"{self.verdict()}.",
             models=self.names,
             sentences=report.notes,
+            pictures=report.pictures,
             made=made,
         )
 

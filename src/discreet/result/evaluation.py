@@ -29,6 +29,7 @@ from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
+from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
@@ -38,11 +39,13 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
+from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
-from discreet.result.page import Page, render, save, today
+from discreet.result.page import Page, save
 from discreet.result.pictures import curve, picture
 from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
+from discreet.result.record import Sign
 from discreet.result.text import titled
 from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
@@ -68,6 +71,8 @@ class Evaluation(Validation):
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
         site_names: what the sites are called, where that is known.
+        heterogeneity: how sites differ, where it was asked for.
+        clusters: which rows are alike, where it was asked for.
     """
 
     reading: AnyReading
@@ -79,6 +84,8 @@ class Evaluation(Validation):
     name: str = ""
     random_groups: RandomGroups | None = None
     site_names: tuple[str, ...] = ()
+    heterogeneity: Heterogeneity | None = None
+    clusters: ClusterProducts | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -131,7 +138,10 @@ class Evaluation(Validation):
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
         asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
-        return measures(self.reading, asked)
+        found = measures(self.reading, asked)
+        return (
+            found if self.clusters is None else self.clusters.over(found, self.reading)
+        )
 
     def metric(self, name: str) -> Estimate:
         """Return a metric by its name, whether or not it was asked for."""
@@ -359,15 +369,19 @@ class Evaluation(Validation):
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=lambda: render(self.page(today())),
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
-        )
+    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
+        """Save the result: .html (a report with pictures), .json or .txt.
+
+        ``sign`` is a coordinator's: ``discreet verify`` checks it.
+        """
+        save(self, path, sign)
 
     def page(self, made: str = "") -> Page:
         """Return the report, made on a day."""
-        return Page({self.name: self}, self.claim, sentences=report.notes, made=made)
+        return Page(
+            {self.name: self},
+            self.claim,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )

@@ -19,14 +19,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
 from discreet.result.explorer import COUNTS, MEASURES, Explorer, gap
-from discreet.result.record import record_of
+from discreet.result.plot import png
+from discreet.result.record import Sign, record_of, signature_of
 from discreet.result.text import interval_column, titled
 from discreet.result.words import (
     Headline,
@@ -38,6 +39,7 @@ from discreet.result.words import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from matplotlib.figure import Figure
 
     from discreet.result.evaluation import Evaluation
 
@@ -57,6 +59,8 @@ class Page:
     models: tuple[str, ...] = ()
     """What two models are called, when the parts are these."""
     sentences: Callable[[Evaluation], Sequence[str]] = lambda _: ()
+    pictures: Callable[[Evaluation], Mapping[str, Figure]] = lambda _: {}
+    """Further pictures of a part, by what they show."""
     made: str = ""
     """The day on which it was made."""
 
@@ -83,23 +87,51 @@ class Page:
         return plan.model.name if plan is not None and plan.model.name else "Classifier"
 
 
-def save(
-    path: str | Path,
-    *,
-    html: Callable[[], str],
-    json: Callable[[], str],
-    text: Callable[[], str],
-) -> None:
-    """Save a result in the form that the file's name asks for."""
+class Showable(Protocol):
+    """A result that can be saved."""
+
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        ...
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the table and the claim."""
+        ...
+
+
+def save(result: Showable, path: str | Path, sign: Sign | None = None) -> None:
+    """Save a result in the form that the file's name asks for.
+
+    ``sign`` is the coordinator's: it signs the digest of the release in the file.
+    """
     found = check_suffix(path)
     match found.suffix:
         case ".html":
-            content = html()
+            page = result.page(f"{datetime.now(UTC):%Y-%m-%d}")
+            content = render(page, signature=signature_of(record_in(page), sign))
         case ".json":
-            content = json()
+            content = signed_json(result, sign)
         case _:
-            content = text() + "\n"
+            content = result.to_text(wide=True) + "\n"
     found.write_text(content, encoding="utf-8")
+
+
+def signed_json(result: Showable, sign: Sign | None = None) -> str:
+    """Return everything as JSON, with the coordinator's signature of the release."""
+    found = result.to_dict()
+    signature = signature_of(found.get("release"), sign)
+    if signature is not None:
+        found["release"]["signature"] = signature
+    return json.dumps(found, indent=1, allow_nan=False)
+
+
+def record_in(page: Page) -> dict[str, Any] | None:
+    """Return the record of the release that a page shows."""
+    return record_of(page.first, page.models)
 
 
 def check_suffix(path: str | Path) -> Path:
@@ -110,11 +142,6 @@ def check_suffix(path: str | Path) -> Path:
     return found
 
 
-def today() -> str:
-    """Return the day on which a report is made."""
-    return f"{datetime.now(UTC):%Y-%m-%d}"
-
-
 def render(page: Page, *, signature: str | None = None) -> str:
     """Return the HTML of a page; the same page always gives the same bytes.
 
@@ -123,7 +150,7 @@ def render(page: Page, *, signature: str | None = None) -> str:
     style, script = (_text(f"report.{kind}") for kind in ("css", "js"))
     explorer = Explorer(page.drawn) if page.drawn else None
     plan = page.first.plan
-    record = record_of(page.first, page.models)
+    record = record_in(page)
     promise, *claim = str(page.claim).splitlines()
     return _template().render(
         title=page.title,
@@ -138,6 +165,11 @@ def render(page: Page, *, signature: str | None = None) -> str:
         names=list(page.parts),
         summary=_cells(page.summary) if page.summary else None,
         tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
+        pictures=[
+            (shows, base64.b64encode(png(figure, 100)).decode())
+            for part in page.parts.values()
+            for shows, figure in page.pictures(part).items()
+        ],
         thresholds=[
             found for name, part in page.parts.items() for found in _rates(part, name)
         ],
@@ -176,7 +208,7 @@ def _policy(style: str, script: str) -> str:
     }
     return (
         f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
-        f"style-src 'sha256-{hashed['style']}'; base-uri 'none'; form-action 'none'"
+        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from discreet.result.build import Result
     from discreet.result.evaluation import Evaluation
 
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""The coordinator's Ed25519 key at work."""
 RECORD_VERSION: Final = 1
 SIGNED: Final = b"discreet report 1\n"
 """What stands before a record's digest when the coordinator signs it."""
@@ -75,6 +77,13 @@ def digest(record: Mapping[str, Any]) -> str:
     kept = {k: v for k, v in record.items() if k not in added}
     plain = json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def signature_of(record: Mapping[str, Any] | None, sign: Sign | None) -> str | None:
+    """Return a signature of a record's digest, where there are both."""
+    if record is None or sign is None:
+        return None
+    return sign(SIGNED + str(record["digest"]).encode()).hex()
 
 
 def result_from(record: Mapping[str, Any]) -> Result:

@@ -12,10 +12,13 @@ from discreet.arrays import FloatVector
 from discreet.estimate.reading import Reading, ScalarReading
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
+from discreet.result.heterogeneity import cluster_sentences
 from discreet.result.record import record_of
 from discreet.result.text import metric_table, number, rate_line, titled
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from discreet.result.evaluation import Evaluation
 
 JSON_VERSION: Final = 1
@@ -51,6 +54,8 @@ def document(result: Evaluation) -> dict[str, Any]:
         found["influence"] = _influence(result)
     if result.random_groups is not None:
         found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
+    if result.heterogeneity is not None:
+        found["heterogeneity"] = result.heterogeneity.to_dict()
     return found | _drawn(result, result.reading)
 
 
@@ -136,7 +141,19 @@ def notes(result: Evaluation) -> tuple[str, ...]:
             name: METRICS[name].title for name in METRICS if name in result.metrics
         }
         grouped = result.random_groups.sentences(titles)
-    return (*lines, *cautious, *_influence_lines(result), *grouped)
+    between: tuple[str, ...] = ()
+    if result.heterogeneity is not None:
+        between = result.heterogeneity.sentences(result)
+    between = (*between, *cluster_sentences(result))
+    return (*lines, *cautious, *_influence_lines(result), *grouped, *between)
+
+
+def pictures(result: Evaluation) -> dict[str, Figure]:
+    """Return what a report draws beside the curves: how sites differ."""
+    if result.heterogeneity is None:
+        return {}
+    between = result.heterogeneity.picture(result)
+    return {} if between is None else {"What a new site can expect": between}
 
 
 def _calibration_line(result: Evaluation) -> str:

@@ -125,6 +125,7 @@ class MultiEvaluation(Parts):
             self.claim,
             summary=self.summary(),
             sentences=report.notes,
+            pictures=report.pictures,
             made=made,
         )
 

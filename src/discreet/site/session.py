@@ -38,6 +38,7 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
+from discreet.site.carried import secure_terms
 from discreet.site.failures import sentence
 from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
@@ -48,7 +49,6 @@ from discreet.site.letters import (
     Letter,
     LetterError,
     pack,
-    round_digest,
     session_of,
     to_numbers,
 )
@@ -347,20 +347,6 @@ def _sent(
     """
     answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
     return began, answer
-
-
-def secure_terms(
-    plan: Plan, session: bytes, index: int, totals: IntVector, length: int
-) -> Terms:
-    """Return the terms of a round's secure sum, the same at both ends."""
-    return Terms(
-        round_digest(plan, session, index, totals),
-        length=length,
-        min_survivors=plan.cohort.min_survivors,
-        colluders=plan.privacy.masked_from(plan.cohort),
-        identities=None if plan.roster is None else plan.roster.identities(),
-        groups=plan.cohort.random_groups,
-    )
 
 
 def _terms(progress: Progress, this: ResolvedRound) -> Terms:

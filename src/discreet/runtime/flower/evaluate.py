@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ArrayRecord
@@ -13,13 +12,11 @@ from flwr.serverapp import Grid
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.build import Result
-from discreet.runtime.delivery import STEP_SECONDS, Delivery
+from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Session, Step, opened_evaluation
-
-WAIT_SECONDS: Final = 300.0
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
