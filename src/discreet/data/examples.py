@@ -111,6 +111,7 @@ class Examples:
             columns=len(columns),
             name=name,
         )
+        self.grouped = groups is not None
         self._rows: int | None = len(matrix)
         if check:
             self.validate()
@@ -153,6 +154,7 @@ class Examples:
         self.lenient = False
         self.every_row = False
         self.set_aside = 0
+        self.grouped = False
 
     def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
@@ -310,6 +312,7 @@ class Examples:
     def _diagnosis(self) -> InputError:
         """Read everything once more and say how much is wrong, and what to do."""
         rows = outside = nonnumeric = strange = 0
+        percents = self.scores.kind == "probability"
         coder = Coder(self.label_code)
         cuts = [Cuts.within(self.scores)] * self.columns
         for raw in (raw for part in self._sources(cuts) for raw in part()):
@@ -322,12 +325,13 @@ class Examples:
                     nonnumeric += column.size
                 else:
                     outside += int(weights[~self.scores.inside(scores)].sum())
+                    percents = percents and not ((scores < 0) | (scores > 100)).any()
         if nonnumeric:
             problem = "scores are text or other objects; give numbers"
         elif outside:
             problem = (
                 f"{outside} of {rows * self.columns} scores are NaN or outside "
-                f"{self.scores}; {_range_remedy(self.scores)}"
+                f"{self.scores}; {_range_remedy(self.scores, percents=percents)}"
             )
         else:
             problem = coder.complaint(strange, rows)
@@ -387,8 +391,13 @@ class _Arrays:
             )
 
 
-def _range_remedy(scores: ScoreRange) -> str:
+def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
     match scores.kind:
+        case "probability" if percents:
+            return (
+                "all lie in [0, 100]: if they are percents, divide them by 100; drop "
+                "missing ones; or declare kind='logit' or kind='other'"
+            )
         case "probability":
             return "drop missing ones, or declare kind='logit' or kind='other'"
         case "logit":
