@@ -55,7 +55,8 @@ from discreet.runtime.flower.processes import (
     superlink,
 )
 from discreet.runtime.flower.server import GridCarrier, connected
-from discreet.runtime.flower.tasks import coordinator_grid, register, serve
+from discreet.runtime.flower.serving import serve
+from discreet.runtime.flower.tasks import coordinator_grid, register
 from discreet.runtime.session import Session, Step
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Letter

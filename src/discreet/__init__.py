@@ -14,6 +14,7 @@ from discreet.errors import (
     BudgetError,
     DisclosureWarning,
     DiscreetError,
+    IgnoredWarning,
     InputError,
     MissingExtraError,
     NotReleasedError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.plan.cohort import PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
+    from discreet.plan.rounds import BetweenSites
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -55,6 +57,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "BetweenSites": "plan.rounds",
     "CentralDP": "models.central",
     "DistributedDP": "models.distributed",
     "Evaluation": "result.evaluation",
@@ -85,6 +88,7 @@ _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
 """Packages that are used as ``discreet.curator.auc``."""
 
 __all__ = [
+    "BetweenSites",
     "BudgetError",
     "CentralDP",
     "DisclosureWarning",
@@ -94,6 +98,7 @@ __all__ = [
     "ExactMPC",
     "Examples",
     "FedCurve",
+    "IgnoredWarning",
     "InputError",
     "LabelDP",
     "Listed",

@@ -43,5 +43,13 @@ class UndefinedMetricWarning(UserWarning):
     """A metric is NaN because the pooled data do not define it."""
 
 
+class IgnoredWarning(UserWarning):
+    """Something that was given is not used."""
+
+
 class DisclosureWarning(UserWarning):
     """What is about to be released says more about the data than it seems."""
+
+
+class ReadHereWarning(UserWarning):
+    """Rows are read here one by one, because their engine cannot count them alike."""

@@ -1,7 +1,7 @@
 """A consortium of real processes on loopback, for the tests.
 
-Run as a script it is one site: it starts a SuperNode and answers every session that
-its policy allows, with seeded entropy, until it is ended.
+Run as a script it is one site: it connects and answers every session that its policy
+allows, with seeded entropy, until it is ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ from discreet.runtime.flower.processes import (
     free_port,
     superlink,
 )
-from discreet.runtime.flower.tasks import register, serve
+from discreet.runtime.flower.serving import serve
+from discreet.runtime.flower.tasks import register
+from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
 from discreet.site.respond import respond
@@ -181,10 +183,8 @@ def consortium(
 
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
 
     from discreet.runtime.flower.client import InFile, handler, once_beside
-    from discreet.runtime.flower.records import ACTION
     from discreet.site.session import Site
 
     keys = SiteKeys(folder / site)
@@ -194,10 +194,12 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     def site_of(message: Message, context: Context) -> Site:
         del message, context
+        rules = folder / site / "policy.toml"
+        policy = policyfile.load(rules) if rules.exists() else POLICY
         return Site(
             lambda _: _after_a_while(folder / site / "slow", examples(site)),
-            POLICY,
-            Ledger(ledger, limits=POLICY.limits()),
+            policy,
+            Ledger(ledger, limits=policy.limits()),
             Seeded(site.encode()),
             once_beside(ledger),
             _agreed(folder / site / "plan.toml"),
@@ -205,9 +207,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
         )
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    app = ClientApp()
-    app.query(ACTION)(handler(site_of, kept=InFile(folder / site / "session")))
-    serve(keys, address, app, until=lambda: False, wait_seconds=600)
+    answer = handler(site_of, kept=InFile(folder / site / "session"))
+    serve(keys, address, answer, until=lambda: False, wait_seconds=600)
 
 
 def _after_a_while(path: Path, data: Examples) -> Examples:
@@ -229,6 +230,7 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
+    from discreet.runtime.board import Board
     from discreet.runtime.flower.deploy import coordinate, saved_session
 
     agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
@@ -239,7 +241,7 @@ def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
         port=port,
         wait_seconds=120,
         step_seconds=60,
-        watch=lambda step: print(f"step {step.name}", flush=True),  # noqa: T201
+        board=lambda names: Board(names, lambda line: print(line, flush=True)),  # noqa: T201
         saved=saved_session(agreed, keys),
     )
     print(json.dumps(result.releases[-1].total.tolist()), flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""One SuperLink, four SuperNodes, TLS and node authentication: real processes."""
+"""One SuperLink, four sites, TLS and node authentication: real processes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.tasks import coordinator_grid
 from discreet.runtime.session import Step
+from discreet.site import policyfile
 from discreet.statistic import EquiDepthFrom, Hierarchy
 from e2e.flower_consortium import (
+    POLICY,
     SITES,
     Consortium,
     agree,
@@ -112,6 +114,23 @@ def test_a_site_with_few_examples_does_not_decline(running: Consortium) -> None:
     result = watched.run(plan)
     assert [step.declined for step in watched.steps] == [0]
     assert result.releases[0].contributors == len(SITES)
+
+
+def test_a_site_that_declines_by_policy_says_nothing_else_and_pays_nothing(
+    running: Consortium,
+) -> None:
+    plan = plan_for(LocalDP("1", "laplace"), survivors=3)
+    rules = running.folder / "north" / "policy.toml"
+    rules.write_text(policyfile.dumps(replace(POLICY, privacy=("distributed",))))
+    spent, watched = running.spent("north"), Watched(running)
+    try:
+        result = watched.run(plan)
+    finally:
+        rules.unlink()
+    assert [(s.answered, s.declined) for s in watched.steps] == [(3, 1)]
+    assert result.releases[0].total.tolist() == expected(plan, SITES[1:])
+    assert running.spent("north") == spent
+    assert "the policy allows" in running.said("north")
 
 
 def test_a_site_that_is_killed_leaves_the_survivors_result(running: Consortium) -> None:

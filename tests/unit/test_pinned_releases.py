@@ -107,10 +107,9 @@ def _numbers(result) -> dict[str, str]:
         return {name: _numbers(part) for name, part in result.items()}
     found = {}
     for name in ("auc", "average_precision", "brier"):
-        try:
-            estimate = result.metric(name)
-        except discreet.NotReleasedError:
+        if name not in result.metrics:
             continue
+        estimate = result.metric(name)
         found[name] = [f"{v:.7g}" for v in (estimate.value, *estimate.interval())]
     return found
 

@@ -9,15 +9,38 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 JUDGING = {
-    *("cal-15k-p12-sd1.3", "cal-40k-p35-sd4", "cal-150k-p45-sd1.4"),
-    *("rare-2m-p0005-sd1.8", "rare-800k-p001-sd1.2", "rare-150k-p004-sd1.6"),
-    *("rare-180k-p02-sd1.3", "over-30k-p25-sd1.2-x3", "over-90k-p06-sd1.4-x2.5"),
-    *("hesitant-25k-p25-sd1.5-x.15", "hesitant-80k-p10-sd2-x.25"),
-    *("hesitant-10k-p50-sd1-x.1", "weighted-60k-p03-sd2.2"),
-    *("weighted-400k-p004-sd1.8", "beta-25k-p20", "beta-15k-p50-tight"),
-    *("bimodal-120k-p04", "bimodal-20k-p50", "zeros-60k-p15-25", "zeros-150k-p03-40"),
-    *("near0-80k-p08-30", "round100-40k-p25", "round100-150k-p03"),
-    *("round1000-70k-p12", "isotonic12-50k-p20"),
+    "beta-20k-p.2433",
+    "beta-277k-p.0161",
+    "bimodal-150k-p.0270",
+    "bimodal-61k-p.0655",
+    "calibrated-73k-p.0215",
+    "heaped-165k-p.0166",
+    "heaped-45k-p.0338",
+    "hesitant-17k-p.0382",
+    "hesitant-230k-p.0719",
+    "hesitant-69k-p.0347",
+    "mixed-234k-p.0432",
+    "mixed-25k-p.0836",
+    "mixed-57k-p.0352",
+    "over-confident-3k-p.4021",
+    "over-confident-441k-p.0552",
+    "rare-163k-p.0034",
+    "rare-306k-p.0044",
+    "rare-579k-p.0009",
+    "rounded-138k-p.2104",
+    "rounded-2k-p.2549",
+    "saturated-139k-p.0890",
+    "saturated-22k-p.1961",
+    "saturated-44k-p.0335",
+    "saturated-91k-p.0486",
+    "stepped-316k-p.0282",
+    "stepped-326k-p.0662",
+    "stepped-43k-p.0371",
+    "stepped-466k-p.0263",
+    "tailed-20k-p.0496",
+    "tailed-63k-p.1986",
+    "weighted-220k-p.2543",
+    "weighted-6k-p.2158",
 }
 
 
@@ -28,8 +51,9 @@ def zoo(monkeypatch):
 
 
 def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
-    assert len(zoo.ZOO) == 45
-    assert set(zoo.names(judging=True, real=False)) == JUDGING
+    assert len(zoo.SEEN) == 45
+    assert len(zoo.DRAWN) == 65
+    assert set(zoo.names(judging=True)) == JUDGING
     assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
 
 
@@ -37,6 +61,17 @@ def test_every_kind_is_in_both_halves(zoo):
     for judging in (True, False):
         kinds = {zoo.ZOO[name][0] for name in zoo.names(judging=judging, real=False)}
         assert kinds == {kind for kind, _, _ in zoo.ZOO.values()}
+
+
+def test_what_has_been_looked_at_judges_nothing(zoo):
+    assert not any(zoo.is_judging(name) for name in zoo.SEEN)
+    assert not any(name.startswith("real:") for name in zoo.names(judging=True))
+
+
+def test_drawn_populations_cover_what_is_written(zoo):
+    drawn = list(zoo.DRAWN.values())
+    assert min(size for _, size, _ in drawn) < 10_000
+    assert max(size for _, size, _ in drawn) > 500_000
 
 
 def test_a_population_is_always_the_same_and_its_areas_are_scikit_learns(zoo):

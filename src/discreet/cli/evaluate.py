@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,8 +9,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -31,7 +32,7 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
-    Wide,
+    chosen_between,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -40,10 +41,16 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
+    Wide,
     write_result,
 )
 from discreet.data.sources import read
+from discreet.data.tables import is_address
+from discreet.errors import InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
@@ -52,8 +59,12 @@ from discreet.runtime.simulation import evaluate as evaluate_sites
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
-        list[Path],
-        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+        list[str],
+        typer.Argument(
+            help="One place a site: a Parquet or CSV file, a folder of Parquet files, "
+            "a DuckDB or SQLite file, or a database's address.",
+            show_default=False,
+        ),
     ],
     privacy: PrivacyChoice = Privacy.secure_aggregation,
     epsilon: Epsilon = None,
@@ -84,6 +95,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     positive: PositiveLabel = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
     classes: Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
@@ -99,7 +113,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     threshold: Thresholds = None,
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
+    model_name: Annotated[
+        str, typer.Option("--model", help="Name of the measured model.")
+    ] = "",
     random_groups: RandomGroups = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -116,6 +135,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         min_survivors=min_survivors,
         colluders=colluders,
     )
+    if (group is None) != (groups is None):
+        raise InputError(
+            "--group names the column and --in-group each group in it: give both"
+        )
+    asked = {"table": table, "where": where, "query": query}
     sites = [
         read(
             path,
@@ -128,6 +152,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             kind=kind.value,
             low=low,
             high=high,
+            **({} if not is_address(path) else asked),
         )
         for path in files
     ]
@@ -145,8 +170,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             classes=classes,
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
+            model=model_name,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
+            between=chosen_between(between, clusters) or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

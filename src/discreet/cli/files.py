@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from discreet.data.arrow_columns import Names
+from discreet.data.counts_file import CountsFile
 from discreet.data.examples import Examples
+from discreet.data.labels import LabelCode
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
-from discreet.result.build import Result
-from discreet.result.evaluation import Evaluation
-from discreet.result.page import check_suffix
+from discreet.privacy.claim import REHEARSAL
+from discreet.site.preview import plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+
+if TYPE_CHECKING:
+    from discreet.result.build import Result
 
 _LONGEST_FILE_NAME: Final = 80
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"})
@@ -37,6 +43,26 @@ GroupColumn: TypeAlias = Annotated[
 SubjectColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that says whom a row belongs to.")
 ]
+PLACE: Final = typer.Argument(
+    help="The scored rows: a Parquet or CSV file, a folder of Parquet files, a DuckDB "
+    "or SQLite file, or a database's address.",
+    show_default=False,
+)
+TableName: TypeAlias = Annotated[
+    str | None, typer.Option(help="The table of a database.")
+]
+WhereClause: TypeAlias = Annotated[
+    str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
+]
+SelectQuery: TypeAlias = Annotated[
+    str | None, typer.Option(help="A SELECT in the engine's SQL, instead of --table.")
+]
+CountsPath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Instead of rows: the result of `discreet query`, as CSV with a header."
+    ),
+]
 JsonFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="Write every number to this JSON file.")
 ]
@@ -45,10 +71,18 @@ PlotFolder: TypeAlias = Annotated[
     typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
 ]
 
+Wide: TypeAlias = Annotated[
+    bool, typer.Option("--wide", help="Print the interval of every rate.")
+]
+
 
 def _report_file(path: Path | None) -> Path | None:
     """Refuse a wrong suffix while nothing has been spent or computed."""
-    return None if path is None else check_suffix(path)
+    if path is None:
+        return None
+    from discreet.result.page import check_suffix  # noqa: PLC0415 - it loads plots
+
+    return check_suffix(path)
 
 
 ReportFile: TypeAlias = Annotated[
@@ -68,26 +102,41 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path.name}: {err}") from None
 
 
-def read_for(
+def read_for(  # noqa: PLR0913 - one keyword a column or place
     plan: Plan,
-    path: Path,
+    place: str | None,
     score: list[str],
     label: str,
     *,
     positive: str | None = None,
     group: str | None = None,
     subject: str | None = None,
+    table: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
+    counts: Path | None = None,
 ) -> Examples:
-    """Read a site's file as the plan expects it."""
+    """Read a site's rows as the plan expects them, or counts made for the plan."""
     statistic, facts = plan.statistic, plan.facts.scores
     classes = None
     if isinstance(statistic, OneVsRest | OneVsOne):
         classes = statistic.classes
     if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
         raise InputError("the plan measures one score, and several --score were given")
+    if (place is None) == (counts is None):
+        raise InputError("give the scored rows or --counts, and not both")
+    if place is None and counts is not None:
+        names = Names(tuple(score), label, group, title=counts.name)
+        return Examples.from_source(
+            CountsFile(counts, names, plan_cuts(plan, len(score))),
+            labels=LabelCode(positive, classes),
+            scores=facts,
+            columns=len(score),
+            name=counts.name,
+        )
     other = facts.kind == "other"
     return read(
-        path,
+        place,
         label=label,
         score=score[0] if len(score) == 1 else score,
         positive=positive,
@@ -97,6 +146,9 @@ def read_for(
         kind=facts.kind,
         low=facts.low if other else None,
         high=facts.high if other else None,
+        table=table,
+        where=where,
+        query=query,
     )
 
 
@@ -107,13 +159,21 @@ def write_result(
     json: Path | None,
     report: Path | None,
     plots: Path | None,
+    sign: Callable[[bytes], bytes] | None = None,
 ) -> None:
-    """Print a result, and write the files that were asked for."""
+    """Print a result, and write the files that were asked for.
+
+    ``sign`` is the coordinator's: its reports can be checked with ``discreet verify``.
+    """
+    from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
+
+    if result.claim.setting == "REHEARSAL":
+        typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
     typer.echo(result.to_text(wide=wide))
     if json is not None:
-        json.write_text(result.to_json(indent=1), encoding="utf-8")
+        json.write_text(signed_json(result, sign), encoding="utf-8")
     if report is not None:
-        result.save(report)
+        result.save(report, sign=sign)
         typer.echo(f"The report is in {report}")
     if plots is not None:
         _write_plots(result, plots)
@@ -137,6 +197,8 @@ def safe_file_name(name: str) -> str:
 
 
 def _write_plots(result: Result, folder: Path) -> None:
+    from discreet.result.evaluation import Evaluation  # noqa: PLC0415 - as above
+
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
     for part in parts.values():
         part.roc_curve()  # refuses where there is no curve, before a folder is made

@@ -174,3 +174,37 @@ def _show_made(folder: Path, public: PublicFile) -> None:
         f"Send {folder / (public.name + SUFFIX)}; every other file here stays, and is "
         "this machine's alone."
     )
+
+
+def consortium(
+    folder: Annotated[
+        Path, typer.Argument(help="Gets one folder a site and the coordinator's.")
+    ],
+    site: Annotated[list[str], typer.Option(help="Name of a site; repeat for each.")],
+    host: Annotated[
+        list[str],
+        typer.Option(help="Name or address of the coordinator; repeat for more."),
+    ] = ["127.0.0.1", "localhost"],  # noqa: B006 - typer copies it
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Write the roster of these sites into this plan."),
+    ] = None,
+) -> None:
+    """Rehearse: make everybody's keys, certificates and policies in one place.
+
+    In a real consortium each site makes its own: `discreet keys new`.
+    """
+    agreed = None if plan is None else read_plan(plan)
+    roster = made.make_consortium(folder, site, hosts=host)
+    for member in roster.sites:
+        place = folder / member.name
+        write_example_policy(place, member.name, roster.coordinator or b"")
+    signed = None if agreed is None else replace(agreed, roster=roster)
+    show_roster(signed, roster)
+    if plan is not None and signed is not None:
+        plan.write_text(dumps(signed), encoding="utf-8")
+        typer.echo(f"The roster is in {plan}; send it to every site.")
+    typer.echo(
+        "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
+        "real data each site runs `discreet keys new` at home."
+    )

@@ -32,6 +32,11 @@ class _Commands(LaterGroup):
             "pooled.",
             _ANALYST,
         ),
+        "compare": Place(
+            "discreet.cli.compare:compare",
+            "Compare two models on the same examples of several files: one release.",
+            _ANALYST,
+        ),
         "plan": Place(
             "discreet.cli.plan:plan",
             "Choose a plan from public facts and predict its errors; no data is "
@@ -48,9 +53,19 @@ class _Commands(LaterGroup):
             "Show what would leave this site: shapes, sizes, the claim, the charge.",
             _SITE,
         ),
+        "query": Place(
+            "discreet.cli.query:query",
+            "Print the query that counts a plan's rows in a database, to run by hand.",
+            _SITE,
+        ),
         "site": Place(
-            "discreet.cli.federation:site",
+            "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",
+            _SITE,
+        ),
+        "site doctor": Place(
+            "discreet.cli.site:doctor",
+            "Look at everything that could fail when this site joins.",
             _SITE,
         ),
         "keys": Place(
@@ -64,7 +79,7 @@ class _Commands(LaterGroup):
             _SITE,
         ),
         "consortium": Place(
-            "discreet.cli.federation:consortium",
+            "discreet.cli.keys:consortium",
             "Rehearse: make everybody's keys, certificates and policies in one place.",
             _COORDINATOR,
         ),
@@ -74,9 +89,19 @@ class _Commands(LaterGroup):
             _COORDINATOR,
         ),
         "coordinate": Place(
-            "discreet.cli.federation:coordinate_command",
+            "discreet.cli.coordinate:coordinate",
             "Run a plan over the sites that connect, and print the evaluation.",
             _COORDINATOR,
+        ),
+        "coordinate doctor": Place(
+            "discreet.cli.coordinate:doctor",
+            "Look at everything that could fail when the coordinator starts.",
+            _COORDINATOR,
+        ),
+        "verify": Place(
+            "discreet.cli.verify:verify",
+            "Compute a report's numbers again; check its digest and signature.",
+            _REVIEWER,
         ),
         "attack": Place(
             "discreet.cli.attack:app",

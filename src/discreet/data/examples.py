@@ -8,69 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
+from discreet.data.batches import (
+    BATCH_ROWS,
+    Batch,
+    BoundsItself,
+    Columns,
+    CountsItself,
+    Parted,
+    Source,
+    spread,
+)
+from discreet.data.cuts import Cuts
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
-from discreet.data.scores import ScoreKind, ScoreRange
+from discreet.data.scores import ScoreKind, ScoreRange, floats, nearest_floats
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-BATCH_ROWS: Final = 2**16
-"""Rows a batch: half a megabyte of scores, which stays in the processor's cache."""
+__all__ = ["BATCH_ROWS", "Batch", "Columns", "Examples", "Source"]
 
+_PART_ROWS: Final = 16 * BATCH_ROWS
+"""Rows of arrays in memory that one thread takes at a time."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Raw columns of a few rows, as a source reads them: not yet validated.
-
-    A null score or label is None in an object array or NaN in a float one.
-    """
-
-    scores: tuple[NDArray[Any], ...]
-    labels: NDArray[Any]
-    groups: NDArray[Any] | None = None
-    subjects: NDArray[Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Validated rows: float scores in their range, labels coded 0 .. K-1."""
-
-    scores: tuple[FloatVector, ...]
-    labels: CodeVector
-    groups: NDArray[Any] | None = None
-    subjects: NDArray[Any] | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def moved(self, strange: NDArray[np.bool_], scores: Sequence[float]) -> Batch:
-        """Return all rows, the strange ones with these scores and the first class."""
-        columns = zip(self.scores, scores, strict=True)
-        return Batch(
-            tuple(np.where(strange, low, column) for column, low in columns),
-            np.where(strange, 0, self.labels),
-            self.groups,
-            self.subjects,
-        )
-
-    def where(self, kept: NDArray[np.bool_]) -> Batch:
-        """Return the rows that are kept."""
-        return Batch(
-            tuple(column[kept] for column in self.scores),
-            self.labels[kept],
-            None if self.groups is None else self.groups[kept],
-            None if self.subjects is None else self.subjects[kept],
-        )
-
-
-Source: TypeAlias = Callable[[], Iterator[Columns]]
-"""Start reading from the first row; called once a pass."""
+T = TypeVar("T")
 
 
 class Examples:
@@ -138,12 +105,13 @@ class Examples:
                 )
         whole = Columns(columns, y, **extra)
         self._set(
-            lambda: _slices(whole),
+            _Arrays(whole),
             LabelCode(positive, None if classes is None else tuple(classes)),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
             name=name,
         )
+        self.grouped = groups is not None
         self._rows: int | None = len(matrix)
         if check:
             self.validate()
@@ -186,6 +154,7 @@ class Examples:
         self.lenient = False
         self.every_row = False
         self.set_aside = 0
+        self.grouped = False
 
     def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
@@ -201,57 +170,122 @@ class Examples:
         rule where the number of rows is public and a row may be replaced: one symbol
         is sent for each row, and a row left out would be seen to be missing.
         """
-        found = Examples.from_source(
-            self._source,
+        found = self._over(self._source)
+        found.lenient, found.every_row = True, every_row
+        return found
+
+    def _over(self, source: Source) -> Examples:
+        return Examples.from_source(
+            source,
             labels=self.label_code,
             scores=self.scores,
             columns=self.columns,
             name=self.name,
         )
-        found.lenient, found.every_row = True, every_row
-        return found
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
-        if self.lenient:
-            yield from self._fitting()
-            return
-        coder = Coder(self.label_code)
-        for raw in self._source():
-            scores = tuple(_floats(column) for column in raw.scores)
-            labels = coder.encode(raw.labels)
-            if (
-                labels is None
-                or any(column is None for column in scores)
-                or any(self.scores.outside(c) for c in scores if c is not None)
-            ):
-                raise self._diagnosis()
-            found = tuple(c for c in scores if c is not None)
-            yield Batch(found, labels, raw.groups, raw.subjects)
-
-    def _fitting(self) -> Iterator[Batch]:
         self.set_aside = 0
-        for raw in self._source():
-            columns = [_nearest_floats(column) for column in raw.scores]
-            labels, kept = codes_row_by_row(raw.labels, self.label_code)
-            for column in columns:
-                kept &= ~np.isnan(column)
-            self.set_aside += kept.size - int(np.count_nonzero(kept))
-            low, high = self.scores.low, self.scores.high
-            batch = Batch(
-                tuple(np.clip(column, low, high) for column in columns),
-                labels,
-                raw.groups,
-                raw.subjects,
-            )
-            if self.every_row:
-                yield batch.moved(~kept, [low] * self.columns)
-            else:
-                yield batch.where(kept)
+        seen = _Seen(Coder(self.label_code))
+        for batch in self._validated(self._source(), seen):
+            self.set_aside += seen.taken_aside()
+            yield batch
+        self.set_aside += seen.taken_aside()
+
+    def scan(
+        self, work: Callable[[Iterator[Batch]], T], cuts: Sequence[Cuts] = ()
+    ) -> list[T]:
+        """Do work that asks for no order of the rows: at once on every core.
+
+        Each call of ``work`` gets its own share of the batches. With cuts, one a
+        score column, only the scores' places among them are asked for: a source that
+        counts itself then gives rounded rows with their numbers.
+        """
+        shares: list[_Seen] = []
+
+        def run(raws: Iterator[Columns]) -> T:
+            seen = _Seen(Coder(self.label_code))
+            shares.append(seen)
+            return work(self._validated(raws, seen))
+
+        found = spread(self._sources(cuts), run)
+        others = [seen.coder.other for seen in shares if seen.coder.other is not None]
+        if not self.lenient and any(other != others[0] for other in others):
+            raise self._diagnosis()
+        self.set_aside = sum(seen.aside for seen in shares)
+        self._rows = sum(seen.rows for seen in shares)
+        return found
+
+    def bounded_in_place(self, most: int, *, alone: bool) -> Examples | None:
+        """Have the source keep a few rows of each subject, or of all together.
+
+        None where it cannot: the rule for that (``site.bounding``) then needs the rows.
+        """
+        source = self._source
+        plain = self.label_code == LabelCode() and not self.every_row
+        if not plain or not isinstance(source, BoundsItself):
+            return None
+        kept = source.bounded(most, self.scores, alone=alone, strict=not self.lenient)
+        if kept is None:
+            return None
+        found = self._over(kept)
+        found.lenient = self.lenient
+        return found
+
+    def query(self, cuts: Sequence[Cuts]) -> str | None:
+        """Return what an engine would be asked; None where the rows are read here."""
+        source = self._source
+        return source.query(cuts) if isinstance(source, CountsItself) else None
+
+    def _sources(self, cuts: Sequence[Cuts]) -> Sequence[Source]:
+        source = self._source
+        if cuts and isinstance(source, CountsItself):
+            folded = source.folded(cuts)
+            if folded is not None:
+                return [lambda: folded]
+        return source.parts() if isinstance(source, Parted) else [source]
+
+    def _validated(self, raws: Iterator[Columns], seen: _Seen) -> Iterator[Batch]:
+        read = self._fitting if self.lenient else self._strict
+        for raw in raws:
+            batch = read(raw, seen)
+            seen.rows += batch.rows
+            yield batch
+
+    def _strict(self, raw: Columns, seen: _Seen) -> Batch:
+        scores = tuple(floats(column) for column in raw.scores)
+        labels = seen.coder.encode(raw.labels)
+        if (
+            labels is None
+            or any(column is None for column in scores)
+            or any(self.scores.outside(c) for c in scores if c is not None)
+        ):
+            raise self._diagnosis()
+        found = tuple(c for c in scores if c is not None)
+        return Batch(found, labels, raw.groups, raw.subjects, raw.weights)
+
+    def _fitting(self, raw: Columns, seen: _Seen) -> Batch:
+        columns = [nearest_floats(column) for column in raw.scores]
+        labels, kept = codes_row_by_row(raw.labels, self.label_code)
+        for column in columns:
+            kept &= ~np.isnan(column)
+        low, high = self.scores.low, self.scores.high
+        batch = Batch(
+            tuple(np.clip(column, low, high) for column in columns),
+            labels,
+            raw.groups,
+            raw.subjects,
+            raw.weights,
+        )
+        seen.aside += batch.number(~kept)
+        if self.every_row:
+            return batch.moved(~kept, [low] * self.columns)
+        return batch.where(kept)
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
-        return sum(len(batch) for batch in self.batches())
+        cuts = [Cuts.within(self.scores)] * self.columns
+        return sum(self.scan(lambda found: sum(b.rows for b in found), cuts))
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
@@ -278,51 +312,30 @@ class Examples:
     def _diagnosis(self) -> InputError:
         """Read everything once more and say how much is wrong, and what to do."""
         rows = outside = nonnumeric = strange = 0
+        percents = self.scores.kind == "probability"
         coder = Coder(self.label_code)
-        for raw in self._source():
-            rows += len(raw.labels)
-            strange += coder.strangers(raw.labels)
+        cuts = [Cuts.within(self.scores)] * self.columns
+        for raw in (raw for part in self._sources(cuts) for raw in part()):
+            weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
+            rows += int(weights.sum())
+            strange += int(weights[coder.strangers(raw.labels)].sum())
             for column in raw.scores:
-                scores = _floats(column)
+                scores = floats(column)
                 if scores is None:
                     nonnumeric += column.size
                 else:
-                    outside += self.scores.outside(scores)
+                    outside += int(weights[~self.scores.inside(scores)].sum())
+                    percents = percents and not ((scores < 0) | (scores > 100)).any()
         if nonnumeric:
             problem = "scores are text or other objects; give numbers"
         elif outside:
             problem = (
                 f"{outside} of {rows * self.columns} scores are NaN or outside "
-                f"{self.scores}; {_range_remedy(self.scores)}"
+                f"{self.scores}; {_range_remedy(self.scores, percents=percents)}"
             )
         else:
             problem = coder.complaint(strange, rows)
         return InputError(f"{self.name}: {problem}" if self.name else problem)
-
-
-def _floats(column: NDArray[Any]) -> FloatVector | None:
-    """Return a column as floats; None when it holds anything but numbers."""
-    if column.dtype == np.float64:
-        return column
-    if column.dtype.kind in "fiub":
-        return column.astype(np.float64)
-    if column.dtype.kind == "O":
-        cells = column.tolist()
-        if all(v is None or isinstance(v, int | float) for v in cells):
-            return np.array([np.nan if v is None else v for v in cells], dtype=float)
-    return None
-
-
-def _nearest_floats(column: NDArray[Any]) -> FloatVector:
-    """Return a column as floats, NaN where a cell holds no number."""
-    floats = _floats(column)
-    if floats is not None:
-        return floats
-    cells = column.tolist()
-    return np.array(
-        [float(v) if isinstance(v, int | float) else np.nan for v in cells],
-        dtype=np.float64,
-    )
 
 
 def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:
@@ -339,19 +352,52 @@ def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:
         ) from None
 
 
-def _slices(whole: Columns) -> Iterator[Columns]:
-    for start in range(0, len(whole.labels), BATCH_ROWS):
-        rows = slice(start, start + BATCH_ROWS)
-        yield Columns(
-            tuple(column[rows] for column in whole.scores),
-            whole.labels[rows],
-            None if whole.groups is None else whole.groups[rows],
-            None if whole.subjects is None else whole.subjects[rows],
-        )
+@dataclass(slots=True)
+class _Seen:
+    """What one share of a pass has seen: rows, how many of them did not fit, labels."""
+
+    coder: Coder
+    rows: int = 0
+    aside: int = 0
+
+    def taken_aside(self) -> int:
+        taken, self.aside = self.aside, 0
+        return taken
 
 
-def _range_remedy(scores: ScoreRange) -> str:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arrays:
+    """Arrays in memory as a source: slices, none of them copied."""
+
+    whole: Columns
+
+    def __call__(self) -> Iterator[Columns]:
+        return self._slices(0, len(self.whole.labels))
+
+    def parts(self) -> Sequence[Source]:
+        rows = len(self.whole.labels)
+        starts = range(0, max(rows, 1), _PART_ROWS)
+        return [partial(self._slices, s, min(s + _PART_ROWS, rows)) for s in starts]
+
+    def _slices(self, first: int, end: int) -> Iterator[Columns]:
+        whole = self.whole
+        for start in range(first, end, BATCH_ROWS):
+            rows = slice(start, min(start + BATCH_ROWS, end))
+            yield Columns(
+                tuple(column[rows] for column in whole.scores),
+                whole.labels[rows],
+                None if whole.groups is None else whole.groups[rows],
+                None if whole.subjects is None else whole.subjects[rows],
+            )
+
+
+def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
     match scores.kind:
+        case "probability" if percents:
+            return (
+                "all lie in [0, 100]: if they are percents, divide them by 100; drop "
+                "missing ones; or declare kind='logit' or kind='other'"
+            )
         case "probability":
             return "drop missing ones, or declare kind='logit' or kind='other'"
         case "logit":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ class Coder:
         self._code = code
         self._other: object | None = None
         self._too_many = False
+        self._met = False
 
     def encode(self, labels: NDArray[Any]) -> CodeVector | None:
         """Return codes, or None when a label is missing or not of the code."""
@@ -46,19 +48,29 @@ class Coder:
             return self._codes_of_two(labels, self._code.positive)
         return _codes_of_bits(labels)
 
-    def strangers(self, labels: NDArray[Any]) -> int:
-        """Count the labels that cannot be coded (all of them, if none can)."""
+    @property
+    def other(self) -> object | None:
+        """The label that stands for the negatives, as met; None if none was."""
+        return self._other
+
+    def strangers(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark the labels that cannot be coded (all of them, if none can)."""
         if self.encode(labels) is not None:
-            return 0
-        if self._code.classes is None and self._code.positive is None:
-            return sum(not _known(label, {0, 1}) for label in labels.tolist())
-        if self._code.classes is not None:
-            known = {_like(label, labels) for label in self._code.classes}
-            return sum(not _known(label, known) for label in labels.tolist())
-        return int(np.count_nonzero(_nulls(labels)))
+            return np.zeros(labels.shape, dtype=np.bool_)
+        if self._code.positive is not None:
+            return _nulls(labels)
+        classes: tuple[object, ...] = self._code.classes or (0, 1)
+        known = {_like(label, labels) for label in classes}
+        marks = (not _known(label, known) for label in labels.tolist())
+        return np.fromiter(marks, dtype=np.bool_, count=labels.size)
 
     def complaint(self, strange: int, rows: int) -> str:
         """Say what is wrong with the labels."""
+        if self._too_many and not self._met:
+            return (
+                "no label equals the one that positive= names; check its spelling, "
+                "capitals and kind"
+            )
         if self._too_many:
             return (
                 "labels take more than two values; declare a multi-class problem "
@@ -78,9 +90,8 @@ class Coder:
     ) -> CodeVector | None:
         if _nulls(labels).any():
             return None
-        codes = np.asarray(labels == _like(positive, labels))
-        if codes.shape != labels.shape:  # compared as different types: none equal
-            codes = np.zeros(labels.shape, dtype=np.bool_)
+        codes = _equal(labels, _like(positive, labels))
+        self._met = self._met or bool(codes.any())
         rest = labels[~codes]
         if rest.size:
             if self._other is None:
@@ -101,16 +112,18 @@ def codes_row_by_row(
     """
     missing = _nulls(labels)
     if code.positive is not None:
-        same = np.asarray(labels == _like(code.positive, labels))
-        if same.shape != labels.shape:
-            same = np.zeros(labels.shape, dtype=np.bool_)
+        same = _equal(labels, _like(code.positive, labels))
         return same.astype(np.int64), ~missing
     classes: tuple[object, ...] = (0, 1) if code.classes is None else code.classes
-    places = {_like(label, labels): k for k, label in enumerate(classes)}
-    found = [
-        places.get(v, -1) if _known(v, set(places)) else -1 for v in labels.tolist()
-    ]
-    codes = np.array(found, dtype=np.int64)
+    wanted = [_like(label, labels) for label in classes]
+    if labels.dtype.kind in "iufb":
+        codes = np.full(labels.shape, -1, dtype=np.int64)
+        for k, label in enumerate(wanted):
+            codes[_equal(labels, label)] = k
+    else:
+        places = {label: k for k, label in enumerate(wanted)}
+        found = (places[v] if _known(v, places) else -1 for v in labels.tolist())
+        codes = np.fromiter(found, dtype=np.int64, count=labels.size)
     return np.maximum(codes, 0), (codes >= 0) & ~missing
 
 
@@ -156,7 +169,14 @@ def _like(label: object, labels: NDArray[Any]) -> object:
     return label
 
 
-def _known(label: object, known: set[object]) -> bool:
+def _equal(labels: NDArray[Any], label: object) -> NDArray[np.bool_]:
+    same = np.asarray(labels == label)
+    if same.shape != labels.shape:  # compared as different types: none equal
+        return np.zeros(labels.shape, dtype=np.bool_)
+    return same
+
+
+def _known(label: object, known: Container[object]) -> bool:
     try:
         return label in known
     except TypeError:

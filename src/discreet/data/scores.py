@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import BoolVector, FloatVector
 from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ScoreKind: TypeAlias = Literal["probability", "logit", "other"]
 
@@ -79,8 +82,36 @@ class ScoreRange:
         # NaN poisons min and max and fails both comparisons.
         if scores.min() >= self.low and scores.max() <= self.high:
             return 0
-        inside = (scores >= self.low) & (scores <= self.high)
-        return int(scores.size - np.count_nonzero(inside))
+        return int(scores.size - np.count_nonzero(self.inside(scores)))
+
+    def inside(self, scores: FloatVector) -> BoolVector:
+        """Mark the scores in the range; NaN is in none."""
+        return (scores >= self.low) & (scores <= self.high)
 
     def __str__(self) -> str:
         return f"[{self.low:g}, {self.high:g}]"
+
+
+def floats(column: NDArray[Any]) -> FloatVector | None:
+    """Return a column as floats; None when it holds anything but numbers."""
+    if column.dtype == np.float64:
+        return column
+    if column.dtype.kind in "fiub":
+        return column.astype(np.float64)
+    if column.dtype.kind == "O":
+        cells = column.tolist()
+        if all(v is None or isinstance(v, int | float) for v in cells):
+            return np.array([np.nan if v is None else v for v in cells], dtype=float)
+    return None
+
+
+def nearest_floats(column: NDArray[Any]) -> FloatVector:
+    """Return a column as floats, NaN where a cell holds no number."""
+    found = floats(column)
+    if found is not None:
+        return found
+    cells = column.tolist()
+    return np.array(
+        [float(v) if isinstance(v, int | float) else np.nan for v in cells],
+        dtype=np.float64,
+    )

@@ -1,54 +1,37 @@
-"""Reading examples from Parquet, CSV and anything that speaks Arrow.
+"""Reading examples from files, folders, Arrow and whatever speaks it.
 
 Files are read in batches, as often as there are rounds; only the columns that
-are asked for are decoded. Messages name columns and counts, never a value, and
-not the header of a file that seems to have none. Arrow's own messages quote cells:
-none of them is passed on.
+are asked for are decoded. Parquet is read on every core.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
+import pyarrow.dataset as ds
 
-from discreet.data.examples import BATCH_ROWS, Columns, Examples
+from discreet.data.arrow_columns import Names, plain_columns
+from discreet.data.batches import BATCH_ROWS, Columns, Source
+from discreet.data.datasets import DatasetSource, parquet_file, parquet_folder
+from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreKind, ScoreRange
+from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.errors import InputError
 
 Readable: TypeAlias = Any
-"""A path, an Arrow table or reader, or a frame with ``__arrow_c_stream__``."""
+"""A path, an Arrow table, dataset or reader, or a frame with ``__arrow_c_stream__``."""
 
 _UNREADABLE_CSV: Final = (
     "this is not a readable CSV file: it needs UTF-8 text, a header, and as many "
     "cells in every row"
 )
 _NOT_UTF8: Final = "is not UTF-8 text; save the file as UTF-8"
-_DATA: Final = re.compile(r"[-+]?[.,]?\d")
-"""How a cell begins that may be data, not a name: a number or a date."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Which columns to read."""
-
-    scores: tuple[str, ...]
-    label: str
-    group: str | None
-    subject: str | None
-
-    def all(self) -> list[str]:
-        rest = (self.group, self.subject)
-        return [*self.scores, self.label, *(name for name in rest if name is not None)]
 
 
 def read(  # noqa: PLR0913 - one keyword a column or declaration
@@ -64,12 +47,20 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     low: float | None = None,
     high: float | None = None,
     name: str | None = None,
+    table: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
 ) -> Examples:
-    """Read one site's examples from a Parquet or CSV file, or an Arrow frame.
+    """Read one site's examples from files, Arrow, frames or a database.
+
+    A table of a database is counted where it is: only counts are fetched, wherever
+    the engine was seen to give the counts that the rows would give.
 
     Args:
-        source: a path ending in .parquet, .pq, .csv or .csv.gz; an Arrow table; or a
-            pandas or polars frame.
+        source: a path ending in .parquet, .pq, .csv or .csv.gz; a folder of Parquet
+            files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
+            an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
+            database's address, such as ``postgres://host/database``.
         label: the column of true labels.
         score: the column of scores; one a class (in the order of ``classes``) or
             one a model when it is a list.
@@ -80,64 +71,70 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         kind: what the scores are: probability, logit or other.
         low: lower limit of scores of kind ``other``.
         high: upper limit of scores of kind ``other``.
-        name: how messages call this site; the file's name by default.
+        name: how messages call this site; the file's or table's name by default.
+        table: the table of a database.
+        where: which of its rows, in the engine's SQL.
+        query: a SELECT in the engine's SQL, instead of a table.
     """
+    if group is not None and not isinstance(group, str):
+        raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
-    names = _Names(scores, label, group, subject)
-    if isinstance(source, str | Path):
+    names = Names(scores, label, group, subject, name or "")
+    opened: Source
+    if is_address(source):
+        names = replace(names, title=table or "query" if name is None else name)
+        found = connected(source, table=table, where=where, query=query)
+        opened = TableSource(found, names)
+    elif not (table is where is query is None):
+        raise InputError("table=, where= and query= are for a database's address")
+    elif _module(source) == "ibis":
+        opened = TableSource(source, names)
+    elif _module(source) == "pyspark":
+        opened = TableSource(spark_table(source), names)
+    elif isinstance(source, str | Path):
         path = Path(source)
-        title = path.name if name is None else name
-        batches = _file_batches(path, names, title)
+        names = replace(names, title=path.name if name is None else name)
+        opened = _file(path, names)
+    elif isinstance(source, ds.Dataset):
+        opened = DatasetSource(source, names)
+    elif _module(source) == "polars" and hasattr(source, "collect_batches"):
+        opened = _lazy(source, names)
     else:
-        title = name or ""
-        batches = _table_batches(_as_table(source), names, title)
-    return Examples.from_source(
-        lambda: _plain_columns(batches, names, title),
+        opened = _table(_as_table(source), names)
+    examples = Examples.from_source(
+        opened,
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
-        name=title,
+        name=names.title,
     )
+    examples.grouped = group is not None
+    return examples
 
 
-_Batches: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
+def _module(source: object) -> str:
+    """Return which package a source comes from, without importing any."""
+    return type(source).__module__.partition(".")[0]
 
 
-def _file_batches(path: Path, names: _Names, title: str) -> _Batches:
+def _file(path: Path, names: Names) -> Source:
+    if path.is_dir():
+        return parquet_folder(path, names)
     if not path.is_file():
-        raise InputError(f"{title}: no such file")
+        raise names.problem("no such file")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     match suffixes:
         case [*_, ".parquet" | ".pq"]:
-            return _parquet_batches(path, names, title)
+            return parquet_file(path, names)
         case [*_, ".csv"] | [*_, ".csv", ".gz"]:
-            return _csv_batches(path, names, title)
+            return _csv(path, names)
         case _:
-            raise InputError(
-                f"{title}: the file's name must end in .parquet, .pq, .csv or .csv.gz"
+            raise names.problem(
+                "the file's name must end in .parquet, .pq, .csv or .csv.gz"
             )
 
 
-def _parquet_batches(path: Path, names: _Names, title: str) -> _Batches:
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise InputError(f"{title}: this is not a readable Parquet file") from None
-    _check_names(schema.names, names, title)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        # Opened again on every pass. Read page by page: even a file that is one
-        # row group, however large, takes a few megabytes.
-        try:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-                yield from file.iter_batches(BATCH_ROWS, columns=names.all())
-        except (pa.ArrowException, OSError):
-            raise InputError(f"{title}: the Parquet file is damaged") from None
-
-    return batches
-
-
-def _csv_batches(path: Path, names: _Names, title: str) -> _Batches:
+def _csv(path: Path, names: Names) -> Source:
     def opened(types: dict[str, pa.DataType]) -> pa.csv.CSVStreamingReader:
         options = pa.csv.ConvertOptions(
             include_columns=names.all(), column_types=types, strings_can_be_null=True
@@ -148,12 +145,12 @@ def _csv_batches(path: Path, names: _Names, title: str) -> _Batches:
         with pa.csv.open_csv(path) as reader:
             header, kinds = list(reader.schema.names), list(reader.schema.types)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise InputError(f"{title}: {_UNREADABLE_CSV}") from None
-    _check_names(header, names, title)
+        raise names.problem(_UNREADABLE_CSV) from None
+    names.check(header)
     for column, kind in zip(header, kinds, strict=True):
         if column in names.all() and pa.types.is_binary(kind):
             # Bytes would equal no label: everything would count as negative.
-            raise InputError(f"{title}: column {column} {_NOT_UTF8}")
+            raise names.problem(f"column {column} {_NOT_UTF8}")
     numbers = dict.fromkeys(names.scores, pa.float64())
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -161,15 +158,14 @@ def _csv_batches(path: Path, names: _Names, title: str) -> _Batches:
             with opened(numbers) as reader:
                 yield from reader
         except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise _csv_complaint(opened, names, title) from None
+            raise _csv_complaint(opened, names) from None
 
-    return batches
+    return lambda: plain_columns(batches(), names)
 
 
 def _csv_complaint(
     opened: Callable[[dict[str, pa.DataType]], pa.csv.CSVStreamingReader],
-    names: _Names,
-    title: str,
+    names: Names,
 ) -> InputError:
     """Read everything as text and count the scores that are not numbers."""
     bad = rows = 0
@@ -180,14 +176,14 @@ def _csv_complaint(
                 for name in names.scores:
                     bad += sum(not _is_number(v) for v in batch[name].to_pylist())
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return InputError(f"{title}: {_UNREADABLE_CSV}")
+        return names.problem(_UNREADABLE_CSV)
     if bad == 0:
-        return InputError(
-            f"{title}: labels, groups or subjects change their type along the file "
+        return names.problem(
+            "labels, groups or subjects change their type along the file "
             "(numbers first, text later); write them all the same way"
         )
-    return InputError(
-        f"{title}: {bad} of {rows * len(names.scores)} scores are text, not numbers"
+    return names.problem(
+        f"{bad} of {rows * len(names.scores)} scores are text, not numbers"
     )
 
 
@@ -211,68 +207,28 @@ def _as_table(source: Readable) -> pa.Table:
                 "as text and numbers; give every column one kind"
             ) from None
     raise InputError(
-        "read takes a path, an Arrow table, or a pandas or polars frame; for arrays "
-        "use Examples(scores, labels)"
+        "read takes a path, an Arrow table, a pandas or polars frame, or a database's "
+        "table; for arrays use Examples(scores, labels)"
     )
 
 
-def _table_batches(table: pa.Table, names: _Names, title: str) -> _Batches:
-    _check_names(table.column_names, names, title)
+def _lazy(frame: Any, names: Names) -> Source:
+    """Run a polars lazy frame on every pass, a few rows at a time."""
+    names.check(frame.collect_schema().names())
+
+    def columns() -> Iterator[Columns]:
+        chunks = frame.select(names.all()).collect_batches(chunk_size=BATCH_ROWS)
+        for chunk in chunks:
+            yield from plain_columns(chunk.to_arrow().to_batches(), names)
+
+    return columns
+
+
+def _table(table: pa.Table, names: Names) -> Source:
+    names.check(table.column_names)
     chosen = table.select(names.all())
-    return lambda: iter(chosen.to_batches(max_chunksize=BATCH_ROWS))
 
+    def columns() -> Iterator[Columns]:
+        return plain_columns(chosen.to_batches(max_chunksize=BATCH_ROWS), names)
 
-def _check_names(found: Sequence[str], names: _Names, title: str) -> None:
-    missing = [name for name in names.all() if name not in found]
-    at = f"{title}: " if title else ""
-    if not missing:
-        if len(set(found)) != len(found):
-            raise InputError(f"{at}two columns have the same name")
-        return
-    cells = [cell.strip() for name in found for cell in re.split(r"[;\t|]", name)]
-    if "" in cells[1:] or any(_DATA.match(cell) for cell in cells):
-        # The header may be a row of data: do not repeat it.
-        raise InputError(
-            f"{at}the first row looks like data: the file needs a header with "
-            f"{', '.join(names.all())}"
-        )
-    raise InputError(
-        f"{at}no column {', '.join(missing)} among {', '.join(found)}; name the "
-        "columns with score= and label="
-    )
-
-
-def _plain_columns(batches: _Batches, names: _Names, title: str) -> Iterator[Columns]:
-    for batch in batches():
-        try:
-            yield _columns(batch, names)
-        except (pa.ArrowException, UnicodeDecodeError):
-            at = f"{title}: " if title else ""
-            raise InputError(
-                f"{at}a column holds nested or undecodable values; give plain numbers "
-                "and text"
-            ) from None
-
-
-def _columns(batch: pa.RecordBatch, names: _Names) -> Columns:
-    def plain(name: str) -> NDArray[Any]:
-        return _to_numpy(batch.column(batch.schema.get_field_index(name)))
-
-    return Columns(
-        tuple(plain(name) for name in names.scores),
-        plain(names.label),
-        None if names.group is None else plain(names.group),
-        None if names.subject is None else plain(names.subject),
-    )
-
-
-def _to_numpy(column: pa.Array) -> NDArray[Any]:
-    """Convert without copying where possible; nulls become None or NaN."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    if column.null_count and not pa.types.is_floating(column.type):
-        return np.array(column.to_pylist(), dtype=object)
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    return columns

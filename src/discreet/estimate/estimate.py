@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, SupportsFloat, TypeAlias
 
-from discreet.errors import InputError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.intervals import SYMMETRIC, Scaled, Shape
 
 
@@ -73,11 +73,30 @@ class Unusable:
 UNIT: Final = Interval(0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+ClusterKind: TypeAlias = Literal["site", "subject"]
+
+
+class Clustered(NamedTuple):
+    """What clusters of rows that are alike do to a sampling error."""
+
+    kind: ClusterKind
+    factor: float
+    """Of the sampling's standard deviation."""
+    freedom: int | None = None
+    """Degrees of freedom, where the clusters are few."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A value with its error sources: sampling, binning, noise.
 
+    It prints with its interval, and formats, rounds and orders as its value does.
+
     >>> auc = Estimate(0.9, Normal(0.01), Zero(), Binning(0.899, 0.902, 0.0005))
+    >>> auc
+    0.900 [0.880, 0.920]
+    >>> f"{auc:.2f}", auc > 0.85, round(auc, 1)
+    ('0.90', True, 0.9)
     >>> [round(end, 4) for end in auc.interval()]
     [0.8799, 0.9201]
     >>> [round(end, 4) for end in auc.interval(worst_case_binning=True)]
@@ -94,6 +113,8 @@ class Estimate:
     """How the error changes with the value: decides the interval's two sides."""
     caution: str | None = None
     """Why the interval is wide or less sure than its level, if so."""
+    clustered: Clustered | None = None
+    """What clusters change, where they were added up."""
 
     @classmethod
     def undefined(cls, reason: str, support: Interval = UNIT) -> Estimate:
@@ -103,20 +124,28 @@ class Estimate:
         return cls(nan, NotYet(reason), Zero(), binning, Unusable(reason), support)
 
     def interval(
-        self, level: float = 0.95, *, worst_case_binning: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        worst_case_binning: bool = False,
+        cluster: ClusterKind | None = None,
     ) -> Interval:
         """Combine the known sources: sampling and noise convolved, binning added.
 
         ``shape`` says how (:mod:`discreet.estimate.intervals`); the ends never
         leave the support. A source that is ``NotYet`` estimated is not in it;
-        ``covers`` says which sources are.
+        ``covers`` says which sources are. With ``cluster``, rows of one site or one
+        subject are taken as alike, not as independent.
         """
         if not 0 < level < 1:
             raise InputError("the level of an interval lies strictly between 0 and 1")
         if math.isnan(self.value):
             return Interval(math.nan, math.nan)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        low, high = self.shape.ends(self.value, _sd(self.sampling), _sd(self.noise), z)
+        sampling = _sd(self.sampling)
+        if cluster is not None:
+            sampling, z = self._over_clusters(cluster, sampling, z, level)
+        low, high = self.shape.ends(self.value, sampling, _sd(self.noise), z)
         below, above = self.value - self.binning.low, self.binning.high - self.value
         if not worst_case_binning:
             below = min(self.binning.typical, below)
@@ -125,6 +154,20 @@ class Estimate:
         return Interval(
             min(max(low - below, least), most), max(min(high + above, most), least)
         )
+
+    def _over_clusters(
+        self, cluster: str, sampling: float, z: float, level: float
+    ) -> tuple[float, float]:
+        if self.clustered is None or self.clustered.kind != cluster:
+            raise NotReleasedError(
+                f"nothing was added up over clusters of one {cluster}: ask for it in the "
+                f"plan, BetweenSites(clusters={cluster!r})"
+            )
+        if self.clustered.freedom is not None:
+            from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
+
+            z = float(stdtrit(self.clustered.freedom, 0.5 + level / 2))
+        return sampling * self.clustered.factor, z
 
     @property
     def covers(self) -> tuple[str, ...]:
@@ -159,8 +202,44 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.value, digits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return self.value < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return self.value <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return self.value > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return self.value >= float(other)
+
+    def __repr__(self) -> str:
+        """Write the value and its interval, as many digits as the interval deserves."""
+        if math.isnan(self.value):
+            return "undefined"
+        low, high = self.interval(worst_case_binning=isinstance(self.sampling, NotYet))
+        width = high - low
+        digits = 4 if width <= 0 else max(min(1 - math.floor(math.log10(width)), 6), 0)
+        value, low_end, high_end = (f"{v:,.{digits}f}" for v in (self.value, low, high))
+        return f"{value} [{low_end}, {high_end}]"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes null."""
+        found = self._plain()
+        if self.clustered is not None:
+            kind = self.clustered.kind
+            ends = [_number(end) for end in self.interval(cluster=kind)]
+            found["clustered"] = {"by": kind, "interval95": ends}
+        return found
+
+    def _plain(self) -> dict[str, Any]:
         return {
             "value": _number(self.value),
             "interval95": [_number(end) for end in self.interval()],

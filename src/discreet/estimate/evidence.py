@@ -9,7 +9,7 @@ estimate does not jump between neighbouring grid points.
 from __future__ import annotations
 
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,27 +23,46 @@ _DISPERSION: Final = (1.0, 4.0, 16.0, 64.0)
 _GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION)
 _START: Final[_Place] = (2, 3, 0)
 _GAIN: Final = 1e-3
+_LIGHT: Final = 0.05
+"""Fits with less of the best one's evidence do not matter to how counts respond."""
 
 
-def average_cells(model: SplineModel) -> FloatArray | None:
-    """Return the expected counts per class, bin and sub-cell, or None.
+class Average(NamedTuple):
+    """The average of a release's fits, each weighted by its evidence."""
+
+    cells: FloatArray
+    """Expected counts per class, bin and sub-cell."""
+    response: FloatArray
+    """How the counts per class and bin move with the released ones."""
+
+
+def average(model: SplineModel) -> Average | None:
+    """Return the average of the fits, or None.
 
     None says that the counts resist the model: some fit did not converge to
     finite numbers. The result depends on the release alone.
     """
     try:
         fits = _climb(model)
+        evidence = np.array([fit.log_evidence for fit in fits])
+        if not np.isfinite(evidence).all():
+            return None
+        weights = np.exp(evidence - evidence.max())
+        heavy = weights >= _LIGHT
+        responses = [
+            w * model.response(f)
+            for f, w in zip(fits, weights, strict=True)
+            if w >= _LIGHT
+        ]
     except np.linalg.LinAlgError:
         return None
-    evidence = np.array([fit.log_evidence for fit in fits])
-    if not np.isfinite(evidence).all():
-        return None
-    weights = np.exp(evidence - evidence.max())
-    weights /= weights.sum()
-    found: FloatArray = np.einsum(
-        "f,fcbs->cbs", weights, np.array([fit.cells for fit in fits])
+    cells = np.einsum(
+        "f,fcbs->cbs", weights / weights.sum(), np.array([fit.cells for fit in fits])
     )
-    return found if np.isfinite(found).all() else None
+    response = np.sum(responses, axis=0) / weights[heavy].sum()
+    if not (np.isfinite(cells).all() and np.isfinite(response).all()):
+        return None
+    return Average(cells, response)
 
 
 def _climb(model: SplineModel) -> list[Fit]:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from discreet.errors import InputError
 
@@ -278,16 +278,12 @@ class Scaled:
         return low * f, high * f
 
 
-Shape: TypeAlias = (
-    Symmetric
-    | AreaShape
-    | ProportionShape
-    | RatioShape
-    | FoldedShape
-    | LargestShape
-    | Scaled
-)
-"""How the error of an estimate changes with the value."""
+class Shape(Protocol):
+    """How the error of an estimate changes with the value."""
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the interval's two ends, z standard deviations wide."""
+        ...
 
 
 def solved(value: float, variance: Callable[[float], float], z: float) -> Ends:

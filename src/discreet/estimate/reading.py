@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.estimate.curves import Curves, Interpolation, RocPath
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.slopes import Cells, Slopes
@@ -34,7 +34,7 @@ NoisePath: TypeAlias = Literal["numeric", "slopes", "damped", "followed", "resam
 - ``slopes``: by the metric's slopes in the counts that were read;
 - ``damped``: likewise, but an area under the PR curve moves by less than its slopes
   where the highest bins hold little but noise;
-- ``followed``: damped, and of each count only the part that a smooth model follows;
+- ``followed``: damped, and through the model's response to the released counts;
 - ``resampled``: by reading the release again with noise of its law added.
 """
 
@@ -52,13 +52,13 @@ class Estimator(Protocol):
         ...
 
 
-class Bend(NamedTuple):
-    """Another curve through the same counts: what the shape inside the bins may cost.
+class Other(NamedTuple):
+    """The same release read without a model, which has less bias and more noise.
 
-    ``share`` of the distance to it is usual.
+    ``share`` of the distance between the two values is what the model may cost.
     """
 
-    path: RocPath
+    reading: Reading
     share: float
 
 
@@ -75,7 +75,9 @@ class Reading:
     estimator: str
     way: Way
     noise_path: NoisePath
-    bend: Bend | None = None
+    bend: RocPath | None = None
+    """Another curve through the same counts: the shape inside the bins may cost as
+    much as the distance to it."""
     notes: tuple[str, ...] = ()
     """What a reader should know about this release."""
     refusal: str | None = None
@@ -83,6 +85,11 @@ class Reading:
     own: Mapping[str, float] = field(default_factory=dict)
     """Values of metrics that a published method defines itself."""
     resample: Callable[[], Sequence[Reading]] | None = None
+    other: Other | None = None
+    """The reading without a model, where a model read."""
+    response: FloatArray | None = None
+    """How the counts moved with the released ones, where a model read them: a row a
+    count, negatives' bins before positives'."""
 
     has_curves: ClassVar[bool] = True
 
@@ -115,22 +122,15 @@ class Reading:
         each = law.covariance(at)
         return replace(self.bins, tied=False, noise=each.negatives + each.positives)
 
-    def followed(self, slopes: Slopes, passed: float) -> Slopes:
-        r"""Return slopes in the released counts, of which a smooth model took a part.
+    def followed(self, slopes: Slopes) -> Slopes:
+        r"""Return slopes in the released counts of a metric of the counts read.
 
-        The model follows a count that rises above its noise and averages over its
-        neighbours where it does not. Of a count c with the noise variance V it
-        passes on :math:`V (w^2 + \kappa(1 - w^2))`, :math:`w = c/(c + V)`, with the
-        metric's own :math:`\kappa`, ``passed``.
+        :math:`S^\top g` with S the response: what the estimator passes on of a
+        count's noise, and what it spreads over the neighbours.
         """
-        noise = self.observed.law.covariance(_vector(self.observed))
-        each = np.concatenate([noise.negatives, noise.positives])
-        cells = _vector(self.counts)
-        share = np.divide(
-            cells, cells + each, out=np.zeros_like(cells), where=cells + each > 0
-        )
-        left = np.concatenate(slopes) * np.sqrt(share**2 + passed * (1 - share**2))
-        return Slopes(*np.split(left, 2))
+        if self.response is None:
+            return slopes
+        return Slopes(*np.split(np.concatenate(slopes) @ self.response, 2))
 
     def moved(self, vector: FloatVector) -> Reading:
         """Return the reading of other counts, joined by straight lines."""
@@ -214,7 +214,7 @@ def flat_reading(
     curves = Curves.from_histogram(counts, interpolation, ties=ties)
     bend = None
     if interpolation == "pchip":
-        bend = Bend(RocPath(curves.fpr, curves.tpr, "linear", curves.ties), 1.0)
+        bend = RocPath(curves.fpr, curves.tpr, "linear", curves.ties)
     missing = counts.missing_class
     absent = None if missing is None else f"the pooled data hold no {missing}"
     return Reading(

@@ -14,10 +14,10 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
-from discreet.estimate.evidence import average_cells
+from discreet.estimate.evidence import Average, average
 from discreet.estimate.reading import (
-    Bend,
     Flat,
+    Other,
     Reading,
     flat_reading,
     unusable_reading,
@@ -44,8 +44,8 @@ _SURE: Final = 4.0
 _CROWDED: Final = 0.15
 """Share of pairs inside bins from which on the bins are badly placed."""
 _ROUNDING: Final = 1e-9
-_BEND_SHARE: Final = 1 / 3
-"""Share of the distance to PCHIP that the shape inside the bins usually costs."""
+_MODEL_COST: Final = 0.5
+"""Share of the distance to the flat reading that the model's bias is taken for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class Smooth:
             return self._ties(observed)
         inside = _pairs_inside_bins(observed, ties)
         notes = (_crowding(inside),) if inside >= _CROWDED else ()
-        cells = _model_cells(observed, ties) if rest >= FEWEST_BINS else None
-        if cells is None:
+        found = _model_counts(observed, ties) if rest >= FEWEST_BINS else None
+        if found is None:
             return self._flat(observed, ties, notes)
-        return self._drawn(observed, cells, ties, notes)
+        return self._drawn(observed, found, ties, notes)
 
     def _unusable(self, observed: NoisyHistogram, reason: str) -> Reading:
         return unusable_reading(
@@ -130,11 +130,12 @@ class Smooth:
     def _drawn(
         self,
         observed: NoisyHistogram,
-        cells: FloatArray,
+        found: Average,
         ties: Ties,
         notes: tuple[str, ...],
     ) -> Reading:
         """Draw the average of the model's sub-cells and PCHIP through its counts."""
+        cells = found.cells
         negatives, positives = cells.sum(axis=2)
         counts = replace(observed, negatives=negatives, positives=positives)
         tied = ties.tied if ties.tied.any() else None
@@ -149,10 +150,11 @@ class Smooth:
             self.name,
             "model",
             "followed",
+            notes=observed.notes + notes,
+            refusal=observed.refusal,
             # Crowded bins leave their shape to the model: all of it may be wrong.
-            Bend(bent, 1.0 if notes else _BEND_SHARE),
-            observed.notes + notes,
-            observed.refusal,
+            other=Other(self._flat(observed, ties), 1.0 if notes else _MODEL_COST),
+            response=found.response,
         )
 
 
@@ -195,8 +197,8 @@ def _crowding(share: float) -> str:
     )
 
 
-def _model_cells(observed: NoisyHistogram, ties: Ties) -> FloatArray | None:
-    """Return counts per class, bin and sub-cell, None where the model misfits.
+def _model_counts(observed: NoisyHistogram, ties: Ties) -> Average | None:
+    """Return the model's counts and their response, None where it misfits.
 
     Ties and gaps say nothing of a smooth density: the model does not follow them.
     Ties keep their counts, gaps have none.
@@ -213,9 +215,10 @@ def _model_cells(observed: NoisyHistogram, ties: Ties) -> FloatArray | None:
         noise_scale=np.where(out, _LEFT_OUT, 1.0) * scale,
         places=even_places(observed.edges),
     )
-    cells = average_cells(model)
-    if cells is None:
+    read = average(model)
+    if read is None:
         return None
+    cells, response = read
     counts = cells.sum(axis=2)
     if float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT:
         return None
@@ -226,7 +229,9 @@ def _model_cells(observed: NoisyHistogram, ties: Ties) -> FloatArray | None:
     even = np.maximum(released, 0.0) / cells.shape[2]
     found[:, ties.tied] = even[:, ties.tied, None]
     found[:, ties.gaps] = 0.0
-    return found
+    response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
+    response[np.tile(ties.gaps, 2)] = 0.0
+    return Average(found, response)
 
 
 def _rates(cells: FloatArray) -> FloatVector:

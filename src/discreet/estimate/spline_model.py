@@ -73,6 +73,7 @@ class Fit:
     """One fit: the splines, its evidence, and counts per class, bin and sub-cell."""
 
     theta: FloatVector
+    smoothness: Smoothness
     log_evidence: float
     cells: FloatArray
     """Negatives then positives: shape (2, bins, sub-cells); sub-cells of a bin
@@ -164,7 +165,30 @@ class SplineModel:
         evidence = now.objective + prior / 2 + self._log_rough - step.log_det / 2
         expected = np.maximum(now.means * (1 + dispersion * now.pull), 0.0)
         share = now.cells / now.means[:, :, None]
-        return Fit(theta, evidence, share * expected[:, :, None])
+        return Fit(theta, smoothness, evidence, share * expected[:, :, None])
+
+    def response(self, fit: Fit) -> FloatArray:
+        r"""Return how a fit's counts move with the released ones: d counts/d released.
+
+        With J the slopes of the expected counts in the splines, I the information of
+        a released count and H the curvature of the objective, the splines' part is
+        :math:`R = J H^{-1} J^\top I`, and of what is left of a count its share
+        :math:`w = \varphi\mu I` is followed: :math:`R + w(1 - R)`. Rows are counts
+        of the fit, columns released ones, negatives' bins before positives'. The
+        smoothness is taken as known.
+        """
+        from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
+
+        penalty, dispersion = self._penalty(fit.smoothness), fit.smoothness.dispersion
+        now = self._predict(fit.theta, penalty, dispersion)
+        jacobian = self._jacobian(now)
+        weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
+        seen = jacobian.T * weights
+        factor = cho_factor(penalty + seen @ jacobian, check_finite=False)
+        spline = jacobian @ cho_solve(factor, seen, check_finite=False)
+        own = np.minimum(dispersion * now.means.ravel() * weights, 1.0)
+        found: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
+        return found
 
     def _scoring_step(
         self,

@@ -36,7 +36,7 @@ from discreet.estimate.curves import Curves
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.thresholds import confusion_weights
+from discreet.metrics.cuts import confusion_weights
 from discreet.statistic.observed import NoisyHistogram
 
 BandKind: TypeAlias = Literal["roc", "pr"]

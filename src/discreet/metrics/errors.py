@@ -5,10 +5,13 @@ r"""From a row of the table and a reading to an estimate: the three errors, atta
   (:mod:`discreet.estimate.slopes`), cut finer along the curve for metrics of a
   ranking;
 - *noise*: along the reading's path (:data:`discreet.estimate.reading.NoisePath`).
-  A smooth model passes on only part of a cell's noise; measured on binormal scores, n
-  from 200 to 50,000, eps 1 and .3: kappa = .55 for the AUC and the Brier score, .35
-  for areas under the PR curve, whose slopes are largest in the emptiest bins
-  (``docs/error-bars.md``).
+  A smooth model passes on part of a cell's noise and spreads it over the neighbours:
+  its response to the released counts says which.
+
+A model has a bias of its own, which neither shows. Where a model read the release, its
+distance to the flat reading of the same release is evidence of it; half of that is in
+the usual binning error, the part of an error that comes from shapes that are not known
+(``docs/error-bars.md``).
 
 Whatever a release holds, there is an estimate: one that cannot be computed is
 unusable, with the reason.
@@ -17,7 +20,7 @@ unusable, with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,41 +28,56 @@ import numpy as np
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
+from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS, MetricRow
 from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
+_TOO_LITTLE: Final = (
+    "it cannot be computed from this release: too little is left in its bins"
+)
 
 
-def measures(reading: AnyReading, names: Iterable[str]) -> dict[str, Estimate]:
-    """Return metrics by name, in the table's order."""
+def measures(reading: AnyReading, names: Iterable[str]) -> Mapping[str, Estimate]:
+    """Return metrics by name, in the table's order, each computed when it is looked at.
+
+    Iterating gives the names asked for. Every other row of the table can be looked
+    up too: it is read from the same release and spends nothing more.
+    """
     wanted = set(names)
     if isinstance(reading, ScalarReading):
         return {
             n: reading.given[n] for n in METRICS if n in wanted & set(reading.given)
         }
-    return {n: measure(METRICS[n], reading) for n in METRICS if n in wanted}
+    return Measured(
+        (n for n in METRICS if n in wanted),
+        lambda n: measure(METRICS[n], reading),
+        known=METRICS,
+    )
 
 
 def measure(row: MetricRow, reading: Reading) -> Estimate:
     """Return one metric of a reading with its errors."""
     reason = _undefined(row, reading)
     if reason is not None:
-        return Estimate.undefined(reason)
-    with np.errstate(all="ignore"):  # what is not finite is refused below
-        value, binning = _value(row, reading)
-        sampling, noise = _sampling(row, reading), _noise(row, reading)
-    if not np.isfinite([value, binning.low, binning.high, sampling, noise]).all():
-        return Estimate.undefined(
-            "it cannot be computed from this release: too little is left in its bins"
-        )
+        return Estimate.undefined(reason, row.support)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            value, binning = _value(row, reading)
+            sampling, noise = _sampling(row, reading), _noise(row, reading)
+            shape = row.shape(reading)
+    except (ArithmeticError, np.linalg.LinAlgError):
+        return Estimate.undefined(_TOO_LITTLE, row.support)
+    if not np.isfinite([value, binning.typical, sampling, noise]).all():
+        return Estimate.undefined(_TOO_LITTLE, row.support)
     return Estimate(
         value,
         Normal(sampling),
         Zero() if reading.observed.exact else Normal(noise),
         binning,
-        shape=row.shape(reading),
+        support=row.support,
+        shape=shape,
         caution=_few_examples(reading.counts),
     )
 
@@ -90,7 +108,17 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
         return value, Binning(low, high, inside.typical)
     value = row.value(reading)
     binning = row.limits(reading, value)
-    return min(max(value, binning.low), binning.high), binning
+    value = min(max(value, binning.low), binning.high)
+    if reading.other is None:
+        return value, binning
+    apart = abs(value - row.value(reading.other.reading)) * reading.other.share
+    if not math.isfinite(apart):
+        return value, binning
+    return value, Binning(
+        min(binning.low, value - apart),
+        max(binning.high, value + apart),
+        max(binning.typical, apart),
+    )
 
 
 def _sampling(row: MetricRow, reading: Reading) -> float:
@@ -104,7 +132,8 @@ def _noise(row: MetricRow, reading: Reading) -> float:
     if reading.observed.exact:
         return 0.0
     slopes: Slopes
-    match reading.noise_path:
+    path = reading.noise_path
+    match "slopes" if path == "numeric" and row.smooth else path:
         case "numeric":
             at = np.concatenate([reading.counts.negatives, reading.counts.positives])
             moved = numeric_slopes(lambda v: row.value(reading.moved(v)), at)
@@ -114,7 +143,7 @@ def _noise(row: MetricRow, reading: Reading) -> float:
         case "damped":
             slopes = row.slopes(reading.damped)
         case "followed":
-            slopes = reading.followed(row.slopes(reading.damped), row.passed)
+            slopes = reading.followed(row.slopes(reading.damped))
         case "resampled":
             values = [_value(row, again)[0] for again in reading.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

@@ -33,8 +33,10 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
+from discreet.metrics.cuts import confusion_weights, shares_above
+from discreet.metrics.rate_row import Share
+from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import RATES, Share, confusion_weights, shares_above
 
 NOISE_SDS: Final = 6.0
 """How many standard deviations of noise a released total is trusted to."""

@@ -40,8 +40,8 @@ def _limits(
         # Limits are made for whole counts; fractions of one can turn them around.
         low, high = sorted(extremes(counts.negatives, counts.positives))
         bend = reading.bend
-        typical = 0.0 if bend is None else abs(value - area(reading, bend.path))
-        return Binning(low, high, typical * (1.0 if bend is None else bend.share))
+        typical = 0.0 if bend is None else abs(value - area(reading, bend))
+        return Binning(low, high, typical)
 
     return limits
 
@@ -90,6 +90,8 @@ AUC: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="Hanley and McNeil 1982; scikit-learn's roc_auc_score",
+    formula="P(a positive's score > a negative's) + ties/2",
+    hides="calibration, costs, and the thresholds that anyone would use",
     influence=auc_influence,
 )
 
@@ -108,7 +110,8 @@ AVERAGE_PRECISION: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="scikit-learn's average_precision_score",
-    passed=0.35,
+    formula="sum over thresholds of precision times the step of recall",
+    hides="true negatives; it follows the prevalence, so sites do not compare",
     influence=average_precision_influence,
 )
 
@@ -127,5 +130,6 @@ AUPR: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",
-    passed=0.35,
+    formula="trapezoids of precision over recall",
+    hides="as average precision; straight lines between points flatter it",
 )

@@ -1,11 +1,11 @@
-"""Metrics at a threshold: a second table, of functions of the confusion counts."""
+"""Measures at a threshold, from the confusion counts there, each with its errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,18 +13,21 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import (
-    UNIT,
     Binning,
     Estimate,
     Interval,
     Normal,
+    ScalarLaw,
     Zero,
 )
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.reading import Reading
-from discreet.estimate.slopes import covariance_of, numeric_slopes, propagated
-from discreet.metrics.table import Better
-from discreet.registry import Registry
+from discreet.estimate.slopes import covariance_of, propagated
+from discreet.metrics.cuts import Shares, confusion_weights, cut_at
+from discreet.metrics.measured import Measured
+from discreet.metrics.rate_row import RateRow, Share
+from discreet.metrics.rates import RATES
+from discreet.metrics.shapes import LOGARITHMIC
 from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_TRIALS: Final = 20
@@ -37,93 +40,6 @@ _COUNTS: Final = {
 }
 """Their places among TP, FN, FP, TN."""
 _ANY: Final = Interval(0.0, math.inf)
-
-Weights: TypeAlias = tuple[int, int, int, int]
-"""How often each of TP, FN, FP, TN counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a rate counts among TP, FN, FP, TN: successes, and failures.
-
-    ``twice`` says that the rate is 2J/(1 + J) of this share J, as F1 is of
-    Jaccard's index.
-    """
-
-    successes: Weights
-    failures: Weights
-    twice: bool = False
-
-    def __call__(self, counts: FloatVector) -> float:
-        """Return the rate, NaN where nothing is counted."""
-        a = float(np.dot(self.successes, counts)) * (2 if self.twice else 1)
-        under = a + float(np.dot(self.failures, counts))
-        return a / under if under > 0 else math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class RateRow:
-    """One metric at a threshold.
-
-    A ``Share`` of counted examples has Wilson's interval with the noise of both
-    counts; any other function of the confusion counts (TP, FN, FP, TN) and the
-    threshold has the delta method's.
-    """
-
-    name: str
-    title: str
-    value: Share | Callable[[FloatVector, float], float]
-    better: Better
-    source: str
-    support: Interval = UNIT
-
-    def at(self, counts: FloatVector, threshold: float) -> float:
-        """Return the value of confusion counts."""
-        if isinstance(self.value, Share):
-            return self.value(counts)
-        return self.value(counts, threshold)
-
-
-RATES: Final[Registry[RateRow]] = Registry("metric at a threshold")
-"""Every metric at a threshold, in the order in which they are shown."""
-for _row in (
-    RateRow(
-        "precision",
-        "precision",
-        Share((1, 0, 0, 0), (0, 0, 1, 0)),
-        "higher",
-        "positive predictive value; scikit-learn's precision_score",
-    ),
-    RateRow(
-        "recall",
-        "recall",
-        Share((1, 0, 0, 0), (0, 1, 0, 0)),
-        "higher",
-        "sensitivity, true positive rate; scikit-learn's recall_score",
-    ),
-    RateRow(
-        "specificity",
-        "specificity",
-        Share((0, 0, 0, 1), (0, 0, 1, 0)),
-        "higher",
-        "true negative rate",
-    ),
-    RateRow(
-        "accuracy",
-        "accuracy",
-        Share((1, 0, 0, 1), (0, 1, 1, 0)),
-        "higher",
-        "scikit-learn's accuracy_score",
-    ),
-    RateRow(
-        "f1",
-        "F1",
-        Share((1, 0, 0, 0), (0, 1, 1, 0), twice=True),
-        "higher",
-        "van Rijsbergen 1979; scikit-learn's f1_score",
-    ),
-):
-    RATES.add(_row.name, _row)
 
 
 @dataclass(frozen=True)
@@ -149,13 +65,21 @@ class AtThreshold:
         found = {name: e.to_dict() for name, e in self.estimates.items()}
         return {"threshold": self.threshold, **found}
 
-    def rates(self) -> dict[str, Estimate]:
-        """Return the rates by the names that people use."""
-        return {RATES[n].title: e for n, e in self.estimates.items() if n in RATES}
+    def rates(self, *, every: bool = False) -> dict[str, Estimate]:
+        """Return the rates by the names that people use: the usual few, or every one."""
+        return {
+            RATES[n].title: self.estimates[n]
+            for n in self.estimates
+            if n in RATES and (every or RATES[n].headline)
+        }
 
     def undefined(self) -> tuple[str, ...]:
-        """Name the metrics that are NaN."""
-        return tuple(n for n, e in self.estimates.items() if math.isnan(e.value))
+        """Name the usual metrics that are NaN."""
+        return tuple(
+            n
+            for n in self.estimates
+            if n in RATES and RATES[n].headline and math.isnan(self.estimates[n].value)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,50 +87,78 @@ class _Cut:
     """A reading's confusion counts at one threshold, and their noise."""
 
     threshold: float
+    """On the probability scale where scores have one."""
     counts: FloatVector
+    straight: FloatVector
+    """The counts with a straight line in the place of a curve inside a cut bin."""
     corners: tuple[FloatVector, ...]
     """The counts with all or none of a cut bin's examples above, by class."""
     released: FloatVector
     noise: FloatArray
 
 
-def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
+def at_threshold(
+    reading: Reading, threshold: float, *, stated: float | None = None
+) -> AtThreshold:
     """Estimate every metric at a threshold, with its errors.
 
-    At an edge the counts are those of the release. Between two edges the bin's
-    examples are taken as spread evenly over it; the limits take all of them
+    ``stated`` is the probability at which costs are stated, where it is not that of
+    the threshold itself.
+
+    At an edge the counts are those of the release. Between two edges a curve through
+    the cumulative counts says how the bin is cut; the limits take all of its examples
     above, or none.
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
     observed, counts = reading.observed, reading.counts
-    value, least, most = shares_above(observed.edges, threshold)
-    weights = confusion_weights(value)
+    curved, straight, least, most = cut_at(counts, threshold)
+    weights = confusion_weights(curved)
     cut = _Cut(
-        threshold,
-        _confusion(counts, value, value),
+        probability_of(threshold, observed.edges) if stated is None else stated,
+        _confusion(counts, curved),
+        _confusion(counts, straight),
         tuple(
-            _confusion(counts, of_positives, of_negatives)
+            _confusion(counts, Shares(of_negatives, of_positives))
             for of_positives in (least, most)
             for of_negatives in (least, most)
         ),
         weights @ np.concatenate([observed.negatives, observed.positives]),
         covariance_of(observed, weights),
     )
-    with np.errstate(all="ignore"):  # what is not finite is refused
-        found = {name: _rate(RATES[name], cut) for name in RATES}
-        found |= {name: _count(k, cut) for name, k in _COUNTS.items()}
-    return AtThreshold(threshold, found)
+
+    def found(name: str) -> Estimate:
+        if name in _COUNTS:
+            return _count(_COUNTS[name], cut)
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            return _rate(RATES[name], cut)
+
+    return AtThreshold(threshold, Measured((*RATES, *_COUNTS), found))
+
+
+def probability_of(threshold: float, edges: Edges) -> float:
+    """Return a threshold as a probability, NaN where scores are none."""
+    match edges.scores.kind:
+        case "probability":
+            return threshold
+        case "logit":
+            return 0.5 * (1.0 + math.tanh(0.5 * threshold))
+        case "other":
+            return math.nan
 
 
 def _rate(row: RateRow, cut: _Cut) -> Estimate:
+    if row.needs_probabilities and math.isnan(cut.threshold):
+        reason = "scores of kind 'other' are not probabilities"
+        return Estimate.undefined(reason, row.support)
     value = row.at(cut.counts, cut.threshold)
     if not math.isfinite(value):
         reason = "nothing to divide by at this threshold"
         return Estimate.undefined(reason, row.support)
-    noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
     shape: Shape = SYMMETRIC
+    noise: ScalarLaw
     if isinstance(row.value, Share):
+        noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
         a, b = np.array(row.value.successes), np.array(row.value.failures)
         trials = max(float((a + b) @ cut.counts), 0.0)
         sampling = _rate_sd(value, trials, twice=row.value.twice)
@@ -221,17 +173,25 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         )
         spread = math.sqrt(max(float((a + b) @ cut.noise @ (a + b)), 0.0))
     else:
-        slopes = numeric_slopes(lambda c: row.at(c, cut.threshold), cut.counts)
+        slopes = row.slopes(cut.counts, cut.threshold)
         sampling = math.sqrt(max(float(cut.counts @ slopes**2), 0.0))
+        added = math.sqrt(max(float(slopes @ cut.noise @ slopes), 0.0))
+        if not math.isfinite(sampling + added + value * value):
+            reason = "it changes too fast at this threshold"
+            return Estimate.undefined(reason, row.support)
+        noise = Normal(added) if cut.noise.any() else Zero()
         trials = max(float(cut.counts.sum()), 0.0)
         spread = math.sqrt(max(float(cut.noise.sum()), 0.0))
-    if not math.isfinite(sampling):
-        return Estimate.undefined("it changes too fast at this threshold", row.support)
+        shape = LOGARITHMIC if row.factor else SYMMETRIC
     return Estimate(
         value,
         Normal(sampling),
         noise,
-        _limits([row.at(c, cut.threshold) for c in cut.corners], row.support),
+        _limits(
+            [row.at(c, cut.threshold) for c in cut.corners],
+            abs(value - row.at(cut.straight, cut.threshold)),
+            row.support,
+        ),
         support=row.support,
         shape=shape,
         caution=_few_trials(trials, spread),
@@ -244,63 +204,33 @@ def _count(place: int, cut: _Cut) -> Estimate:
         float(cut.counts[place]),
         Zero(),
         propagated(lambda c: float(c[place]), cut.counts, cut.noise),
-        _limits([float(c[place]) for c in cut.corners], _ANY),
+        _limits(
+            [float(c[place]) for c in cut.corners],
+            abs(float(cut.counts[place] - cut.straight[place])),
+            _ANY,
+        ),
         support=_ANY,
     )
 
 
-def _limits(values: list[float], support: Interval) -> Binning:
+def _limits(values: list[float], bend: float, support: Interval) -> Binning:
     """Return the least and greatest value that a cut bin allows.
 
-    Nothing counted at a corner bounds nothing. Spread evenly over the bin, the error
-    is usually a quarter of its reach.
+    Nothing counted at a corner bounds nothing. The usual error is what the curve
+    inside the bin changes.
     """
+    finite = [v for v in values if math.isfinite(v)]
     low = min((support.low if math.isnan(v) else v) for v in values)
     high = max((support.high if math.isnan(v) else v) for v in values)
-    return Binning(low, high, (high - low) / 4)
+    most = max(finite) - min(finite) if finite else 0.0
+    return Binning(low, high, bend if math.isfinite(bend) else most)
 
 
-def _confusion(
-    observed: NoisyHistogram, positives: FloatVector, negatives: FloatVector
-) -> FloatVector:
+def _confusion(observed: NoisyHistogram, above: Shares) -> FloatVector:
     """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
-    tp, fp = positives @ observed.positives, negatives @ observed.negatives
+    tp, fp = above.positives @ observed.positives, above.negatives @ observed.negatives
     p, n = observed.total_positives, observed.total_negatives
     return np.array([tp, p - tp, fp, n - fp])
-
-
-def confusion_weights(above: FloatVector) -> FloatArray:
-    """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
-    none = np.zeros_like(above)
-    return np.stack(
-        [
-            np.append(none, above),
-            np.append(none, 1 - above),
-            np.append(above, none),
-            np.append(1 - above, none),
-        ]
-    )
-
-
-def shares_above(
-    edges: Edges, t: float
-) -> tuple[FloatVector, FloatVector, FloatVector]:
-    """Return the share of each bin at or above t: as a guess, at least, at most."""
-    values = edges.array
-    if edges.atoms:
-        exact = (values[:-1] >= t).astype(np.float64)
-        return exact, exact, exact
-    most = (np.append(values[1:-1], np.inf) > t).astype(np.float64)
-    if t > values[-1]:
-        most[:] = 0.0
-    least = (values[:-1] >= t).astype(np.float64)
-    cut = np.flatnonzero(most != least)
-    guess = least.copy()
-    if cut.size:
-        (k,) = cut
-        width = values[k + 1] - values[k]
-        guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
-    return guess, least, most
 
 
 def _few_trials(trials: float, noise: float) -> str | None:

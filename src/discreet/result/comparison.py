@@ -22,29 +22,36 @@ The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.errors import NotReleasedError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
-from discreet.metrics.table import METRICS, MetricRow
+from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.measured import Measured
+from discreet.metrics.over_thresholds import MeasureCurve
+from discreet.metrics.rates import RATES
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section, save
+from discreet.result.page import Page
+from discreet.result.parts import Parts
+from discreet.result.reclassified import Reclassification, reclassification
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 from discreet.statistic.observed import NoiseLaw
 
-_GAP = Interval(-1.0, 1.0)
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,33 +62,123 @@ class JointCounts:
     law: NoiseLaw
 
 
-@dataclass(frozen=True, eq=False)
-class ModelComparison(Mapping[str, Evaluation]):
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelComparison(Parts):
     """Two models' evaluations from one release, and the differences, a minus b."""
 
     a: Evaluation
     b: Evaluation
     claim: Claim
     joint: JointCounts | None = None
+    names: tuple[str, str] = ("a", "b")
+    """What the models are called."""
+
+    def __post_init__(self) -> None:
+        first, second = self.names
+        if first == second or not (first and second):
+            raise InputError("two models need two different names")
 
     def __getitem__(self, name: str) -> Evaluation:
-        return {"a": self.a, "b": self.b}[name]
+        return dict(zip(self.names, (self.a, self.b), strict=True))[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("a", "b"))
+        return iter(self.names)
 
     def __len__(self) -> int:
         return 2
 
     def difference(self, metric: str = "auc") -> Estimate:
-        """Return a metric of the first model minus that of the second."""
-        first, second = self.a.metric(metric), self.b.metric(metric)
+        """Return a metric of the first model minus that of the second.
+
+        Any row of the table can be asked for: the difference of discrimination slopes
+        is the integrated discrimination improvement (IDI).
+        """
+        row = METRICS[metric]
+        return self._difference(
+            row.title,
+            self.a.metric(metric),
+            self.b.metric(metric),
+            lambda part: row.slopes(part.bins),
+        )
+
+    def difference_at(self, name: str, threshold: float) -> Estimate:
+        """Return a measure at a threshold of the first model minus the second's."""
+        row = RATES[name]
+
+        def slopes(reading: Reading) -> Slopes:
+            cut = probability_of(threshold, reading.counts.edges)
+            weights = confusion_weights(cut_at(reading.counts, threshold).curved)
+            counts = np.append(reading.counts.negatives, reading.counts.positives)
+            on = row.slopes(weights @ counts, cut) @ weights
+            return Slopes(*np.split(on, 2))
+
+        first, second = (part.at(threshold)[name] for part in (self.a, self.b))
+        return self._difference(row.title, first, second, slopes)
+
+    def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
+        """Return the differences of every measure at a threshold, by name."""
+        return Measured(RATES, lambda name: self.difference_at(name, threshold))
+
+    def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return the difference of net benefits over threshold probabilities."""
+        own, other = (m.decision_curve(thresholds) for m in (self.a, self.b))
+        found = [self.difference_at("net_benefit", self._place(t)) for t in own.x]
+        low, high = np.array([e.interval() for e in found]).T
+        return MeasureCurve(
+            f"Net benefit, {self.names[0]} less {self.names[1]}",
+            own.x_title,
+            "difference of net benefits",
+            own.x,
+            own.y - other.y,
+            low,
+            high,
+            {"no difference": np.zeros_like(own.x)},
+        )
+
+    def _place(self, probability: float) -> float:
+        logits = self.a.observed.edges.scores.kind == "logit"
+        if not logits:
+            return float(probability)
+        return math.log(probability / (1 - probability))
+
+    def nri(self, thresholds: Sequence[float] = ()) -> Reclassification:
+        """Return the net reclassification improvement of the first model.
+
+        Between the categories that thresholds cut, or of any rise of the score without
+        thresholds. Only joint counts tell who moved: see ``form="joint"``.
+        """
+        if self.joint is None:
+            raise NotReleasedError(
+                "who is reclassified is not in two separate histograms; compare with "
+                "form='joint'"
+            )
+        edges = self.a.observed.edges, self.b.observed.edges
+        return reclassification(self.joint.counts, self.joint.law, *edges, thresholds)
+
+    @property
+    def dependence(self) -> str:
+        """How the two models' errors are taken to go together."""
+        if self.joint is None:
+            return (
+                "the two models' errors are taken as uncorrelated: careful for models "
+                "that rank the same people alike"
+            )
+        return "the correlation of the two models' errors is read from the joint counts"
+
+    def _difference(
+        self,
+        title: str,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+    ) -> Estimate:
+        reach = first.support.high - first.support.low
+        support = Interval(-reach, reach)
         if math.isnan(first.value) or math.isnan(second.value):
             return Estimate.undefined(
-                f"a model's {METRICS[metric].title} is undefined in the pooled data",
-                _GAP,
+                f"a model's {title} is undefined in the pooled data", support
             )
-        sampling, noise = self._errors(METRICS[metric], first, second)
+        sampling, noise = self._errors(first, second, slopes)
         return Estimate(
             first.value - second.value,
             Normal(sampling),
@@ -91,12 +188,15 @@ class ModelComparison(Mapping[str, Evaluation]):
                 first.binning.high - second.binning.low,
                 first.binning.typical + second.binning.typical,
             ),
-            support=_GAP,
+            support=support,
             caution=first.caution or second.caution,
         )
 
     def _errors(
-        self, row: MetricRow, first: Estimate, second: Estimate
+        self,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
     ) -> tuple[float, float]:
         """Return the sampling and the noise standard deviation of a difference."""
         own, other = _sd(first.sampling), _sd(second.sampling)
@@ -104,7 +204,7 @@ class ModelComparison(Mapping[str, Evaluation]):
             return math.hypot(own, other), math.hypot(
                 _sd(first.noise), _sd(second.noise)
             )
-        gaps = _gaps(row, self.a, self.b)
+        gaps = _gaps(slopes, self.a, self.b)
         sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
         each = self.joint.law.covariance(self.joint.counts)
         noise = (
@@ -127,12 +227,16 @@ class ModelComparison(Mapping[str, Evaluation]):
         if math.isnan(gap.value):
             return f"undefined: a model's {METRICS[metric].title} is undefined"
         low, high = gap.interval(level)
+        first, second = self.names
         span = (
-            f"a - b = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to {high:+.4f}"
+            f"{first} - {second} = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to "
+            f"{high:+.4f}"
         )
+        if METRICS[metric].better in ("one", "zero") and (low > 0 or high < 0):
+            return f"they differ ({span})"
         lower = METRICS[metric].better == "lower"
         if low > 0 or high < 0:
-            better, worse = ("a", "b") if (low > 0) != lower else ("b", "a")
+            better, worse = self.names if (low > 0) != lower else self.names[::-1]
             return f"{better} is better than {worse} ({span})"
         noisy = _sd(gap.noise) > _sd(gap.sampling)
         limit = "at this epsilon" if noisy else "with this much data"
@@ -140,55 +244,54 @@ class ModelComparison(Mapping[str, Evaluation]):
 
     # -- words -------------------------------------------------------------
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the verdict and the claim; wide: each model's own table."""
         parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        lines = [metric_table(self._summary()), f"{self.verdict()}.", str(self.claim)]
+        lines = [metric_table(self.summary()), f"{self.verdict()}.", str(self.claim)]
         return "\n".join([*parts, *lines] if wide else lines)
 
-    def _summary(self) -> dict[str, Estimate]:
+    def summary(self) -> dict[str, Estimate]:
+        """Return each metric of both models and their difference."""
         rows: dict[str, Estimate] = {}
         for name, gap in self.differences().items():
             title = METRICS[name].title
             rows |= {f"{title} {k}": part.metric(name) for k, part in self.items()}
-            rows[f"{title} a-b"] = gap
+            rows[f"{title} {'-'.join(self.names)}"] = gap
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
+            "release": record_of(self.a, self.names),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
+            "dependence": self.dependence,
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+    def called(self, first: str, second: str) -> ModelComparison:
+        """Return the same comparison with names for the models."""
+        return replace(self, names=(first, second))
 
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=self._page,
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
+    def page(self, made: str = "") -> Page:
+        """Return the report: the difference, then both models."""
+        return Page(
+            dict(self),
+            self.claim,
+            summary=self.summary(),
+            verdict=f"{self.verdict()}.",
+            models=self.names,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
         )
 
-    def _page(self) -> Page:
-        both = Section({"Both models": self._summary()}, "", (f"{self.verdict()}.",))
-        sections = (both, *(part.section() for part in self.values()))
-        return report.page(sections, self.a.plan, self.claim)
 
-
-def _gaps(row: MetricRow, a: Evaluation, b: Evaluation) -> Slopes:
+def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
     """Return the slopes of a difference in the counts of pairs of bins."""
     if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
         raise NotReleasedError("a joint comparison needs both models' histograms")
-    pairs = zip(row.slopes(a.reading.bins), row.slopes(b.reading.bins), strict=True)
+    pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
 
 

@@ -8,17 +8,18 @@ is an error that names the way to get it.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet import recalibrate
 from discreet.arrays import FloatVector
-from discreet.errors import NotReleasedError, UndefinedMetricWarning
+from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
@@ -28,32 +29,36 @@ from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
+from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
-from discreet.result.page import Section, save
-from discreet.result.plot import Line, PlotKind, draw, draw_reliability
+from discreet.result.heterogeneity import Heterogeneity
+from discreet.result.notebook import evaluation_html
+from discreet.result.page import Page, save
+from discreet.result.pictures import curve, picture
+from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
+from discreet.result.record import Sign
 from discreet.result.text import titled
+from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-_PIECES = 8
 
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Validation):
     """Every metric of the pooled data, with its error sources and its claim.
 
     Args:
@@ -65,6 +70,9 @@ class Evaluation:
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
+        site_names: what the sites are called, where that is known.
+        heterogeneity: how sites differ, where it was asked for.
+        clusters: which rows are alike, where it was asked for.
     """
 
     reading: AnyReading
@@ -75,6 +83,9 @@ class Evaluation:
     releases: tuple[Release, ...] = ()
     name: str = ""
     random_groups: RandomGroups | None = None
+    site_names: tuple[str, ...] = ()
+    heterogeneity: Heterogeneity | None = None
+    clusters: ClusterProducts | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -119,20 +130,24 @@ class Evaluation:
 
     @cached_property
     def metrics(self) -> Mapping[str, Estimate]:
-        """Every metric that was asked for, by name, in the table's order."""
+        """Metrics by name: iterating gives those that were asked for.
+
+        Any other row of :data:`discreet.metrics.table.METRICS` can be looked up, which
+        spends nothing more.
+        """
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
-        return measures(
-            self.reading, METRICS if self.plan is None else self.plan.metrics
+        asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
+        found = measures(self.reading, asked)
+        return (
+            found if self.clusters is None else self.clusters.over(found, self.reading)
         )
 
     def metric(self, name: str) -> Estimate:
-        """Return a metric by its name."""
+        """Return a metric by its name, whether or not it was asked for."""
+        row = METRICS[name]
         if name not in self.metrics:
-            self._counted(METRICS[name].title)
-            raise NotReleasedError(
-                f"this plan did not ask for {name}; it has {', '.join(self.metrics)}"
-            )
+            self._counted(row.title)
         return self.metrics[name]
 
     @property
@@ -165,6 +180,7 @@ class Evaluation:
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
+        self._check_threshold(threshold)
         found = self._at(threshold)
         if found.undefined():
             warnings.warn(
@@ -173,6 +189,18 @@ class Evaluation:
                 stacklevel=2,
             )
         return found
+
+    def _check_threshold(self, threshold: float) -> None:
+        """Refuse a threshold that no score can reach; infinity is scikit-learn's."""
+        scores = self._counted("the confusion counts").observed.edges.scores
+        if not math.isfinite(threshold) or scores.low <= threshold <= scores.high:
+            return
+        percent = scores.kind == "probability" and 1 < threshold <= 100
+        remedy = "divide a percentage by 100" if percent else "give a score"
+        raise InputError(
+            f"the threshold {threshold:g} lies outside the scores' range {scores}; "
+            f"{remedy}"
+        )
 
     def _at(self, threshold: float) -> AtThreshold:
         return at_threshold(self._counted("the confusion counts"), threshold)
@@ -236,47 +264,28 @@ class Evaluation:
             raise NotReleasedError(f"no curve to bound: {self.refusal}")
         return band(reading, kind, level=level, simultaneous=simultaneous)
 
+    @property
+    def way(self) -> str:
+        """How the release was read."""
+        return self._counted("a curve").way
+
     def line(self, kind: PlotKind, label: str = "") -> Line:
         """Return the curve of one kind, as it is drawn."""
-        if kind == "pr":
-            drawn = self.curves.pr.polyline(_PIECES)
-            return Line(drawn.x, drawn.y, label)
-        drawn = self.curves.roc.polyline(_PIECES)
-        y = drawn.y if kind == "roc" else 1.0 - drawn.y
-        return Line(drawn.x, y, label)
+        return curve(self, kind, label)
 
     def plot(
         self,
-        kind: PlotKind | Literal["calibration"] = "roc",
+        kind: AnyPlot = "roc",
         path: str | Path | None = None,
-    ) -> Figure:
-        """Draw the ROC, PR, DET or calibration curve; save it when a path is given."""
-        reading = self._counted("a curve")
-        if self.refusal is not None:
-            raise NotReleasedError(f"no curve to draw: {self.refusal}")
-        title = report.count_words(self)
-        if kind == "calibration":
-            return draw_reliability(self.calibration, title=title, path=path)
-        metric = "average_precision" if kind == "pr" else "auc"
-        label = f"{METRICS[metric].title} {self.metric(metric).value:.4f}"
-        return draw(
-            kind,
-            [self.line(kind, label)],
-            band=self._drawn_band(kind),
-            title=title,
-            footnote=(
-                f"{reading.observed.edges.rule}; {self.claim.loss}; "
-                f"{self.claim.setting}"
-            ),
-            path=path,
-        )
+        *,
+        ax: Axes | None = None,
+    ) -> Display:
+        """Draw the ROC, PR, DET or calibration curve, into ``ax`` when it is given.
 
-    def _drawn_band(self, kind: PlotKind) -> Line | None:
-        published = self._counted("a curve").way == "tree"
-        if published or kind not in ("roc", "pr"):
-            return None
-        limits = self.band(kind)
-        return Line(limits.x, limits.low, "95% at each threshold", upper=limits.high)
+        The display shows itself in a notebook; ``figure_`` and ``ax_`` are
+        matplotlib's own. It is saved when a path is given.
+        """
+        return picture({self.name: self}, kind, ax=ax, path=path)
 
     # -- calibration -------------------------------------------------------
 
@@ -306,6 +315,15 @@ class Evaluation:
         """The calibration (reliability) curve with its bands."""
         return calibration_curve(self._calibration_counts())
 
+    @property
+    def recalibrated(self) -> ReliabilityCurve | None:
+        """The curve after the map, None where the scores are best left as they are."""
+        if self.calibrator.name == "identity":
+            return None
+        counts = self._calibration_counts()
+        said = recalibrate.mapped_predictions(counts.edges, self.calibrator)
+        return calibration_curve(counts, predictions=said)
+
     @cached_property
     def calibrator(self) -> CalibrationMap:
         """The map from scores to calibrated probabilities, chosen from the release."""
@@ -326,6 +344,16 @@ class Evaluation:
 
     # -- words -------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        first = next(iter(titled(self.metrics).items()), ("no metric", ""))
+        return (
+            f"Evaluation({first[0]} {first[1]}; {report.count_words(self)}; "
+            f"{self.claim.loss}, {self.claim.setting})"
+        )
+
+    def _repr_html_(self) -> str:
+        return evaluation_html(self)
+
     def __str__(self) -> str:
         return self.to_text()
 
@@ -341,15 +369,19 @@ class Evaluation:
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=lambda: report.page((self.section(),), self.plan, self.claim),
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
-        )
+    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
+        """Save the result: .html (a report with pictures), .json or .txt.
 
-    def section(self) -> Section:
-        """Return this evaluation's part of a report: tables, sentences, pictures."""
-        return report.section(self)
+        ``sign`` is a coordinator's: ``discreet verify`` checks it.
+        """
+        save(self, path, sign)
+
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
+        return Page(
+            {self.name: self},
+            self.claim,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )

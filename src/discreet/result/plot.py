@@ -1,7 +1,13 @@
-"""Plots of curves. Figures hold no state: they draw the numbers they are given."""
+"""Plots of curves, in the manner of scikit-learn's displays: they draw what they are given.
+
+A display is an ordinary matplotlib figure and its axes. It draws into axes of the
+caller's own, or into a figure that no global state holds, and shows itself in a
+notebook.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +24,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PlotKind: TypeAlias = Literal["roc", "pr", "det", "det-log"]
+AnyPlot: TypeAlias = PlotKind | Literal["calibration"]
+PALETTE: Final = (
+    "#1f5fa8",
+    "#c2541b",
+    "#1a7f64",
+    "#9b4f96",
+    "#7a6a00",
+    "#b3294e",
+    "#4a5a6a",
+)
+"""Colours that stay apart for readers who see fewer; each darker than 4.5 to 1 on white."""
+TITLES: Final[Mapping[AnyPlot, str]] = {
+    "roc": "ROC curve",
+    "pr": "Precision and recall",
+    "det": "Detection error trade-off",
+    "det-log": "Detection error trade-off, log scales",
+    "calibration": "Calibration",
+}
+_AXES: Final[Mapping[PlotKind, tuple[str, str]]] = {
+    "roc": ("false positive rate", "true positive rate"),
+    "pr": ("recall", "precision"),
+    "det": ("false positive rate", "false negative rate"),
+    "det-log": ("false positive rate", "false negative rate"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,65 +61,131 @@ class Line:
     """A quiet line is thin and grey, a background to the others."""
     upper: FloatVector | None = None
     """The upper side, when this is a band and ``y`` its lower side."""
+    color: str = ""
+    """Its colour; by default the style's."""
 
 
 _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "main": {"color": "#1f5fa8", "lw": 2.0, "zorder": 3},
+    "main": {"color": PALETTE[0], "lw": 2.0, "zorder": 3},
     "dotted": {"color": "#111111", "lw": 1.4, "ls": ":", "zorder": 4},
     "dashed": {"color": "#d1701f", "lw": 1.6, "ls": "--", "zorder": 2},
-    "quiet": {"color": "0.75", "lw": 0.8, "zorder": 1},
+    "quiet": {"color": "0.6", "lw": 0.9, "ls": ":", "zorder": 1},
 }
-_AXES: Final[Mapping[PlotKind, tuple[str, str]]] = {
-    "roc": ("false positive rate", "true positive rate"),
-    "pr": ("recall", "precision"),
-    "det": ("false positive rate", "false negative rate"),
-    "det-log": ("false positive rate", "false negative rate"),
-}
+
+
+@dataclass(frozen=True, eq=False)
+class Display:
+    """A plot that was drawn: ``figure_`` and ``ax_`` are matplotlib's own."""
+
+    figure_: Figure
+    ax_: Axes
+
+    def save(self, path: str | Path) -> None:
+        """Save the picture in the form that the file's name asks for."""
+        self.figure_.savefig(path, dpi=150)
+
+    def _repr_png_(self) -> bytes:
+        return png(self.figure_)
+
+
+def png(figure: Figure, dpi: int = 90) -> bytes:
+    """Return a figure as the bytes of a PNG file."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    return drawn.getvalue()
 
 
 def draw(
     kind: PlotKind,
     lines: Sequence[Line],
     *,
-    band: Line | None = None,
+    bands: Sequence[Line] = (),
     title: str = "",
     footnote: str = "",
+    ax: Axes | None = None,
     path: str | Path | None = None,
-) -> Figure:
+) -> Display:
     """Draw curves of one kind, and save the figure when a path is given."""
+    if kind not in _AXES:
+        raise InputError(f"a plot is one of {', '.join((*_AXES, 'calibration'))}")
+    axes = _axes() if ax is None else ax
+    for band in bands:
+        _draw_band(axes, kind, band)
+    for line in lines:
+        _draw_line(axes, kind, line)
+    axes.set(xlabel=_AXES[kind][0], ylabel=_AXES[kind][1])
+    _dress(axes, kind)
+    return _finished(axes, title, footnote, own=ax is None, path=path)
+
+
+def draw_reliability(
+    curves: Mapping[str, ReliabilityCurve],
+    *,
+    title: str = "",
+    footnote: str = "",
+    ax: Axes | None = None,
+    path: str | Path | None = None,
+) -> Display:
+    """Draw reliability curves by name with their 95% bands, the first one's shares below.
+
+    Bars at the foot are the shares of all examples, the largest a tenth of the height.
+    """
+    if any(curve.rate.size == 0 for curve in curves.values()):
+        raise InputError("no group of scores holds examples: there is no curve to draw")
+    axes = _axes() if ax is None else ax
+    axes.plot([0, 1], [0, 1], label="as predicted", **_STYLES["quiet"])
+    for k, (name, curve) in enumerate(curves.items()):
+        color, marker = PALETTE[k % len(PALETTE)], "osD^v"[k % 5]
+        _draw_rates(axes, curve, name, color, marker)
+    first = next(iter(curves.values()))
+    height = 0.1 * first.share / float(first.share.max())
+    axes.vlines(first.predicted, 0, height, color="0.6", lw=4, label="share of all")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    axes.set(xlabel="predicted probability", ylabel="share of positives")
+    _plain(axes)
+    return _finished(axes, title, footnote, own=ax is None, path=path)
+
+
+def _axes() -> Axes:
     # pyplot keeps global state and a display; a Figure of our own needs neither.
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
-    if kind not in _AXES:
-        raise InputError(f"a plot is one of {', '.join(_AXES)}")
-    figure = Figure(figsize=(5.2, 5.0), layout="constrained")
-    axes = figure.add_subplot()
-    if band is not None and band.upper is not None:
-        axes.fill_between(
-            band.x,
-            band.y,
-            band.upper,
-            label=band.label or None,
-            color="#1f5fa8",
-            alpha=0.18,
-            lw=0,
-            zorder=2,
-        )
-    for line in lines:
-        _draw_line(axes, kind, line)
-    axes.set_xlabel(_AXES[kind][0])
-    axes.set_ylabel(_AXES[kind][1])
+    return Figure(figsize=(5.2, 5.2), layout="constrained").add_subplot()
+
+
+def _finished(
+    axes: Axes, title: str, footnote: str, *, own: bool, path: str | Path | None
+) -> Display:
     axes.set_title(title, fontsize=11, loc="left", parse_math=False)
-    _dress(axes, kind)
-    if any(line.label for line in lines):
+    if axes.get_legend_handles_labels()[1]:
         legend = axes.legend(frameon=False, fontsize=9, loc="best")
         for text in legend.get_texts():
             text.set_parse_math(False)  # names are no formulas
-    if footnote:
-        figure.supxlabel(footnote, fontsize=7.5, color="0.4", x=0.02, ha="left")
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        raise InputError("these axes belong to no figure: make them with add_subplot")
+    if footnote and own:
+        figure.supxlabel(footnote, fontsize=7.5, color="0.35", x=0.02, ha="left")
+    shown = Display(figure, axes)
     if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+        shown.save(path)
+    return shown
+
+
+def _draw_band(axes: Axes, kind: PlotKind, band: Line) -> None:
+    if band.upper is None:
+        raise InputError("a band needs its upper side")
+    x, low, high = band.x, band.y, band.upper
+    if kind in ("det", "det-log"):
+        inside = (x > 0) & (x < 1)
+        x = x[inside]
+        low, high = (np.clip(y[inside], 1e-6, 1 - 1e-6) for y in (low, high))
+        if kind == "det":
+            x, low, high = _deviate(x), _deviate(low), _deviate(high)
+    color = band.color or PALETTE[0]
+    axes.fill_between(
+        x, low, high, label=band.label or None, color=color, alpha=0.18, lw=0, zorder=2
+    )
 
 
 def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
@@ -99,22 +195,30 @@ def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
         x, y = x[inside], y[inside]
         if kind == "det":
             x, y = _deviate(x), _deviate(y)
-    axes.plot(x, y, label=line.label or None, **_STYLES[line.style])
+    style = dict(_STYLES[line.style])
+    if line.color:
+        style["color"] = line.color
+    axes.plot(x, y, label=line.label or None, **style)
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.93", lw=0.6, zorder=0)
 
 
 def _dress(axes: Axes, kind: PlotKind) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="0.93", lw=0.6, zorder=0)
+    _plain(axes)
     match kind:
         case "roc":
-            axes.plot([0, 1], [0, 1], color="0.7", lw=0.8, ls=":")
+            axes.plot([0, 1], [0, 1], label="chance", **_STYLES["quiet"])
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         case "pr":
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         case "det-log":
-            axes.set(xscale="log", yscale="log")
+            axes.set(xscale="log", yscale="log", xlim=(1e-4, 1), ylim=(1e-4, 1))
+            axes.set(aspect="equal")
         case "det":
-            marks = np.array([0.001, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99, 0.999])
+            marks = np.array([0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999])
             reach = float(_deviate(np.array([0.9995]))[0])
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
             names = [f"{100 * m:g}%" for m in marks]
@@ -128,62 +232,22 @@ def _deviate(p: FloatVector) -> FloatVector:
     return np.asarray(ndtri(p), dtype=np.float64)
 
 
-_BEFORE: Final[Mapping[str, Any]] = {"color": "#1f5fa8", "marker": "o", "zorder": 3}
-_AFTER: Final[Mapping[str, Any]] = {"color": "#d1701f", "marker": "s", "zorder": 4}
-
-
-def draw_reliability(
-    curve: ReliabilityCurve,
-    *,
-    after: ReliabilityCurve | None = None,
-    title: str = "",
-    footnote: str = "",
-    path: str | Path | None = None,
-) -> Figure:
-    """Draw a reliability curve with its 95% bands, and save it if a path is given.
-
-    ``after`` is the curve of the same model after recalibration.
-    """
-    # pyplot keeps global state and a display; a Figure of our own needs neither.
-    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
-
-    if curve.rate.size == 0:
-        raise InputError("no group of scores holds examples: there is no curve to draw")
-    figure = Figure(figsize=(5.2, 6.0), layout="constrained")
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-    top.plot([0, 1], [0, 1], color="0.7", lw=0.8, ls=":")
-    _draw(top, curve, "scores" if after is not None else "", _BEFORE)
-    if after is not None:
-        _draw(top, after, "recalibrated", _AFTER)
-        top.legend(frameon=False, fontsize=9, loc="upper left")
-    top.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), ylabel="share of positives")
-    top.set_title(title, fontsize=11, loc="left", parse_math=False)
-    bottom.vlines(curve.predicted, 0, curve.share, color="#1f5fa8", lw=5, alpha=0.6)
-    bottom.set(xlabel="predicted probability", ylabel="share", ylim=(0, None))
-    for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="0.93", lw=0.6, zorder=0)
-    if footnote:
-        figure.supxlabel(footnote, fontsize=7.5, color="0.4", x=0.02, ha="left")
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
-
-
-def _draw(
-    axes: Axes, curve: ReliabilityCurve, label: str, style: Mapping[str, Any]
+def _draw_rates(
+    axes: Axes, curve: ReliabilityCurve, label: str, color: str, marker: str
 ) -> None:
     reach = np.vstack([curve.rate - curve.low, curve.high - curve.rate])
     axes.fill_between(
-        curve.predicted, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0
+        curve.predicted, curve.low, curve.high, color=color, alpha=0.15, lw=0
     )
     axes.errorbar(
         curve.predicted,
         curve.rate,
         yerr=np.maximum(reach, 0.0),
         label=label or None,
+        color=color,
+        marker=marker,
         lw=1.6,
         ms=4,
         elinewidth=0.9,
-        **style,
+        zorder=3,
     )

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.reading import Reading, ScalarReading
+from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import RATES
-from discreet.plan.file import dumps
-from discreet.plan.plan import Plan
-from discreet.privacy.claim import Claim
-from discreet.result.page import Page, Section
-from discreet.result.plot import PlotKind
+from discreet.result.heterogeneity import cluster_sentences
+from discreet.result.record import record_of
 from discreet.result.text import metric_table, number, rate_line, titled
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from discreet.result.evaluation import Evaluation
 
 JSON_VERSION: Final = 1
@@ -29,7 +28,7 @@ def text(result: Evaluation, *, wide: bool = False) -> str:
     """Return the table, the counts and the claim; wide: every rate's interval."""
     lines = [metric_table(titled(result.metrics))]
     for found in result.at_thresholds():
-        rates, label = found.rates(), f"at {found.threshold:g}:"
+        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
         lines.append(metric_table(rates, label) if wide else rate_line(label, rates))
     lines += sentences(result)
     return "\n".join([*lines, count_line(result), str(result.claim)])
@@ -47,12 +46,16 @@ def document(result: Evaluation) -> dict[str, Any]:
     }
     if result.plan is not None:
         found["plan_digest"] = result.plan.digest().hex()
+    if not result.name:  # several parts share one record
+        found["release"] = record_of(result)
     if isinstance(result.reading, ScalarReading):
         return found | {"facts": dict(result.reading.facts)}
     if result.influence:
         found["influence"] = _influence(result)
     if result.random_groups is not None:
         found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
+    if result.heterogeneity is not None:
+        found["heterogeneity"] = result.heterogeneity.to_dict()
     return found | _drawn(result, result.reading)
 
 
@@ -119,50 +122,38 @@ def _calibration(result: Evaluation) -> dict[str, Any] | None:
     }
 
 
-def section(result: Evaluation) -> Section:
-    """Return an evaluation's part of a report: tables, sentences, pictures."""
-    drawn: dict[str, PlotKind | Literal["calibration"]] = {}
-    if result.reading.has_curves and result.refusal is None:
-        drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
-    if result.calibratable:
-        drawn["Calibration"] = "calibration"
-    heading = "Over all thresholds" if result.reading.has_curves else "Released"
-    return Section(
-        tables={
-            heading: titled(result.metrics),
-            **{f"At {f.threshold:g}": f.rates() for f in result.at_thresholds()},
-        },
-        counts=count_line(result),
-        lines=sentences(result),
-        figures={shows: result.plot(kind) for shows, kind in drawn.items()},
-        name=result.name,
-    )
-
-
-def page(sections: Sequence[Section], plan: Plan | None, claim: Claim) -> Page:
-    """Return the report of one release: its sections, its claim, its plan."""
-    if plan is None:
-        return Page("Evaluation", tuple(sections), claim)
-    model = f" of {plan.model.name}" if plan.model.name else ""
-    return Page(
-        f"Evaluation{model}", tuple(sections), claim, dumps(plan), plan.digest().hex()
-    )
-
-
 def sentences(result: Evaluation) -> tuple[str, ...]:
     """Return what stands below the tables: calibration, refusals, notes."""
     lines = [_calibration_line(result)] if result.calibratable else []
+    return (*lines, *notes(result))
+
+
+def notes(result: Evaluation) -> tuple[str, ...]:
+    """Return refusals, cautions, what a liar can do, and how random groups differ."""
+    lines = []
     if result.refusal is not None:
         lines.append(f"Undefined: {result.refusal}.")
     cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
-    notes = (f"Note: {note}." for note in (*result.notes, *cautions))
+    cautious = (f"Note: {note}." for note in (*result.notes, *cautions))
     grouped: tuple[str, ...] = ()
     if result.random_groups is not None:
         titles = {
             name: METRICS[name].title for name in METRICS if name in result.metrics
         }
         grouped = result.random_groups.sentences(titles)
-    return (*lines, *notes, *_influence_lines(result), *grouped)
+    between: tuple[str, ...] = ()
+    if result.heterogeneity is not None:
+        between = result.heterogeneity.sentences(result)
+    between = (*between, *cluster_sentences(result))
+    return (*lines, *cautious, *_influence_lines(result), *grouped, *between)
+
+
+def pictures(result: Evaluation) -> dict[str, Figure]:
+    """Return what a report draws beside the curves: how sites differ."""
+    if result.heterogeneity is None:
+        return {}
+    between = result.heterogeneity.picture(result)
+    return {} if between is None else {"What a new site can expect": between}
 
 
 def _calibration_line(result: Evaluation) -> str:

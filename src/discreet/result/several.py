@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +21,10 @@ from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section, save
+from discreet.result.fairness import Fairness
+from discreet.result.page import Page
+from discreet.result.parts import Parts
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -37,8 +38,8 @@ class PairArea(NamedTuple):
     examples: float
 
 
-@dataclass(frozen=True, eq=False)
-class MultiEvaluation(Mapping[str, Evaluation]):
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiEvaluation(Parts):
     """An evaluation a class (against the rest) or a group, and their averages."""
 
     parts: Mapping[str, Evaluation]
@@ -75,20 +76,21 @@ class MultiEvaluation(Mapping[str, Evaluation]):
         weights = [1.0 if how == "macro" else pair.examples for pair in found]
         return weighted_mean([pair.auc for pair in found], weights)
 
-    def __str__(self) -> str:
-        return self.to_text()
+    def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
+        """Return groups side by side at a threshold, gaps that hold all at once."""
+        return Fairness(self.parts, threshold, level)
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table and the claim; wide: every part's own table too."""
         parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        summary = f"{metric_table(self._summary())}\n{self.claim}"
+        summary = f"{metric_table(self.summary())}\n{self.claim}"
         return "\n".join([*parts, summary] if wide else [summary])
 
     def _asked(self) -> tuple[str, ...]:
         """The metrics that every part has."""
         return tuple(n for n in METRICS if all(n in p.metrics for p in self.values()))
 
-    def _summary(self) -> dict[str, Estimate]:
+    def summary(self) -> dict[str, Estimate]:
         """Return each part's first metric, then the averages of all of them."""
         asked = self._asked()
         rows = {
@@ -108,6 +110,7 @@ class MultiEvaluation(Mapping[str, Evaluation]):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         found: dict[str, Any] = {
+            "release": record_of(next(iter(self.values()))),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "macro": {n: self.average(n).to_dict() for n in self._asked()},
             "weighted": {
@@ -120,23 +123,16 @@ class MultiEvaluation(Mapping[str, Evaluation]):
             }
         return found
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=self._page,
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
+    def page(self, made: str = "") -> Page:
+        """Return the report: the averages, then every part."""
+        return Page(
+            self.parts,
+            self.claim,
+            summary=self.summary(),
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
         )
-
-    def _page(self) -> Page:
-        averages = Section({"All parts": self._summary()}, "")
-        sections = (averages, *(part.section() for part in self.values()))
-        return report.page(sections, next(iter(self.values())).plan, self.claim)
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

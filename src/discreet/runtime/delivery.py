@@ -9,22 +9,38 @@ moment, or a message that expired, says nothing about the site.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from discreet.errors import InputError
 from discreet.site.letters import Kind, Letter
 
-POLL_SECONDS: Final = 0.2
-STEP_SECONDS: Final = 60.0
-"""How long a step waits for a site; who is later counts as silent."""
+SHORTEST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 2.0
+STEP_SECONDS: Final = 120.0
+"""How long a step waits for a site; who is later counts as silent. A site that was
+killed and started again is let in by Flower within a third of it."""
+WAIT_SECONDS: Final = 300.0
+"""How long either end waits for the other to come."""
 END_SECONDS: Final = 15.0
 """How long the last letter waits: the result does not depend on who has read it."""
 AGAIN_SECONDS: Final = 1.0
 """How soon a letter that was reported lost is sent again."""
 SILENT_SECONDS: Final = 15.0
 """How soon a letter that nothing is known about is sent again."""
+
+
+def pause(waited: float) -> float:
+    """Return how long to wait before asking again: a tenth of the time until now.
+
+    So nobody's news is noticed later than a tenth of the time that it took, and a
+    wait of hours asks every two seconds.
+
+    >>> pause(0.0), pause(5.0), pause(3600.0)
+    (0.05, 0.5, 2.0)
+    """
+    return min(max(waited / 10, SHORTEST_PAUSE), LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,10 @@ class Carrier(Protocol):
         ...
 
 
+Waiting: TypeAlias = Callable[[Collection[int], float], None]
+"""Told who is waited for, or who is there, and how many seconds are left."""
+
+
 @dataclass
 class Delivery:
     """An exchange that sends a letter until it is answered or its step is over.
@@ -58,12 +78,14 @@ class Delivery:
         step_seconds: how long to wait for the slowest site.
         now: the time in seconds; any clock that does not go back.
         sleep: waits for some seconds.
+        waiting: told before each wait.
     """
 
     carrier: Carrier
     step_seconds: float = STEP_SECONDS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    waiting: Waiting | None = None
     _due: dict[int, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -73,8 +95,9 @@ class Delivery:
     def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
         """Return the answers by node; who is silent or too late is left out."""
         digests = {node: letter.digest() for node, letter in letters.items()}
-        deadline = self.now() + self._patience(letters)
-        self._due = dict.fromkeys(letters, self.now())
+        began = self.now()
+        deadline = began + self._patience(letters)
+        self._due = dict.fromkeys(letters, began)
         answers: dict[int, Letter] = {}
         while self._due and self.now() <= deadline:
             self._send_what_is_due(letters, deadline)
@@ -92,7 +115,9 @@ class Delivery:
                         continue
                 del self._due[node]
             if self._due:
-                self.sleep(POLL_SECONDS)
+                if self.waiting is not None:
+                    self.waiting(list(self._due), deadline - self.now())
+                self.sleep(pause(self.now() - began))
         return answers
 
     def _patience(self, letters: Mapping[int, Letter]) -> float:

@@ -38,6 +38,7 @@ from discreet.secagg.site_state import (
 )
 from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
+from discreet.site.carried import secure_terms
 from discreet.site.failures import sentence
 from discreet.site.label import Held, ranked
 from discreet.site.ledger import Ledger
@@ -48,7 +49,6 @@ from discreet.site.letters import (
     Letter,
     LetterError,
     pack,
-    round_digest,
     session_of,
     to_numbers,
 )
@@ -60,6 +60,7 @@ from discreet.site.progress import (
     progress_in,
     was_refused,
 )
+from discreet.site.rehearsal import check_agreed
 from discreet.site.respond import respond, stored_answer
 
 
@@ -79,6 +80,7 @@ class Site:
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
         log: told at the site, and nowhere else, how many rows did not fit.
+        rehearsal: whether the data is made up; no other plan is answered.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -90,6 +92,7 @@ class Site:
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
     log: Callable[[str], None] | None = field(default=None, repr=False)
+    rehearsal: bool = False
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -174,6 +177,7 @@ class Site:
         plan = invitation.plan
         if plan.digest() != letter.plan_digest:
             raise LetterError("the invitation's plan is not the one that it names")
+        check_agreed(plan, rehearsing=self.rehearsal)
         if session_of(plan, invitation.nonce) != letter.session:
             raise LetterError("the invitation's session does not fit its plan")
         if not 0 <= letter.round < len(plan.rounds):
@@ -347,20 +351,6 @@ def _sent(
     """
     answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
     return began, answer
-
-
-def secure_terms(
-    plan: Plan, session: bytes, index: int, totals: IntVector, length: int
-) -> Terms:
-    """Return the terms of a round's secure sum, the same at both ends."""
-    return Terms(
-        round_digest(plan, session, index, totals),
-        length=length,
-        min_survivors=plan.cohort.min_survivors,
-        colluders=plan.privacy.masked_from(plan.cohort),
-        identities=None if plan.roster is None else plan.roster.identities(),
-        groups=plan.cohort.random_groups,
-    )
 
 
 def _terms(progress: Progress, this: ResolvedRound) -> Terms:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.cuts import column_cuts
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
+from discreet.statistic.blocks import Block
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 
@@ -63,6 +65,10 @@ class Statistic(ABC):
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """How far the vector moves when one unit changes."""
 
+    def blocks(self, unit: Unit) -> tuple[Block, ...]:
+        """Return the blocks that have noise of their own size; one, by default."""
+        return (Block(self.size, self.sensitivity(unit)),)
+
     @abstractmethod
     def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
         """Return the class histograms of a decoded sum; the only one is named ''."""
@@ -88,6 +94,15 @@ class Statistic(ABC):
     def told_apart(self) -> tuple[str, ...]:
         """Names of the groups of people that the vector tells apart."""
         return ()
+
+    @property
+    def beside_counts(self) -> Mapping[str, int]:
+        """What the vector holds that counts no examples: how many numbers, of what."""
+        return {}
+
+    def admits(self, unit: Unit | None, sites: int) -> None:
+        """Raise ``PlanError`` if a sum over so few sites must not be opened."""
+        del unit, sites
 
     @property
     def follows(self) -> Statistic | None:
@@ -124,6 +139,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "histogram": "discreet.statistic.histogram:ClassHistogram",
         "one-vs-rest": "discreet.statistic.multiclass:OneVsRest",
         "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
+        "site-sums": "discreet.statistic.site_sums:SiteSums",
         "grouped": "discreet.statistic.grouped:Grouped",
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
@@ -182,17 +198,26 @@ def tally(
     Examples under the rule for rows that do not fit are first asked which of them
     the statistic has a place for; the others are left out, or counted in the first
     cell where every row has to count.
+
+    ``cells`` may look at a score's bin alone, and gives a row's further entries after
+    those of all rows: a source may count rows that are alike in that (``Cuts``).
     """
-    total = np.zeros(statistic.size, dtype=np.int64)
-    for batch in examples.batches():
-        if examples.lenient:
-            kept = statistic.fits(batch)
-            examples.set_aside += kept.size - int(np.count_nonzero(kept))
-            if examples.every_row:
-                columns = statistic.columns(batch)
-                first = [edges.values[0] for edges in columns]
-                batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
-            else:
-                batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
-        total += np.bincount(cells(batch), minlength=statistic.size)
-    return total
+
+    def counted(batches: Iterator[Batch]) -> tuple[IntVector, int]:
+        total, aside = np.zeros(statistic.size, dtype=np.int64), 0
+        for batch in batches:
+            if examples.lenient:
+                kept = statistic.fits(batch)
+                aside += batch.number(~kept)
+                if examples.every_row:
+                    first = [edges.values[0] for edges in statistic.columns(batch)]
+                    batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
+                else:
+                    batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
+            total += batch.tally(cells(batch), statistic.size)
+        return total, aside
+
+    cuts = column_cuts(examples.scores, examples.columns, statistic.binnings)
+    found = examples.scan(counted, cuts)
+    examples.set_aside += sum(aside for _, aside in found)
+    return sum((total for total, _ in found), np.zeros(statistic.size, dtype=np.int64))

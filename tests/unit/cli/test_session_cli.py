@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from discreet.cli.federation import app
 from discreet.cli.files import read_plan
+from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts

@@ -1,6 +1,7 @@
 """Intervals: the score type against its definition, the support, the sources."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from discreet.estimate.intervals import (
 from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import DEFAULT_METRICS
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
@@ -173,7 +174,7 @@ def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
 
 def read(observed, estimator):
     reading = estimator.read(observed)
-    return measures(reading, METRICS), at_threshold(reading, 0.5)
+    return measures(reading, DEFAULT_METRICS), at_threshold(reading, 0.5)
 
 
 def test_every_estimate_covers_all_three_sources(rng):
@@ -203,7 +204,7 @@ def test_reported_sampling_errors_shrink_with_the_root_of_the_data(rng):
     for one, other in zip(read(small, Flat()), read(large, Flat()), strict=True):
         pairs = (
             zip(one.values(), other.values(), strict=True)
-            if isinstance(one, dict)
+            if isinstance(one, Mapping)
             else ((one.precision, other.precision), (one.f1, other.f1))
         )
         for a, b in pairs:
@@ -213,7 +214,7 @@ def test_reported_sampling_errors_shrink_with_the_root_of_the_data(rng):
 def test_a_smooth_model_passes_on_less_noise_than_the_counts_have(rng):
     observed = release(rng, epsilon=0.3)
     smooth, flat = read(observed, Smooth())[0], read(observed, Flat())[0]
-    for metric in METRICS:
+    for metric in DEFAULT_METRICS:
         assert 0 < smooth[metric].noise.sd < flat[metric].noise.sd
 
 

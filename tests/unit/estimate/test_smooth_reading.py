@@ -11,6 +11,7 @@ from discreet.errors import PlanError
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
 from discreet.estimate.estimate import Normal, Unusable, Usable
+from discreet.estimate.evidence import Average
 from discreet.estimate.reading import Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.estimate.ties import Ties, find_ties
@@ -223,7 +224,10 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
     found = area_error(truth, reading.curves.roc)
     bent = Smooth()._drawn(
         reading.observed,
-        np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+        Average(
+            np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+            np.eye(80),
+        ),
         Ties(np.zeros(40, dtype=bool), np.zeros(40, dtype=bool)),
         (),
     )
@@ -360,7 +364,7 @@ def test_scores_in_few_bins_are_noted_and_never_refused(data, rng):
         reading = Smooth().read(noisy(counted(crowded, labels, edges), 1.0, rng))
         assert reading.refusal is None
         assert "prevalence" in reading.notes[0]
-        assert reading.bend.share == 1.0
+        assert reading.other.share == 1.0
     for bins in (14, 40, 96):
         plain = counted(scores, labels, Edges.realise(Warped(bins)))
         assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
@@ -412,8 +416,10 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
     far = np.full((2, 20, 8), observed.total_negatives)
     for cells in (None, far):
         monkeypatch.setattr(
-            "discreet.estimate.smooth_reading.average_cells",
-            lambda _, cells=cells: cells,
+            "discreet.estimate.smooth_reading.average",
+            lambda _, cells=cells: (
+                None if cells is None else Average(cells, np.eye(40))
+            ),
         )
         again = NoisyHistogram(
             observed.edges, observed.negatives, observed.positives, observed.law
@@ -430,8 +436,10 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     moved = np.stack([observed.negatives, observed.positives])
     moved[:, 4] += 100.0
     monkeypatch.setattr(
-        "discreet.estimate.smooth_reading.average_cells",
-        lambda _: np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
+        "discreet.estimate.smooth_reading.average",
+        lambda _: Average(
+            np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2), np.eye(40)
+        ),
     )
     reach = (np.log(2 * 20) + 3) * np.sqrt(LaplaceLaw(3.0).variance / 2)
     counts = Smooth().read(observed).counts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.estimate.smooth_reading import average_cells
+from discreet.estimate.evidence import average
 from discreet.estimate.spline_model import (
     Fit,
     Smoothness,
@@ -157,7 +157,7 @@ def test_smooth_counts_are_nearer_to_the_truth_than_the_released_ones(rng):
     before, after = [], []
     for _ in range(20):
         exact, noisy = release(rng, scale=40.0)
-        cells = average_cells(model_of(noisy, scale=40.0))
+        cells = average(model_of(noisy, scale=40.0)).cells
         before.append(np.abs(noisy - exact).mean())
         after.append(np.abs(cells.sum(axis=2) - exact).mean())
     # The noise is 2.5 times the sampling error: about half of it can go.
@@ -167,7 +167,7 @@ def test_smooth_counts_are_nearer_to_the_truth_than_the_released_ones(rng):
 def test_little_noise_leaves_the_real_counts_alone(rng):
     exact = rng.poisson(platt_means(20)).astype(np.float64)
     exact[:, 7] *= 1.5  # a real bump that no smooth curve has
-    cells = average_cells(model_of(exact, scale=0.5))
+    cells = average(model_of(exact, scale=0.5)).cells
     np.testing.assert_allclose(cells.sum(axis=2), exact, atol=2.0)
 
 
@@ -193,9 +193,34 @@ def test_the_evidence_sees_that_counts_are_rougher_than_a_sample(rng):
         assert max(found, key=found.get) == wanted
 
 
+def test_the_response_says_how_counts_move_with_the_released_ones(rng):
+    exact, noisy = release(rng, scale=5.0)
+    smoothness = Smoothness(3.2, 25.6, 1.0)
+    model = model_of(noisy, scale=5.0)
+    fit = model.fit(smoothness, model.start())
+    found = model.response(fit)
+    bins = exact.shape[1]
+    # Averaged over noise: the pull of one count follows the law, not a straight line.
+    slopes = []
+    for _ in range(40):
+        drawn = rng.normal(0, 3.0, (2, bins))
+        shift = np.zeros((2, bins))
+        shift[:, bins // 2] = 10.0
+        ends = [
+            model_of(noisy + drawn + side * shift, scale=5.0)
+            .fit(smoothness, fit.theta)
+            .cells.sum(axis=2)
+            for side in (-1, 1)
+        ]
+        slopes.append((ends[1] - ends[0]).ravel() / 20)
+    wanted = found[:, bins // 2] + found[:, bins + bins // 2]
+    np.testing.assert_allclose(np.mean(slopes, axis=0), wanted, atol=0.08)
+    assert wanted[bins // 2] > 0.5
+
+
 def test_averaged_counts_are_finite_and_never_negative(rng):
     noise_only = simulate_discrete_laplace(10.0, (2, 30), rng)
-    cells = average_cells(model_of(noise_only))
+    cells = average(model_of(noise_only)).cells
     assert np.isfinite(cells).all()
     assert (cells >= 0).all()
 
@@ -223,21 +248,26 @@ class Landscape:
         here = (smoothness.intensity, smoothness.log_odds, smoothness.dispersion)
         away = np.abs(np.log(np.divide(here, self.peak))).sum()
         evidence = -2 * away if self.evidence is None else self.evidence
-        return Fit(start, float(evidence), np.full((2, 4, 8), np.log(here).sum()))
+        return Fit(
+            start, smoothness, float(evidence), np.full((2, 4, 8), np.log(here).sum())
+        )
+
+    def response(self, fit):
+        return np.eye(8) * fit.log_evidence
 
 
 @pytest.mark.parametrize("peak", [(0.05, 0.05, 1.0), (25.6, 1638.4, 16.0)])
 def test_the_walk_finds_the_peak_of_the_evidence_and_weighs_by_it(peak):
-    cells = average_cells(Landscape(peak))
+    cells = average(Landscape(peak)).cells
     # Neighbours at factors of 8 and 4 have e^-4 and less of the weight.
     np.testing.assert_allclose(cells, np.log(peak).sum(), atol=0.2)
 
 
 def test_fits_that_fail_give_no_counts():
-    assert average_cells(Landscape((1.0, 1.0, 1.0), evidence=np.nan)) is None
+    assert average(Landscape((1.0, 1.0, 1.0), evidence=np.nan)) is None
 
     class Unfactored(Landscape):
         def fit(self, *_):
             raise np.linalg.LinAlgError
 
-    assert average_cells(Unfactored((1.0, 1.0, 1.0))) is None
+    assert average(Unfactored((1.0, 1.0, 1.0))) is None

@@ -318,10 +318,12 @@ def test_the_reliability_diagram_is_drawn_and_saved(tmp_path):
     counts = counted(*draw(5_000, 17), Edges.realise(Warped(64)))
     curve = calibration_curve(counts)
     path = tmp_path / "curve.png"
-    figure = draw_reliability(curve, after=curve, title="t", footnote="f", path=path)
+    both = {"scores": curve, "recalibrated": curve}
+    top = draw_reliability(both, title="t", footnote="f", path=path).ax_
     assert path.stat().st_size > 5_000
-    top = figure.axes[0]
     assert [text.get_text() for text in top.get_legend().get_texts()] == [
+        "as predicted",
+        "share of all",
         "scores",
         "recalibrated",
     ]
@@ -333,4 +335,4 @@ def test_a_diagram_without_points_is_refused():
     edges = Edges.realise(Warped(8))
     drowned = NoisyHistogram(edges, np.ones(8), np.ones(8), LaplaceLaw(1e6))
     with pytest.raises(InputError, match="no curve to draw"):
-        draw_reliability(calibration_curve(drowned))
+        draw_reliability({"": calibration_curve(drowned)})

@@ -12,8 +12,8 @@ from discreet.metrics.influence import (
     moved_pairs,
     rate_influence,
 )
+from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import RATES
 
 SEARCHES = 100_000
 BINS = 16

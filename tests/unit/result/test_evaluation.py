@@ -231,8 +231,8 @@ def test_other_scores_have_no_brier_score(rng):
     result = discreet.evaluate(
         [discreet.Examples(points, y, kind="other", low=0, high=30)], thresholds=(15,)
     )
-    with pytest.raises(NotReleasedError, match="did not ask for brier"):
-        _ = result.brier
+    assert "brier" not in result.metrics
+    assert "not probabilities" in result.brier.status.reason
     assert "at 15:" in str(result)
 
 
@@ -268,6 +268,7 @@ def test_releases_of_another_plan_session_or_size_are_refused(sites):
         release.total[0] = 1
 
 
+@pytest.mark.usefixtures("small_is_fine")
 def test_the_parts_of_a_plan_decide_what_its_result_is(sites):
     plan = recommend(PublicFacts(), SA, edges=Uniform(8))
     claim = plan.claim("simulated", sites=3)
@@ -315,9 +316,9 @@ def test_a_class_nobody_has_is_nan_and_so_are_the_averages(rng):
 
 def test_bad_sites_are_refused():
     one = discreet.Examples([0.5], [1])
-    with pytest.raises(InputError, match="list of Examples"):
+    with pytest.raises(InputError, match="sites is a list"):
         discreet.evaluate(one)
-    with pytest.raises(InputError, match="list of Examples"):
+    with pytest.raises(InputError, match=r"north\.csv: no such file"):
         discreet.evaluate(["north.csv"])
     with pytest.raises(InputError, match="no sites"):
         discreet.evaluate([])

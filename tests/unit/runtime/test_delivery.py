@@ -21,7 +21,7 @@ from discreet.privacy.account import MemoryAccount
 from discreet.runtime.delivery import (
     AGAIN_SECONDS,
     END_SECONDS,
-    POLL_SECONDS,
+    LONGEST_PAUSE,
     SILENT_SECONDS,
     Delivery,
     Lost,
@@ -73,10 +73,10 @@ ANSWER = ASKED.reply(Kind.STEP, site=1, body=b"answer")
 
 
 def test_a_letter_that_was_lost_is_sent_again_at_once() -> None:
-    carrier = Scripted([[Lost(ASKED.digest())], [], [], [], [], [], [], [ANSWER]])
+    carrier = Scripted([[Lost(ASKED.digest())], *[[]] * 30, [ANSWER]])
     assert carrier.exchange()({1: ASKED}) == {1: ANSWER}
     assert len(carrier.sent) == 2
-    assert carrier.sent[1] - carrier.sent[0] <= AGAIN_SECONDS + 2 * POLL_SECONDS
+    assert carrier.sent[1] - carrier.sent[0] <= AGAIN_SECONDS + 2 * LONGEST_PAUSE
 
 
 def test_silence_is_asked_again_until_the_step_is_over_and_no_longer() -> None:

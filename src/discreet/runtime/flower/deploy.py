@@ -1,164 +1,34 @@
-"""A whole end of a consortium: a site that joins, a coordinator that runs a plan."""
+"""A whole coordinator: it starts Flower, waits for the sites and runs a plan."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from discreet.data.examples import Examples
-from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
-from discreet.runtime.delivery import STEP_SECONDS, Delivery
-from discreet.runtime.flower.client import (
-    InFile,
-    Report,
-    flip_key,
-    handler,
-    once_beside,
-    report_on_stderr,
-)
-from discreet.runtime.flower.evaluate import WAIT_SECONDS
-from discreet.runtime.flower.keys import CA, CoordinatorKeys, SiteKeys
+from discreet.runtime.board import Board
+from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
+from discreet.runtime.flower.keys import CA, CoordinatorKeys
 from discreet.runtime.flower.processes import MOST_BYTES, superlink, wait_until_free
-from discreet.runtime.flower.records import ACTION
 from discreet.runtime.flower.server import GridCarrier, connected
-from discreet.runtime.flower.tasks import (
-    SilenceError,
-    coordinator_grid,
-    register,
-    serve,
-)
 from discreet.runtime.saved_session import Journal, SavedSession, binding
 from discreet.runtime.session import (
     AbortedError,
     Exchange,
     Session,
-    Step,
-    check_carried,
     opened_evaluation,
 )
-from discreet.site.admission import admit, check_data
-from discreet.site.ledger import Ledger
-from discreet.site.letters import Ending, Kind, Letter
-from discreet.site.policy import Policy
-from discreet.site.session import Site
+from discreet.site.carried import NO_ROSTER, check_carried
+from discreet.site.letters import Kind, Letter
 
 _FLOWER: Final = logging.getLogger("flwr")
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a session ended for a site."""
-
-    ending: Ending
-    declined: bool
-    """Whether this site refused to take part, or to go on."""
-
-
-@dataclass
-class JoiningSite:
-    """A site with its data, ready to join.
-
-    Args:
-        plan: the plan that the operator agreed to; no other is answered.
-        examples: the data.
-        policy: what the operator allows.
-        ledger: the path of the ledger.
-        keys: the site's folder of keys.
-        entropy: where keys, masks and noise come from.
-        report: told why the site declines.
-        answered: told after each answer: which round it belongs to.
-
-    Its state is kept beside the ledger until the session is over, so that neither a
-    lost connection nor a crash loses what was paid for.
-    """
-
-    plan: Plan
-    examples: Examples = field(repr=False)
-    policy: Policy
-    ledger: Path
-    keys: SiteKeys
-    entropy: Entropy = field(default=SYSTEM, repr=False)
-    report: Report = report_on_stderr
-    answered: Callable[[Letter], None] | None = None
-    _session: bytes | None = field(default=None, init=False)
-    _declined: bool = field(default=False, init=False)
-    _ending: Ending | None = field(default=None, init=False)
-
-    def check(self) -> None:
-        """Refuse now what would be refused later: policy, data, floors, caps."""
-        check_carried(self.plan)
-        with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, ledger)
-        check_data(self.plan, self.policy, self.examples)
-
-    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
-        """Connect, and answer until the coordinator says how the session ended.
-
-        Raises:
-            ProcessError: it could not connect, or the coordinator fell silent.
-        """
-        self.check()
-        kept = InFile(self.ledger.with_name(self.ledger.name + ".session"))
-        app = ClientApp()
-        app.query(ACTION)(
-            handler(self._site, report=self.report, answered=self._note, kept=kept)
-        )
-        try:
-            serve(
-                self.keys,
-                address,
-                app,
-                until=lambda: self._ending is not None,
-                wait_seconds=wait_seconds,
-            )
-        except SilenceError as error:
-            if self._session is None:
-                raise
-            raise SilenceError(
-                f"{error}; the coordinator did not say how it ended"
-            ) from error
-        if self._ending is None:
-            raise SilenceError("the coordinator did not say how it ended")
-        kept.path.unlink(missing_ok=True)
-        return Ended(self._ending, self._declined)
-
-    def _open_ledger(self) -> Ledger:
-        return Ledger(self.ledger, limits=self.policy.limits())
-
-    def _site(self, message: Message, context: Context) -> Site:
-        del message, context
-        return Site(
-            lambda _: self.examples,
-            self.policy,
-            self._open_ledger(),
-            self.entropy,
-            once_beside(self.ledger),
-            self.plan,
-            self.keys.identity(),
-            flip_key(self.ledger),
-        )
-
-    def _note(self, letter: Letter, answer: Letter) -> None:
-        if answer.kind is Kind.END:
-            # A session that ended before this site was asked is its end, too.
-            own = letter.plan_digest == self.plan.digest()
-            if own and self._session in {None, letter.session}:
-                self._ending = Ending.decode(letter.body)
-            return
-        self._session = letter.session
-        self._declined = answer.kind is Kind.DECLINED
-        if self.answered is not None:
-            self.answered(answer)
 
 
 def saved_session(
@@ -178,7 +48,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     port: int,
     wait_seconds: float = WAIT_SECONDS,
     step_seconds: float = STEP_SECONDS,
-    watch: Callable[[Step], None] | None = None,
+    board: Callable[[Mapping[int, str]], Board] = Board,
     saved: SavedSession | None = None,
     unauthenticated: bool = False,
 ) -> Result:
@@ -195,34 +65,30 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     """
     check_carried(plan)
     if plan.roster is None and not unauthenticated:
-        raise PlanError(
-            "the plan has no roster, so nobody can tell which sites are in the sum: "
-            "add one with `discreet roster`, or say --unauthenticated"
-        )
+        raise PlanError(NO_ROSTER)
+    shown = board(dict(enumerate(keys.admitted(plan), 1)))
     journal = None if saved is None else _interrupted(saved)
     if journal is None or not journal.over:
         authority = (keys.folder / CA).read_bytes()
+        admitted = keys.admitted(plan)
         wait_until_free(host, port)
         most = MOST_BYTES + 32 * sum(r.statistic.size for r in plan.rounds)
-        with superlink(keys, host=host, port=port, most_bytes=most) as link:
-            numbers = register(link, authority, _admitted(plan, keys.nodes()))
+        with superlink(
+            keys, host=host, port=port, most_bytes=most, nodes=admitted.values()
+        ) as link:
+            # Loaded while Flower's own process starts: both take seconds.
+            from discreet.runtime.flower import tasks  # noqa: PLC0415
+
+            numbers = tasks.register(link, authority, admitted)
             node_ids = dict(enumerate(numbers.values(), 1))
-            with coordinator_grid(link, authority) as grid:
-                delivery = Delivery(GridCarrier(grid, node_ids=node_ids), step_seconds)
+            with tasks.coordinator_grid(link, authority) as grid:
+                carrier = GridCarrier(grid, node_ids=node_ids)
+                delivery = Delivery(carrier, step_seconds, waiting=shown.waiting)
+                meeting = _Meeting(delivery, grid, node_ids, wait_seconds, shown)
                 if journal is None:
-                    present = connected(
-                        grid,
-                        wanted=_wanted(plan, node_ids),
-                        wait_seconds=wait_seconds,
-                        among=node_ids.values(),
-                    )
-                    places = [k for k, node in node_ids.items() if node in present]
-                    journal = Journal(tuple(places))
-                    exchange: Exchange = delivery
-                else:
-                    exchange = _Returning(delivery, grid, node_ids, wait_seconds)
-                return _run(plan, keys, journal, exchange, watch, saved)
-    return _run(plan, keys, journal, _nobody, watch, saved)
+                    journal = Journal(meeting.wait(node_ids))
+                return _run(plan, keys, journal, meeting, shown, saved)
+    return _run(plan, keys, journal, _nobody, shown, saved)
 
 
 def _interrupted(saved: SavedSession) -> Journal | None:
@@ -230,30 +96,12 @@ def _interrupted(saved: SavedSession) -> Journal | None:
     return None if raw is None else Journal.of(raw)
 
 
-def _admitted(plan: Plan, nodes: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the node keys of the plan's own sites; no other may connect."""
-    if plan.roster is None:
-        return dict(nodes)
-    named = [site.name for site in plan.roster.sites]
-    missing = [name for name in named if name not in nodes]
-    if missing:
-        raise InputError(
-            f"the coordinator has no node key of {len(missing)} sites of the roster, "
-            f"{missing[0]!r} for one: `discreet roster` puts it there"
-        )
-    return {name: nodes[name] for name in named}
-
-
-def _wanted(plan: Plan, nodes: Collection[int]) -> int:
-    return len(nodes) if plan.roster is None else len(plan.roster.sites)
-
-
 def _run(
     plan: Plan,
     keys: CoordinatorKeys,
     journal: Journal,
     exchange: Exchange,
-    watch: Callable[[Step], None] | None,
+    shown: Board,
     saved: SavedSession | None,
 ) -> Result:
     if saved is not None:
@@ -264,38 +112,50 @@ def _run(
         journal.through(exchange),
         entropy=journal.draw,
         identity=keys.identity() if plan.roster is not None else None,
-        watch=watch,
+        watch=shown.finished,
     )
     try:
-        return opened_evaluation(plan, session.run())
+        releases = session.run()
     except AbortedError:
+        shown.log("ended", how="aborted")
         if saved is not None:
             saved.discard()
         raise
+    shown.log("ended", how="opened", sites=releases[-1].contributors)
+    return opened_evaluation(plan, releases)
 
 
 @dataclass
-class _Returning:
-    """Waits for the sites of a session that goes on, before they are asked again."""
+class _Meeting:
+    """Waits for the sites of a session, once, before they are asked."""
 
     delivery: Delivery
     grid: Grid
     node_ids: Mapping[int, int]
     wait_seconds: float
+    board: Board
     waited: bool = False
 
+    def wait(self, places: Collection[int]) -> tuple[int, ...]:
+        """Wait until these sites are connected; return who is."""
+        place_of = {node: place for place, node in self.node_ids.items()}
+        present = connected(
+            self.grid,
+            wanted=len(places),
+            wait_seconds=self.wait_seconds,
+            among=[self.node_ids[place] for place in places],
+            waiting=lambda nodes, left: self.board.connected(
+                [place_of[node] for node in nodes], left
+            ),
+        )
+        self.waited = True
+        return tuple(sorted(place_of[node] for node in present))
+
     def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        """Exchange letters with whoever is back."""
+        """Exchange letters; who was in an interrupted session may come back first."""
         over = all(letter.kind is Kind.END for letter in letters.values())
         if not self.waited and not over:
-            asked = {self.node_ids[place] for place in letters}
-            connected(
-                self.grid,
-                wanted=len(asked),
-                wait_seconds=self.wait_seconds,
-                among=asked,
-            )
-            self.waited = True
+            self.wait(letters)
         return self.delivery(letters)
 
 

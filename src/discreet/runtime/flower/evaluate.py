@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ArrayRecord
@@ -13,13 +12,12 @@ from flwr.serverapp import Grid
 from discreet.entropy import SYSTEM, Entropy
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.build import Result
-from discreet.runtime.delivery import STEP_SECONDS, Delivery
+from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Session, Step, opened_evaluation
-
-WAIT_SECONDS: Final = 300.0
+from discreet.site.rehearsal import check_agreed
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
@@ -34,6 +32,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     identity: Ed25519PrivateKey | None = None,
     entropy: Entropy = SYSTEM,
     watch: Callable[[Step], None] | None = None,
+    rehearsal: bool = False,
 ) -> Result:
     """Evaluate a model on the data of the nodes of a grid.
 
@@ -55,7 +54,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         identity: the coordinator's key, when the roster names one.
         entropy: where nonces come from.
         watch: told after each step.
+        rehearsal: ask for made-up data; only nodes that rehearse answer, nobody is
+            charged, and the result is stamped REHEARSAL.
     """
+    if rehearsal:
+        plan = plan.rehearsed()
+    check_agreed(plan, rehearsing=rehearsal)
     if model is not None:
         bound = ModelRef(plan.model.name, model_digest(model))
         plan = replace(plan, model=bound)

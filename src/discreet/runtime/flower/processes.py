@@ -1,7 +1,7 @@
-"""Flower's own processes, started and ended by their pid.
+"""The coordinator's SuperLink: a process of Flower, started and ended by its pid.
 
-Run as a module it becomes a SuperLink or a SuperNode that ends when the process
-that started it is gone, even when that one was killed.
+Run as a module it becomes a SuperLink that ends when the process that started it is
+gone, even when that one was killed.
 """
 
 from __future__ import annotations
@@ -15,25 +15,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Self
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError
 from discreet.runtime.flower.keys import (
     CA,
     CERTIFICATE,
-    NODE_KEY,
     SERVER_KEY,
     CoordinatorKeys,
-    SiteKeys,
 )
 from discreet.site.secret_files import read_secret, write_secret
-
-Part: TypeAlias = Literal["superlink", "supernode"]
 
 OFFLINE: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -48,6 +44,8 @@ FREE_SECONDS: Final = 5.0
 LOOPBACK: Final = "127.0.0.1"
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
+GUESTS: Final = "guests.pem"
+"""The node keys that the door knows."""
 _SECRET_FILE: Final = "--superexec-auth-secret-file"  # noqa: S105 - an option's name
 
 
@@ -57,26 +55,25 @@ class ProcessError(DiscreetError):
 
 @dataclass
 class FlowerProcess:
-    """A SuperLink or SuperNode of ours: a context that ends it on leaving.
+    """A SuperLink of ours: a context that ends it on leaving.
 
-    ``runtime`` is where its apps are run from; ``secret`` is what an executor must
-    know, so that nobody else on the machine can take a session's work away.
+    ``runtime`` is where it listens; ``secret`` is what an executor must know, so that
+    nobody else can take a session's work away.
     """
 
-    part: Part
     arguments: Sequence[str]
     runtime: str
     secret: bytes = field(repr=False)
     folder: tempfile.TemporaryDirectory[str] = field(repr=False)
-    most_bytes: int = 0
-    """Of one request, where this process has a door."""
+    most_bytes: int = MOST_BYTES
+    """Of one request."""
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Start it and wait until it listens."""
+        """Start it; ``wait`` until it listens."""
         home = Path(self.folder.name)
         environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(home)}
-        known = self.part, str(os.getpid()), str(self.most_bytes)
+        known = str(os.getpid()), str(self.most_bytes)
         command = [sys.executable, "-m", __name__, *known]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
@@ -87,11 +84,6 @@ class FlowerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        try:
-            self._wait_until_open()
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     def __exit__(
@@ -106,24 +98,20 @@ class FlowerProcess:
     @property
     def log(self) -> Path:
         """Where it writes."""
-        return Path(self.folder.name) / f"{self.part}.log"
+        return Path(self.folder.name) / "superlink.log"
 
     @property
     def pid(self) -> int:
         """The process's number."""
         if self.process is None:
-            raise ProcessError(f"the {self.part} is not started")
+            raise ProcessError("the SuperLink is not started")
         return self.process.pid
-
-    def said(self, words: str) -> int:
-        """Return how often it has written these words."""
-        return self.log.read_text(errors="replace").count(words)
 
     def check(self) -> None:
         """Raise when it has ended, with the last line that it wrote."""
         if self.process is None or self.process.poll() is None:
             return
-        raise ProcessError(f"the {self.part} ended: {self._last_words()}")
+        raise ProcessError(f"the SuperLink ended: {self._last_words()}")
 
     def check_ending(self) -> None:
         """Give a process that answers no more the time to end, and then check it."""
@@ -133,18 +121,18 @@ class FlowerProcess:
         self.check()
 
     def stop(self) -> None:
-        """Ask it to end, then end it; it runs nothing of its own."""
+        """End it at once: what it knows is in its memory, and nobody asks any more."""
         if self.process is not None:
-            if self.process.poll() is None:
-                self.process.send_signal(signal.SIGINT)
-                try:
-                    self.process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    self.process.kill()
+            self.process.kill()
             self.process.wait()
         self.folder.cleanup()
 
-    def _wait_until_open(self) -> None:
+    def wait(self) -> None:
+        """Wait until it listens.
+
+        Raises:
+            ProcessError: it ended, or does not listen in time.
+        """
         host, port = self.runtime.rsplit(":", 1)
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
@@ -152,11 +140,11 @@ class FlowerProcess:
             try:
                 socket.create_connection((host, int(port)), timeout=1).close()
             except OSError:
-                time.sleep(0.1)
+                time.sleep(0.05)
             else:
                 return
         raise ProcessError(
-            f"the {self.part} does not listen after {START_SECONDS:.0f} s: "
+            f"the SuperLink does not listen after {START_SECONDS:.0f} s: "
             f"{self._last_words()}"
         )
 
@@ -167,13 +155,26 @@ class FlowerProcess:
 
 
 def superlink(
-    keys: CoordinatorKeys, *, host: str, port: int, most_bytes: int = MOST_BYTES
+    keys: CoordinatorKeys,
+    *,
+    host: str,
+    port: int,
+    most_bytes: int = MOST_BYTES,
+    nodes: Iterable[bytes] | None = None,
 ) -> FlowerProcess:
-    """Describe a SuperLink with TLS that only registered node keys may join.
+    """Describe a SuperLink with TLS that only some node keys may join.
 
     Only whoever knows its ``secret`` may register them, or start and stop a run.
+    ``nodes`` are those keys in PEM form, by default all that the coordinator has.
     """
-    folder, secret, secret_file = _workplace()
+    folder, secret = (
+        tempfile.TemporaryDirectory(prefix="discreet-"),
+        secrets.token_bytes(32),
+    )
+    secret_file = Path(folder.name) / "executor.secret"
+    write_secret(secret_file, secret)
+    guests = keys.nodes().values() if nodes is None else nodes
+    (Path(folder.name) / GUESTS).write_bytes(b"".join(guests))
     arguments = [
         *("--host", host, "--port", str(port)),
         *("--ssl-ca-certfile", str(keys.folder / CA)),
@@ -184,24 +185,30 @@ def superlink(
         "--disable-runtime-dependency-installation",
     ]
     reached = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
-    return FlowerProcess(
-        "superlink", arguments, f"{reached}:{port}", secret, folder, most_bytes
-    )
+    return FlowerProcess(arguments, f"{reached}:{port}", secret, folder, most_bytes)
 
 
-def supernode(keys: SiteKeys, *, address: str) -> FlowerProcess:
-    """Describe a SuperNode that trusts one authority and shows its node key."""
-    folder, secret, secret_file = _workplace()
-    runtime = f"{LOOPBACK}:{free_port()}"
-    arguments = [
-        *("--superlink", address),
-        *("--root-certificates", str(keys.folder / CA)),
-        *("--auth-supernode-private-key", str(keys.folder / NODE_KEY)),
-        *("--host", LOOPBACK, "--port", runtime.rsplit(":", 1)[1]),
-        *("--isolation", "process"),
-        *(_SECRET_FILE, str(secret_file)),
-    ]
-    return FlowerProcess("supernode", arguments, runtime, secret, folder)
+def check_free(host: str, port: int) -> None:
+    """Refuse an address where nobody can listen.
+
+    Raises:
+        ProcessError: somebody else does, or this machine may not.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OverflowError:
+            raise ProcessError("a port is a number from 1 to 65535") from None
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            if isinstance(error, socket.gaierror):
+                why = "no address of this machine"
+            raise ProcessError(
+                f"cannot listen at {host}:{port} ({why}): end the program that does, "
+                "or choose another --host or --port"
+            ) from error
 
 
 def wait_until_free(host: str, port: int) -> None:
@@ -211,18 +218,12 @@ def wait_until_free(host: str, port: int) -> None:
         ProcessError: somebody else keeps the port.
     """
     deadline = time.monotonic() + FREE_SECONDS
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     while True:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                return probe.bind((host, port))
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise ProcessError(
-                        f"cannot listen at {host}:{port} ({error.strerror}): end the "
-                        "program that does, or choose another --host or --port"
-                    ) from error
+        try:
+            return check_free(host, port)
+        except ProcessError:
+            if time.monotonic() > deadline:
+                raise
         time.sleep(0.2)
 
 
@@ -234,36 +235,24 @@ def free_port() -> int:
         return port
 
 
-def _workplace() -> tuple[tempfile.TemporaryDirectory[str], bytes, Path]:
-    folder = tempfile.TemporaryDirectory(prefix="discreet-")
-    secret = secrets.token_bytes(32)
-    path = Path(folder.name) / "executor.secret"
-    write_secret(path, secret)
-    return folder, secret, path
-
-
-def _become(part: str, parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
-    """Turn this process into a part of Flower, bound to its parent's life."""
+def _become(parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
+    """Turn this process into a SuperLink, bound to its parent's life."""
     # A shell starts what runs beside it with this signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # Only the process that becomes a part of Flower pays for loading it.
     from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
-    from flwr.supernode.cli import flower_supernode  # noqa: PLC0415
 
     from discreet.runtime.flower import door  # noqa: PLC0415
 
-    parts: dict[str, Callable[[], None]] = {
-        "superlink": flower_superlink,
-        "supernode": flower_supernode,
-    }
-    if part not in parts:
-        raise InputError("a part of Flower is a superlink or a supernode")
-    if part == "superlink":
-        secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
-        door.put_up(read_secret(secret, what="the executor's secret"), most_bytes)
-    sys.argv = [f"flower-{part}", *arguments]
-    parts[part]()
+    secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
+    door.put_up(
+        read_secret(secret, what="the executor's secret"),
+        most_bytes,
+        door.guests((secret.parent / GUESTS).read_bytes()),
+    )
+    sys.argv = ["flower-superlink", *arguments]
+    flower_superlink()
 
 
 def _end_with(parent: int) -> None:
@@ -280,4 +269,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    _become(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    _become(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,30 +1,28 @@
-"""The site's and the coordinator's work, done by our own code and no other.
+"""The coordinator's run at its SuperLink, done by our own code and no other.
 
-Flower usually runs the app that whoever starts a run has sent along. A site that
-did so would let the coordinator run code beside its data, and no protocol would
-help. So both ends take their tasks from Flower and answer them in this process;
-the app bundle that a run needs is empty and is never unpacked.
+Flower usually starts the app that a run brings along. Here the coordinator takes the
+run's task from Flower and does it in this process; the app bundle that a run needs is
+empty and is never unpacked.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 import httpx
-from flwr.app import Error, Message
+from flwr.app import Message
 from flwr.cli.build import build_fab_from_files
-from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode, SubStatus
+from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
+    PullAppMessagesRequest,
     PullTaskInputRequest,
     PushTaskOutputRequest,
 )
@@ -33,8 +31,15 @@ from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+    make_confirm_message_received_fn_protobuf,
+    make_pull_object_fn_protobuf,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    pull_and_inflate_object_from_tree,
+)
 from flwr.supercore.interceptors import (
-    RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
@@ -42,30 +47,15 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
-from flwr.supernode.runtime.run_clientapp import (
-    pull_task_input,
-    push_message,
-    push_task_output,
-)
 
+from discreet.runtime.delivery import SHORTEST_PAUSE
 from discreet.runtime.flower.door import Knocking
-from discreet.runtime.flower.keys import SiteKeys
-from discreet.runtime.flower.processes import FlowerProcess, ProcessError, supernode
-from discreet.site.policy import DECLINED
+from discreet.runtime.flower.node import FIRST_PULL_SECONDS, PULL_SECONDS
+from discreet.runtime.flower.processes import FlowerProcess, ProcessError
 
-POLL_SECONDS: Final = 0.2
 RECONNECT_SECONDS: Final = 20.0
 """How long a lost SuperLink is waited for."""
-CONNECT_SECONDS: Final = 60.0
-"""How long a site that is turned away tries again."""
-LINGER_SECONDS: Final = 2.0
-"""How long a site stays after its last answer: Flower forgets the answers of a node
-that has left, even those that it has."""
-_CONNECTED: Final = "SuperNode ID: "
-_SENT: Final = "Sent successfully"
-_SEND_SECONDS: Final = 30.0
 _ACQUIRE: Final = frozenset({"/flwr.proto.Runtime/AcquireTask"})
-_DECLINED: Final = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, DECLINED)
 _EMPTY_APP: Final = b"""\
 [project]
 name = "discreet-session"
@@ -86,7 +76,11 @@ clientapp = "none:app"
 
 
 class PatientGrid(HttpGrid):
-    """A grid that gives up on a SuperLink that stays away."""
+    """A grid that gives up on a SuperLink that stays away, and soon on half an answer.
+
+    Flower waits a second, and up to two hours, for the parts of an answer that a node
+    has announced; here its site is asked again.
+    """
 
     def __init__(self, address: str, certificates: bytes, token: str) -> None:
         super().__init__(address, root_certificates=certificates, token=token)
@@ -97,11 +91,39 @@ class PatientGrid(HttpGrid):
         """The connection to the SuperLink."""
         return self._runtime_client
 
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the answers that have come in full."""
+        pulled = self.runtime.PullMessages(
+            PullAppMessagesRequest(message_ids=message_ids)
+        )
+        answers = []
+        for head, tree in zip(
+            pulled.messages_list, pulled.message_object_trees, strict=True
+        ):
+            run_id = head.metadata.run_id
+            with suppress(ObjectPullError):
+                answer: Message = pull_and_inflate_object_from_tree(
+                    tree,
+                    make_pull_object_fn_protobuf(
+                        self.runtime.PullObject, self.node, run_id
+                    ),
+                    make_confirm_message_received_fn_protobuf(
+                        self.runtime.ConfirmMessageReceived, self.node, run_id
+                    ),
+                    return_type=Message,
+                    max_time=PULL_SECONDS,
+                    initial_backoff=FIRST_PULL_SECONDS,
+                    backoff_cap=1.0,
+                )
+                answers.append(answer)
+        return answers
+
 
 def register(
     link: FlowerProcess, certificates: bytes, nodes: dict[str, bytes]
 ) -> dict[str, int]:
     """Let these node keys connect, and no others; return Flower's number of each."""
+    link.wait()
     with _control(link, certificates) as control:
         return {
             name: control.RegisterNode(
@@ -147,122 +169,6 @@ def coordinator_grid(link: FlowerProcess, certificates: bytes) -> Iterator[Grid]
         grid.close()
 
 
-class SilenceError(ProcessError):
-    """The coordinator has not been heard of for as long as a site waits."""
-
-
-def serve(
-    keys: SiteKeys,
-    address: str,
-    app: ClientApp,
-    *,
-    until: Callable[[], bool],
-    wait_seconds: float,
-) -> None:
-    """Connect a site and answer with an app until told to stop.
-
-    A coordinator may be about to start, or to let this site in: so a SuperNode that
-    is turned away tries again for a while. One that was let in and lost its
-    connection tries again as long as the site waits for a word: the coordinator may
-    come back and go on.
-
-    Raises:
-        ProcessError: it could not connect.
-        SilenceError: no message came for that long.
-    """
-    last = time.monotonic()
-    turned_away = last + min(CONNECT_SECONDS, wait_seconds)
-    known = False
-    while True:
-        with supernode(keys, address=address) as node:
-            tasks = SiteTasks(node, app, last)
-            try:
-                return tasks.run(until=until, wait_seconds=wait_seconds)
-            except SilenceError:
-                raise
-            except ProcessError:
-                known = known or bool(node.said(_CONNECTED))
-                last = tasks.last
-                patience = last + wait_seconds if known else turned_away
-                if time.monotonic() > patience:
-                    raise
-        time.sleep(POLL_SECONDS)
-
-
-@dataclass
-class SiteTasks:
-    """Takes a site's tasks from its SuperNode and answers them with one app.
-
-    ``last`` is when a word of the coordinator came last.
-    """
-
-    node: FlowerProcess
-    app: ClientApp
-    last: float
-
-    def run(self, *, until: Callable[[], bool], wait_seconds: float) -> None:
-        """Answer messages until told to stop.
-
-        Raises:
-            ProcessError: the SuperNode ended.
-            SilenceError: no message came for that long.
-        """
-        answered = 0
-        with _executor(self.node, None) as executor:
-            while not until():
-                self.node.check()
-                if self._answer_or_fail(executor):
-                    answered += 1
-                    self.last = time.monotonic()
-                elif time.monotonic() - self.last > wait_seconds:
-                    raise SilenceError(
-                        f"no word from the coordinator for {wait_seconds:.0f} s; "
-                        "nothing more is sent"
-                    )
-                time.sleep(POLL_SECONDS)
-        with suppress(ProcessError):  # the last letter was read: Flower may be gone
-            self._wait_until_sent(answered)
-            time.sleep(LINGER_SECONDS)
-
-    def _wait_until_sent(self, answers: int) -> None:
-        """Let the SuperNode pass on the last answer before it is ended."""
-        deadline = time.monotonic() + _SEND_SECONDS
-        while self.node.said(_SENT) < answers and time.monotonic() < deadline:
-            self.node.check()
-            time.sleep(POLL_SECONDS)
-
-    def _answer_or_fail(self, executor: RuntimeHttpClient) -> bool:
-        try:
-            return self._answer_next(executor)
-        except httpx.HTTPError as error:
-            self.node.check_ending()
-            raise ProcessError(
-                f"the SuperNode does not answer ({type(error).__name__})"
-            ) from error
-
-    def _answer_next(self, executor: RuntimeHttpClient) -> bool:
-        asked = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
-        acquired = executor.AcquireTask(asked)
-        if not acquired.token:
-            return False
-        client = _client(self.node, None, RuntimeTokenHttpInterceptor(acquired.token))
-        heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
-        heartbeat.start()
-        try:
-            message, context, _, _ = pull_task_input(client)
-            try:
-                reply = self.app(message, context)
-            except Exception:  # noqa: BLE001 - a stranger's message must not end us
-                reply = Message(_DECLINED, reply_to=message)
-            push_message(client, reply, context)
-            _stop(heartbeat)  # a finished task has no heartbeat
-            push_task_output(client, context, SubStatus.COMPLETED, "")
-        finally:
-            _stop(heartbeat)
-            client.close()
-        return True
-
-
 def _stop(heartbeat: HeartbeatSender) -> None:
     if heartbeat.is_running:  # it ends by itself when Flower is gone
         heartbeat.stop()
@@ -288,7 +194,7 @@ def _server_token(link: FlowerProcess, executor: RuntimeHttpClient, run_id: int)
         if acquired.token and acquired.task.run_id == run_id:
             token: str = acquired.token
             return token
-        time.sleep(POLL_SECONDS)
+        time.sleep(SHORTEST_PAUSE)
     raise ProcessError("the SuperLink did not hand out the run's task")
 
 
@@ -310,27 +216,18 @@ def _control(link: FlowerProcess, certificates: bytes) -> Iterator[ControlHttpCl
 
 
 @contextmanager
-def _executor(
-    process: FlowerProcess, certificates: bytes | None
-) -> Iterator[RuntimeHttpClient]:
+def _executor(link: FlowerProcess, certificates: bytes) -> Iterator[RuntimeHttpClient]:
     signer = SuperExecAuthHttpInterceptor(
-        master_secret=process.secret, protected_methods=_ACQUIRE
+        master_secret=link.secret, protected_methods=_ACQUIRE
     )
-    client = _client(process, certificates, signer)
+    version = RuntimeVersionHttpInterceptor(component_name="SuperExec")
+    client = RuntimeHttpClient.from_server_address(
+        link.runtime,
+        insecure=False,
+        root_certificates=certificates,
+        interceptors=[version, signer],
+    )
     try:
         yield client
     finally:
         client.close()
-
-
-def _client(
-    process: FlowerProcess,
-    certificates: bytes | None,
-    proof: RuntimeTokenHttpInterceptor | SuperExecAuthHttpInterceptor,
-) -> RuntimeHttpClient:
-    return RuntimeHttpClient.from_server_address(
-        process.runtime,
-        insecure=certificates is None,
-        root_certificates=certificates,
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), proof],
-    )

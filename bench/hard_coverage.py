@@ -1,0 +1,324 @@
+"""Coverage of intervals where it is hard: real scores, ties, few positives, local noise.
+
+A population is a set of scored examples, real (``../shared/data``) or of the zoo's
+kinds; each repetition draws a test set from it with replacement, carries out the plan
+that public facts recommend, and asks the evaluation as a user would. The target is
+the population's own value. Of two thresholds, near the median and the lower third of
+the positives' scores, the plan declares the first.
+
+    python bench/hard_coverage.py [--half tuning|judging] [--repetitions 100]
+        [--only TEXT] [--noise 1 .3 local label exact] [--csv FILE]
+
+Each entry: percent of nominal 95% intervals that hold the population's value, and the
+mean width over the middle 95% of the values that were estimated. Populations of the
+``tuning`` half were used to choose how intervals are made; docs quote the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from coverage import Outcome, Tally
+from datasets import lacking
+from discreet.arrays import FloatVector, IntVector
+from discreet.data.examples import Examples
+from discreet.estimate.estimate import Estimate, Usable
+from discreet.metrics.calibration import DEFAULT_BINS
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP, plan_curves
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.noise.mechanism import AdditiveNoise
+from discreet.noise.response import RandomizedResponse, simulate_response
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
+from discreet.plan.release import Release
+from discreet.ranks.public_scores import PublicScores
+from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
+from zoo import (
+    Make,
+    Population,
+    calibrated,
+    from_examples,
+    heaped,
+    population,
+    rounded,
+    saturated,
+)
+
+AREAS: Final = ("auc", "average_precision", "brier")
+RATES: Final = ("recall", "precision", "specificity")
+ASKED: Final = (
+    *AREAS,
+    "ece",
+    *(f"{rate} {where}" for where in ("declared", "between") for rate in RATES),
+)
+FEWEST: Final = 25
+LOWEST, HIGHEST, POOR = 0.93, 0.98, 0.91
+COLUMNS: Final = (
+    *("population", "examples", "noise", "asked", "coverage", "width", "usable"),
+)
+Row: TypeAlias = tuple[str, int, str, str, float, float, float]
+_ROWS: Final = 200_000
+MADE: Final[dict[str, tuple[bool, Make]]] = {
+    "votes50-p20": (False, rounded(calibrated(0.2, 1.6), 50)),
+    "cents-p10": (False, rounded(calibrated(0.1, 1.5), 100)),
+    "head-p11": (False, saturated(calibrated(0.11, 1.6), 0.55)),
+    "rare-p005": (False, calibrated(0.005, 1.5)),
+    "zeros-p08": (False, heaped(calibrated(0.08, 1.6), 0.3, at=0.0)),
+    "votes50-p12": (True, rounded(calibrated(0.12, 1.8), 50)),
+    "cents-p30": (True, rounded(calibrated(0.3, 1.3), 100)),
+    "head-p08": (True, saturated(calibrated(0.08, 1.9), 0.6)),
+    "rare-p007": (True, calibrated(0.007, 1.8)),
+    "half-p50": (True, calibrated(0.5, 1.2)),
+}
+"""Made populations: whether they judge, and how they are made."""
+REAL: Final = {
+    "real:bank-xgb": False,
+    "real:adult-xgb": False,
+    "real:adult-knn5-oof": False,
+    "real:adult-lr": True,
+    "real:bank-xgb-oof": True,
+    "real:cover-xgb": True,
+    "real:ovarian-adnex": True,
+}
+"""Real ones, and whether they judge."""
+
+
+def load(name: str) -> Population:
+    """Read or make a population, always the same."""
+    if name.startswith("real:"):
+        return population(name)
+    seed = hashlib.sha256(f"hard {name}".encode()).digest()[:8]
+    rng = np.random.default_rng(int.from_bytes(seed, "big"))
+    scores, rates = MADE[name][1](rng, _ROWS)
+    return from_examples(name, "", scores, (rng.random(_ROWS) < rates).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A population and what is asked of it."""
+
+    population: Population
+
+    @cached_property
+    def thresholds(self) -> tuple[float, float]:
+        """A declared threshold, and one between two edges."""
+        share = np.cumsum(self.population.counts[1]) / self.population.counts[1].sum()
+        declared, between = (
+            float(f"{self.population.scores[np.searchsorted(share, at)]:.2g}")
+            for at in (0.5, 0.3)
+        )
+        return declared, between
+
+    @cached_property
+    def truth(self) -> dict[str, float]:
+        """The population's values."""
+        s, (n, p) = self.population.scores, self.population.counts
+        total = n.sum() + p.sum()
+        group = np.minimum((s * DEFAULT_BINS).astype(int), DEFAULT_BINS - 1)
+        off = np.bincount(group, p - s * (n + p), DEFAULT_BINS)
+        found = {
+            "auc": self.population.auc,
+            "average_precision": self.population.average_precision,
+            "brier": float(p @ (1 - s) ** 2 + n @ s**2) / total,
+            "ece": float(np.abs(off).sum()) / total,
+        }
+        for where, t in zip(("declared", "between"), self.thresholds, strict=True):
+            above = s >= t
+            tp, fp = p[above].sum(), n[above].sum()
+            found[f"recall {where}"] = tp / p.sum()
+            found[f"precision {where}"] = tp / (tp + fp)
+            found[f"specificity {where}"] = 1 - fp / n.sum()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A population, a size and a noise."""
+
+    target: Target
+    examples: int
+    noise: str
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that true public facts recommend."""
+        data = self.target.population
+        declared = (self.target.thresholds[0],)
+        if self.noise == "label":
+            every = np.repeat(data.scores, data.counts.sum(axis=0))
+            scores = every[:: max(every.size // self.examples, 1)]
+            if data.scores.size < self.examples:  # public ties are all known
+                scores = np.concatenate([scores, data.scores])
+            unlabelled = Examples(scores, np.zeros(scores.size, dtype=np.int64))
+            public = PublicScores.of([unlabelled])
+            privacy = LabelDP(1, mechanism="response")
+            return plan_curves(public, privacy, thresholds=declared)
+        facts = PublicFacts(self.examples, data.prevalence)
+        return recommend(facts, _privacy(self.noise), thresholds=declared)
+
+    def run(self, rng: np.random.Generator) -> Evaluation:
+        """Draw a test set and its release, and read it."""
+        plan, this = self.plan, self.plan.resolve(0, [])
+        (edges,) = this.statistic.binnings
+        cells = self.target.population.cells(edges).ravel()
+        exact = rng.multinomial(self.examples, cells / cells.sum()).astype(np.int64)
+        mechanism = plan.privacy.noise(this, plan.cohort)
+        sites = plan.cohort.min_survivors
+        total: IntVector
+        if isinstance(mechanism, AdditiveNoise):
+            drawn = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
+            total = exact + np.rint(drawn).astype(np.int64)
+        elif isinstance(mechanism, RandomizedResponse):
+            flips = simulate_response(exact, mechanism.flip_probability, 1, rng)[0]
+            total = flips.astype(np.int64)
+        else:
+            total = mechanism.protect(exact, entropy=rng.bytes)
+        release = Release(
+            plan.digest(), b"simulated", 0, total, sites, sites, this.loss
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evaluation(plan, [release], plan.claim("simulated", sites=sites))
+
+    def outcomes(self, result: Evaluation) -> Iterator[tuple[str, Outcome]]:
+        """Return what was said about each quantity."""
+        for name in AREAS:
+            yield name, _outcome(result.metric(name))
+        if result.calibratable:
+            yield "ece", _outcome(result.ece)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for where, t in zip(
+                ("declared", "between"), self.target.thresholds, strict=True
+            ):
+                at = result.at(t)
+                for rate in RATES:
+                    yield f"{rate} {where}", _outcome(at[rate])
+
+
+def _privacy(noise: str) -> DistributedDP | LocalDP | SecureAggregation:
+    match noise:
+        case "exact":
+            return SecureAggregation()
+        case "local":
+            return LocalDP(5)
+        case _:
+            return DistributedDP(noise)
+
+
+def _outcome(found: Estimate) -> Outcome:
+    low, high = found.interval(0.95)
+    usable = isinstance(found.status, Usable) and found.caution is None
+    return Outcome(found.value, low, high, usable, found.value)
+
+
+def measure(cell: Cell, repetitions: int, seed: int) -> dict[str, Tally]:
+    """Repeat one cell."""
+    rng = np.random.default_rng([seed, cell.examples, len(cell.noise)])
+    tallies = {name: Tally(cell.target.truth[name]) for name in ASKED}
+    for _ in range(repetitions):
+        for name, outcome in cell.outcomes(cell.run(rng)):
+            tallies[name].outcomes.append(outcome)
+    return tallies
+
+
+def bias(tally: Tally) -> float:
+    """Return the mean error over the standard deviation of the values."""
+    values: FloatVector = tally.table[:, 0]
+    spread = float(values.std())
+    return (float(values.mean()) - tally.truth) / spread if spread > 0 else math.nan
+
+
+def entry(tally: Tally, *, biases: bool) -> str:
+    if len(tally.table) < FEWEST:
+        return f"{'none':>12}"
+    mark = "" if LOWEST <= tally.coverage <= HIGHEST else "*"
+    low = "!" if tally.coverage < POOR else ""
+    found = f"{100 * tally.coverage:.0f}{mark}{low} {tally.width:.2f}"
+    return (
+        f"{found + (f' {bias(tally):+.1f}' if biases else ''):>{17 if biases else 12}}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
+    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[2_000, 20_000])
+    parser.add_argument("--noise", nargs="+", default=["1", "0.3", "local", "label"])
+    parser.add_argument("--only", default="", help="populations whose name holds this")
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--bias", action="store_true", help="print biases too")
+    parser.add_argument("--csv", type=Path)
+    chosen = parser.parse_args()
+    judging = chosen.half == "judging"
+    names = [name for name, (judges, _) in MADE.items() if judges == judging]
+    for name, judges in REAL.items():
+        if judges == judging:
+            line = lacking(name.removeprefix("real:"))
+            print(line) if line else names.append(name)
+    rows = []
+    print(f"{'population':20}{'n':>7}{'noise':>6}{'bins':>5}")
+    print("".join(f"{name[:11]:>12}" for name in ASKED))
+    for name in names:
+        if chosen.only in name:
+            target = Target(load(name))
+            for noise in chosen.noise:
+                for examples in chosen.sizes:
+                    rows += row(Cell(target, examples, noise), chosen)
+    summary(rows)
+    if chosen.csv is not None:
+        with chosen.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+
+
+def row(cell: Cell, chosen: argparse.Namespace) -> list[Row]:
+    """Measure and print one cell; its rows, one a quantity."""
+    data = cell.target.population
+    if cell.examples > 2 * data.examples:
+        return []
+    tallies = measure(cell, chosen.repetitions, chosen.seed)
+    bins = len(cell.plan.statistic.binnings[0])
+    print(
+        f"{data.name:20}{cell.examples:7,}{cell.noise:>6}{bins:5}"
+        + "".join(entry(t, biases=chosen.bias) for t in tallies.values()),
+        flush=True,
+    )
+    return [
+        (data.name, cell.examples, cell.noise, asked, t.coverage, t.width, t.usable)
+        for asked, t in tallies.items()
+        if len(t.table) >= FEWEST
+    ]
+
+
+def summary(rows: list[Row]) -> None:
+    """Print how many cells of each quantity are within the limits."""
+    for asked in ASKED:
+        found = np.array([r[4] for r in rows if r[3] == asked])
+        widths = np.array([r[5] for r in rows if r[3] == asked])
+        if found.size:
+            print(
+                f"{asked:22}{np.mean((found >= LOWEST) & (found <= HIGHEST)):5.0%} of "
+                f"{found.size} cells within, least {found.min():.1%}, below 91%: "
+                f"{np.count_nonzero(found < POOR)}, median width {np.median(widths):.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""``discreet coordinate``: run a plan over the sites that connect."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from discreet.cli.files import (
+    JsonFile,
+    PlotFolder,
+    ReportFile,
+    Wide,
+    read_plan,
+    write_result,
+)
+from discreet.cli.site import (
+    PORT,
+    LogFile,
+    PlanFile,
+    Rehearse,
+    missing_flower,
+    show_findings,
+)
+from discreet.parsing import shown
+from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
+from discreet.runtime.event_log import EventLog
+from discreet.runtime.flower.keys import CoordinatorKeys
+from discreet.site.checkup import examine, require
+
+if TYPE_CHECKING:
+    from discreet.runtime.board import Board
+
+CoordinatorFolder: TypeAlias = Annotated[
+    Path, typer.Option(help="Folder of the coordinator's keys.")
+]
+Host: TypeAlias = Annotated[str, typer.Option(help="Address to listen at.")]
+Port: TypeAlias = Annotated[int, typer.Option(help="Port to listen at.")]
+StateFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the session is saved, sealed; by default beside the keys."
+    ),
+]
+Unauthenticated: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--unauthenticated", help="Run a plan without a roster; the claim says so."
+    ),
+]
+
+
+def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: PlanFile,
+    keys: CoordinatorFolder,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the sites to connect.")
+    ] = WAIT_SECONDS,
+    step: Annotated[
+        float, typer.Option(help="Seconds that each step waits for a site.")
+    ] = STEP_SECONDS,
+    state: StateFile = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Drop an interrupted session of this plan."),
+    ] = False,
+    unauthenticated: Unauthenticated = False,
+    wide: Wide = False,
+    json: JsonFile = None,
+    plots: PlotFolder = None,
+    report: ReportFile = None,
+    log: LogFile = None,
+    rehearse: Rehearse = False,
+) -> None:
+    """Run a plan over the sites that connect, and print the evaluation.
+
+    The session is saved after each step. When this command was interrupted, the
+    same command goes on with it, while the sites wait: nobody pays twice. Exits
+    with 1 when the session was aborted. What `discreet coordinate doctor` looks at is
+    looked at first.
+    """
+    # Only whoever runs a session pays for loading Flower.
+    try:
+        from discreet.runtime.board import Board as Drawn  # noqa: PLC0415
+        from discreet.runtime.flower import deploy  # noqa: PLC0415
+        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
+        from discreet.runtime.session import AbortedError  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        raise missing_flower(err) from err
+    deploy.quiet()
+    files = tuple(path for path in (json, report, state, log) if path is not None)
+    folders = () if plots is None else (plots,)
+    findings = examine(
+        CoordinatorDoctor(
+            lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+        ).checks(waiting=True)
+    )
+    require(findings, _tell)
+    for finding in findings:
+        if finding.state == "note":
+            _tell(finding.text)
+    agreed, folder = read_plan(plan), CoordinatorKeys(keys)
+    if rehearse:
+        agreed = agreed.rehearsed()
+        _tell("REHEARSAL: the sites send made-up data, and nobody is charged.")
+    saved = deploy.saved_session(agreed, folder, state)
+    if fresh:
+        saved.discard()
+    elif saved.path.exists():
+        _tell(f"Going on with the session in {saved.path}; --fresh drops it.")
+    # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    note = EventLog(log)
+    note("started", plan=agreed.digest().hex(), host=host, port=port)
+    with Live(console=Console(stderr=True), transient=True) as live:
+        drawn = live.console.is_terminal
+
+        def board(names: Mapping[int, str]) -> Board:
+            return Drawn(
+                names,
+                live.console.out if drawn else _tell,
+                note,
+                (lambda board: live.update(_table(board)))
+                if drawn
+                else (lambda _: None),
+            )
+
+        try:
+            result = deploy.coordinate(
+                agreed,
+                folder,
+                host=host,
+                port=port,
+                wait_seconds=wait,
+                step_seconds=step,
+                board=board,
+                saved=saved,
+                unauthenticated=unauthenticated,
+            )
+        except AbortedError as error:
+            _tell(f"Aborted: {error}.")
+            raise typer.Exit(1) from error
+    identity = folder.identity()
+    write_result(
+        result,
+        wide=wide,
+        json=json,
+        report=report,
+        plots=plots,
+        sign=None if identity is None else identity.sign,
+    )
+    saved.discard()  # not before somebody has the result
+
+
+def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: PlanFile,
+    keys: CoordinatorFolder,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    state: StateFile = None,
+    unauthenticated: Unauthenticated = False,
+    json: JsonFile = None,
+    plots: PlotFolder = None,
+    report: ReportFile = None,
+) -> None:
+    """Look at everything that could fail when the coordinator starts.
+
+    Takes the arguments of `discreet coordinate`; exits with 1 when something must be
+    mended.
+    """
+    try:
+        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        raise missing_flower(err) from err
+    files = tuple(path for path in (json, report, state) if path is not None)
+    folders = () if plots is None else (plots,)
+    looked = CoordinatorDoctor(
+        lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+    )
+    show_findings(examine(looked.checks()))
+
+
+def _table(board: Board) -> Table:
+    """Draw who is where."""
+    table = Table(title=Text(shown(board.heading)), box=None, show_header=False)
+    for name, status in board.status.items():
+        table.add_row(Text(shown(name)), Text(status))
+    return table
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)

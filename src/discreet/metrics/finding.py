@@ -1,0 +1,285 @@
+r"""Finding a threshold: the one that reaches an aim, its interval, and what is there.
+
+An aim is a rate to reach (sensitivity, specificity, precision, alert rate) or a gain to
+maximise: Youden's J, or :math:`r\,TP - FP` where a miss costs r false alarms.
+
+- Of the thresholds that reach a rate, the one that costs least is taken: the highest
+  with the sensitivity, the lowest with the specificity, the precision or at most the
+  alert rate. Its interval holds every threshold whose own interval of that rate (Wilson,
+  with the noise of both counts) holds the aim: a test turned around, so it needs no
+  density of scores.
+- The interval of a best threshold holds every threshold whose gain is not surely less:
+  the gain between two thresholds is a sum over the examples between them, of variance
+  :math:`\alpha^2 p + \beta^2 n` for the gain :math:`\alpha\,TP - \beta\,FP`, plus noise.
+
+Between two edges a bin's examples are taken as spread evenly. The threshold is chosen on
+the very data that judge it: the result says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.errors import InputError
+from discreet.estimate.estimate import Interval, Normal
+from discreet.estimate.intervals import RatioShape
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import covariance_of
+from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.rate_row import Share
+from discreet.metrics.rates import RATES
+from discreet.metrics.thresholds import AtThreshold, at_threshold
+
+Kind: TypeAlias = Literal[
+    "sensitivity", "specificity", "precision", "alert_rate", "youden", "cost_ratio"
+]
+_ROWS: Final = {"sensitivity": "recall"}
+"""Where an aim's name is not that of its row."""
+_Z: Final = 1.959963984540054
+_HALVINGS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a threshold is to reach."""
+
+    kind: Kind
+    target: float
+
+    def __post_init__(self) -> None:
+        if self.kind == "cost_ratio":
+            if not 0 < self.target < math.inf:
+                raise InputError("cost_ratio is a positive number: false alarms a miss")
+        elif self.kind != "youden" and not 0 < self.target < 1:
+            raise InputError(f"the aim of {self.kind} lies strictly between 0 and 1")
+
+    @classmethod
+    def of(cls, *, youden: bool, **targets: float | None) -> Self:
+        """Take the one aim that was given."""
+        given = {k: v for k, v in targets.items() if v is not None}
+        if len(given) + youden != 1:
+            raise InputError(
+                f"a threshold has one aim: give one of {', '.join(targets)} or "
+                "youden=True"
+            )
+        if youden:
+            return cls("youden", 1.0)
+        ((kind, target),) = given.items()
+        return cls(kind, target)  # type: ignore[arg-type]
+
+    @property
+    def best(self) -> bool:
+        """Whether it is a gain to maximise, not a rate to reach."""
+        return self.kind in ("youden", "cost_ratio")
+
+    def __str__(self) -> str:
+        if self.kind == "youden":
+            return "the largest Youden's J"
+        if self.kind == "cost_ratio":
+            return f"the least cost where a miss costs {self.target:g} false alarms"
+        return f"{self.kind.replace('_', ' ')} {self.target:g}"
+
+
+@dataclass(frozen=True)
+class FoundThreshold:
+    """A threshold, how sure it is, and every measure there."""
+
+    aim: Aim
+    threshold: float
+    interval: Interval
+    """95%: sampling and noise of the choice itself."""
+    at: AtThreshold
+    reached: bool
+    """Whether any threshold reaches the aim; the nearest is given if none does."""
+
+    @property
+    def sentence(self) -> str:
+        """What the choice on these data means for the measures there."""
+        low, high = self.interval
+        found = (
+            f"{self.threshold:.4g} (95% interval {low:.4g} to {high:.4g}) gives "
+            f"{self.aim}"
+        )
+        if not self.reached:
+            found = f"no threshold gives {self.aim}; {self.threshold:.4g} is nearest"
+        if self.aim.best:
+            return (
+                f"{found}; it was chosen on the data that judge it, so the measures "
+                "there are somewhat too good: judge it on new data"
+            )
+        own = self.at[_ROWS.get(self.aim.kind, self.aim.kind)]
+        spread = math.hypot(
+            *(
+                law.sd if isinstance(law, Normal) else 0.0
+                for law in (own.sampling, own.noise)
+            )
+        )
+        return (
+            f"{found}; it was chosen on the data that judge it: on new data the aim "
+            f"would be met only up to about {_Z * spread:.2g} either way"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "aim": str(self.aim),
+            "interval95": list(self.interval),
+            "reached": self.reached,
+            "sentence": self.sentence,
+            **self.at.to_dict(),
+        }
+
+
+def find_threshold(reading: Reading, aim: Aim) -> FoundThreshold:
+    """Find the threshold of an aim in the counts that were read."""
+    search = _Search(reading)
+    threshold, interval, reached = search.best(aim) if aim.best else search.reach(aim)
+    stated = 1 / (1 + aim.target) if aim.kind == "cost_ratio" else None
+    at = at_threshold(reading, threshold, stated=stated)
+    return FoundThreshold(aim, threshold, interval, at, reached)
+
+
+class _Search:
+    """TP, FN, FP, TN at every edge, ascending, with the noise of each."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.observed, self.atoms = reading.observed, reading.observed.edges.atoms
+        self.counts = reading.counts
+        edges = reading.observed.edges.array
+        # A released probability or logit range may end at infinity: nothing lies there.
+        self.places = edges[:-1] if self.atoms else edges
+        self.read = self._confusions(reading.counts.negatives, reading.counts.positives)
+        self.released = self._confusions(
+            reading.observed.negatives, reading.observed.positives
+        )
+
+    def _confusions(self, negatives: FloatVector, positives: FloatVector) -> FloatArray:
+        tp, fp = (
+            np.append(np.cumsum(c[::-1])[::-1], 0.0)[: self.places.size]
+            for c in (positives, negatives)
+        )
+        p, n = positives.sum(), negatives.sum()
+        return np.column_stack([tp, p - tp, fp, n - fp])
+
+    def reach(self, aim: Aim) -> tuple[float, Interval, bool]:
+        """Return the cheapest threshold that reaches a rate."""
+        row = RATES[_ROWS.get(aim.kind, aim.kind)]
+        if not isinstance(row.value, Share):
+            raise InputError(f"{aim.kind} is no share of examples")
+        share, target = row.value, aim.target
+        rates = np.array([share(c) for c in self.read])
+        ends = np.array([self._ends(share, k) for k in range(len(self.places))])
+        sign = -1.0 if aim.kind == "alert_rate" else 1.0
+        enough = np.flatnonzero(
+            sign * np.nan_to_num(rates, nan=-np.inf) >= sign * target
+        )
+        from_above = aim.kind == "sensitivity"
+        if enough.size:
+            k = int(enough[-1] if from_above else enough[0])
+            beyond = k + 1 if from_above else k - 1
+            found = self._crossing(share, target, rates - target, k, beyond)
+        else:
+            k = int(np.nanargmax(sign * rates))
+            found = float(self.places[k])
+        kept = np.flatnonzero((ends[:, 0] <= target) & (target <= ends[:, 1]))
+        first, last = (int(kept[0]), int(kept[-1])) if kept.size else (k, k)
+        interval = Interval(
+            min(self._edge(ends - target, first, first - 1), found),
+            max(self._edge(ends - target, last, last + 1), found),
+        )
+        return found, interval, bool(enough.size)
+
+    def _crossing(
+        self, share: Share, target: float, off: FloatVector, inside: int, outside: int
+    ) -> float:
+        """Return where the rate that ``at`` reports crosses its aim, by bisection."""
+        found = self._between(off, inside, outside)
+        if found == self.places[inside] or off[inside] * off[outside] >= 0:
+            return found
+        near, far = float(self.places[inside]), float(self.places[outside])
+        for _ in range(_HALVINGS):
+            found = (near + far) / 2
+            above = cut_at(self.counts, found).curved
+            confusion = confusion_weights(above) @ np.concatenate(
+                [self.counts.negatives, self.counts.positives]
+            )
+            if (share(confusion) - target) * off[inside] >= 0:
+                near = found
+            else:
+                far = found
+        return near
+
+    def _ends(self, share: Share, k: int) -> tuple[float, float]:
+        """Return the interval of a rate at one edge."""
+        a, b = np.array(share.successes), np.array(share.failures)
+        noise = self._noise(k)
+        shape = RatioShape(
+            float(a @ self.released[k]),
+            float(b @ self.released[k]),
+            max(float((a + b) @ self.read[k]), 0.0),
+            max(float(a @ noise @ a), 0.0),
+            max(float(b @ noise @ b), 0.0),
+            float(a @ noise @ b),
+        )
+        return shape.shares(_Z)
+
+    def _noise(self, k: int) -> FloatArray:
+        if self.observed.exact:
+            return np.zeros((4, 4))
+        above = np.zeros(len(self.observed.edges))
+        above[k:] = 1.0
+        return covariance_of(self.observed, confusion_weights(above))
+
+    def _between(self, off: FloatVector, inside: int, outside: int) -> float:
+        """Return where a rate crosses its aim between two neighbouring edges."""
+        place = float(self.places[inside])
+        if not 0 <= outside < off.size or self.atoms or not math.isfinite(off[outside]):
+            return place
+        step = off[inside] - off[outside]
+        other = float(self.places[outside])
+        if step == 0 or not math.isfinite(other - place):
+            return place
+        return place + (other - place) * float(np.clip(off[inside] / step, 0.0, 1.0))
+
+    def _edge(self, ends: FloatArray, inside: int, outside: int) -> float:
+        """Return where the interval of a rate stops holding the aim."""
+        if not 0 <= outside < len(ends):
+            return float(self.places[inside])
+        side = 0 if ends[outside, 0] > 0 else 1
+        return self._between(ends[:, side], inside, outside)
+
+    def best(self, aim: Aim) -> tuple[float, Interval, bool]:
+        """Return the threshold of the greatest gain."""
+        tp, fn, fp, tn = self.read.T
+        p, n = tp[0] + fn[0], fp[0] + tn[0]
+        alpha, beta = 1 / p, 1 / n
+        if aim.kind == "cost_ratio":
+            alpha, beta = aim.target / (p + n), 1 / (p + n)
+        gain = alpha * tp - beta * fp
+        k = int(np.argmax(gain))
+        variances = np.array(
+            [
+                alpha**2 * abs(tp[j] - tp[k])
+                + beta**2 * abs(fp[j] - fp[k])
+                + self._noise_between(j, k, alpha, beta)
+                for j in range(gain.size)
+            ]
+        )
+        kept = np.flatnonzero(gain[k] - gain <= _Z * np.sqrt(variances))
+        # The best threshold may lie between two edges: their neighbours are kept too.
+        first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, gain.size - 1)
+        interval = Interval(float(self.places[first]), float(self.places[last]))
+        return float(self.places[k]), interval, True
+
+    def _noise_between(self, j: int, k: int, alpha: float, beta: float) -> float:
+        if self.observed.exact or j == k:
+            return 0.0
+        between = np.zeros(len(self.observed.edges))
+        between[min(j, k) : max(j, k)] = 1.0
+        row = np.concatenate([-beta * between, alpha * between])[None, :]
+        return max(float(covariance_of(self.observed, row)[0, 0]), 0.0)

@@ -1,0 +1,126 @@
+"""Folders of Parquet files and Arrow datasets, read on every core."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import discreet
+from discreet import InputError
+from discreet.data import batches
+from discreet.data.edges import Edges, Warped
+from discreet.statistic import ClassHistogram, Grouped
+
+HISTOGRAM = ClassHistogram(Edges.realise(Warped(64), thresholds=(0.3,)))
+
+
+@pytest.fixture
+def scored(rng):
+    n = 30_000
+    labels = (rng.random(n) < 0.3).astype(np.int64)
+    wards = rng.choice(["a", "b", "c"], n)
+    return pa.table({"y_score": rng.random(n), "y_true": labels, "ward": wards})
+
+
+@pytest.fixture(params=[1, 3])
+def on_cores(request, monkeypatch):
+    monkeypatch.setattr(batches, "cores", lambda: request.param)
+
+
+def counted_in_memory(table, statistic=HISTOGRAM, **options):
+    groups = table["ward"].to_numpy(zero_copy_only=False)
+    scores, labels = table["y_score"].to_numpy(), table["y_true"].to_numpy()
+    return statistic.count(discreet.Examples(scores, labels, groups=groups, **options))
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_a_partitioned_folder_counts_as_its_rows_do(tmp_path, scored):
+    ds.write_dataset(
+        scored,
+        tmp_path / "lake",
+        format="parquet",
+        partitioning=["ward"],
+        partitioning_flavor="hive",
+        max_rows_per_group=1000,
+        max_rows_per_file=4000,
+    )
+    site = discreet.read(tmp_path / "lake", group="ward")
+    grouped = Grouped(HISTOGRAM, ("a", "b", "other"))
+    assert np.array_equal(grouped.count(site), counted_in_memory(scored, grouped))
+    assert len(site) == scored.num_rows
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_a_file_and_a_dataset_of_many_row_groups_count_alike(tmp_path, scored):
+    path = tmp_path / "scores.parquet"
+    pq.write_table(scored, path, row_group_size=777)
+    expected = counted_in_memory(scored)
+    for source in (path, ds.dataset(path), ds.dataset(scored)):
+        site = discreet.read(source)
+        for _ in range(2):
+            assert np.array_equal(HISTOGRAM.count(site), expected)
+            assert np.array_equal(HISTOGRAM.count(site.fitted()), expected)
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_rows_that_do_not_fit_are_counted_over_all_parts(tmp_path):
+    scores = pa.array([0.5, None, float("nan"), 7.0, -1.0] * 40)
+    labels = pa.array([1, 0, 1, None, 0] * 40)
+    table = pa.table({"y_score": scores, "y_true": labels})
+    path = tmp_path / "scores.parquet"
+    pq.write_table(table, path, row_group_size=7)
+    site = discreet.read(path)
+    with pytest.raises(InputError, match="160 of 200 scores are NaN or outside"):
+        site.validate()
+    fitted = site.fitted()
+    assert HISTOGRAM.count(fitted).sum() == 80
+    assert fitted.set_aside == 120
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_two_parts_with_different_other_labels_are_refused(tmp_path):
+    table = pa.table(
+        {"y_score": [0.1, 0.2] * 4, "y_true": ["sick"] * 4 + ["a", "b"] * 2}
+    )
+    path = tmp_path / "scores.parquet"
+    pq.write_table(table, path, row_group_size=1)
+    with pytest.raises(InputError, match="more than two values"):
+        discreet.read(path, positive="sick").validate()
+
+
+def test_a_label_written_as_text_means_the_number_beside_nulls_too():
+    table = pa.table({"y_score": [0.1, 0.9, 0.4], "y_true": pa.array([0, 2, None])})
+    fitted = discreet.read(table, positive="2").fitted()
+    assert HISTOGRAM.count(fitted).reshape(2, -1).sum(axis=1).tolist() == [1, 1]
+
+
+def test_a_failing_part_ends_the_others_and_says_what_is_wrong(tmp_path, scored):
+    pq.write_table(scored, tmp_path / "a.parquet")
+    pq.write_table(scored.drop_columns("y_true"), tmp_path / "b.parquet")
+    site = discreet.read(tmp_path)
+    with pytest.raises(InputError, match="no column y_true among y_score, ward"):
+        HISTOGRAM.count(site)
+
+
+def test_a_folder_without_parquet_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"no file of this folder ends in \.parquet"):
+        discreet.read(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"no parquet at all")
+    with pytest.raises(InputError, match="not every file"):
+        discreet.read(tmp_path)
+
+
+def test_arrays_are_counted_at_once_in_several_threads(monkeypatch, rng):
+    monkeypatch.setattr(batches, "cores", lambda: 3)
+    n = 2_200_000
+    scores, labels = rng.random(n), rng.integers(0, 2, n)
+    expected = np.bincount(
+        labels * len(HISTOGRAM.edges) + HISTOGRAM.edges.bins_of(scores),
+        minlength=HISTOGRAM.size,
+    )
+    site = discreet.Examples(scores, labels)
+    assert np.array_equal(HISTOGRAM.count(site), expected)
+    labels[-1] = 2
+    with pytest.raises(InputError, match=f"1 of {n} labels"):
+        HISTOGRAM.count(site)

@@ -1,0 +1,67 @@
+"""A threshold between two edges cuts a bin along the classes' own curves."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from discreet.data.edges import Edges, Support
+from discreet.data.prior_spread import PriorSpread
+from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.noise.mechanism import NoNoise
+from discreet.statistic.observed import NoisyHistogram
+
+
+def normal_logits(bins):
+    """Return the expected counts of two normal classes on the logit scale."""
+    edges = Edges.realise(PriorSpread(bins, prevalence=0.2))
+    with np.errstate(divide="ignore"):
+        z = np.log(edges.array) - np.log1p(-edges.array)
+    negatives, positives = (
+        1e4 * np.diff(norm.cdf(z, middle, 1.2)) for middle in (-2.0, -0.8)
+    )
+    return NoisyHistogram(edges, negatives, positives, NoNoise())
+
+
+@pytest.mark.parametrize("t", [0.031, 0.1, 0.27, 0.3, 0.61])
+def test_a_cut_bin_is_split_as_smooth_classes_are(t):
+    counts = normal_logits(24)
+    shares = cut_at(counts, t).curved
+    z = np.log(t / (1 - t))
+    for above, bins, middle in (
+        (shares.negatives, counts.negatives, -2.0),
+        (shares.positives, counts.positives, -0.8),
+    ):
+        assert above @ bins == pytest.approx(1e4 * norm.sf(z, middle, 1.2), abs=8)
+
+
+def test_the_curve_is_nearer_than_the_straight_line_and_within_the_limits():
+    counts = normal_logits(12)
+    cut = cut_at(counts, 0.3)
+    z = np.log(0.3 / 0.7)
+    right = 1e4 * norm.sf(z, -2.0, 1.2)
+    curve, line = (s.negatives @ counts.negatives for s in cut[:2])
+    assert abs(curve - right) < abs(line - right) / 2
+    assert cut.least @ counts.negatives <= curve <= cut.most @ counts.negatives
+
+
+def test_an_edge_and_known_values_are_cut_exactly():
+    counts = normal_logits(24)
+    edge = float(counts.edges.array[7])
+    for shares in cut_at(counts, edge)[:2]:
+        assert set(shares.negatives) | set(shares.positives) == {0.0, 1.0}
+    votes = Edges.realise(Support((0.0, 0.5, 1.0)))
+    known = NoisyHistogram(votes, np.ones(3), np.ones(3), NoNoise())
+    assert cut_at(known, 0.5).curved.positives.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_a_bin_without_examples_or_without_an_end_is_cut_evenly():
+    counts = normal_logits(24)
+    empty = NoisyHistogram(counts.edges, np.zeros(24), counts.positives, NoNoise())
+    assert np.isfinite(cut_at(empty, 0.3).curved.negatives).all()
+    last = (counts.edges.array[-2] + 1) / 2
+    assert cut_at(counts, last).curved.negatives[-1] == pytest.approx(0.5)
+
+
+def test_confusion_counts_add_up_whatever_the_shares():
+    weights = confusion_weights(cut_at(normal_logits(24), 0.3).curved)
+    np.testing.assert_allclose(weights.sum(axis=0), 1.0)
