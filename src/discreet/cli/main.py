@@ -63,6 +63,11 @@ class _Commands(LaterGroup):
             "Look at everything that could fail when this site joins.",
             _SITE,
         ),
+        "site own": Place(
+            "discreet.cli.own:own",
+            "Compare this site's own values with the opened result; nothing leaves.",
+            _SITE,
+        ),
         "keys": Place(
             "discreet.cli.keys:app",
             "Make, renew and trust keys; private halves stay where they are made.",
