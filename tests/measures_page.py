@@ -119,6 +119,20 @@ _CURVES: Final = """
 """
 _AFTER: Final = """
 
+## Two models
+
+`discreet.compare(sites)` gives `difference(name)` of any row above, `differences_at(t)` of the rows at a threshold,
+`decision_curve()` of the difference of net benefits, and with `form="joint"` the net reclassification `nri()`. The
+difference of discrimination slopes is the IDI. `dependence` says whether the correlation of the two models' errors was
+read from joint counts or taken as none, which is careful.
+
+## Groups
+
+`result = discreet.evaluate(sites, groups=[...])`, then `result.fairness(threshold)`: every group's rates and calibration,
+`gaps(measure)` and ratios of all pairs with intervals that hold at once, `largest(measure)` with an interval that holds
+although the pair was picked for its size, `standardised(measure, mix)` at a declared mix of the groups, and `small()`:
+groups that are too small or too noisy are marked, never dropped.
+
 ## What is stated, not hidden
 
 - Log loss and what is made of it keep scores 1e-6 from 0 and 1; so does the logit of calibration lines and curves.

@@ -9,8 +9,9 @@ without penalty: the flexible curve of Austin and Steyerberg (2019). Over the ex
     \text{quantiles and maximum of } |c(s) - s|, \quad
     \mathrm{ECI} = \overline{(c(s) - s)^2}.
 
-All are at least 0 and so too large on average where little is wrong: their intervals
-come from draws of the coefficients (sampling and noise together), which show how much.
+All are at least 0 and so too large on average where little is wrong: their intervals try
+truths of the estimated pattern, from none to several times as much, against draws of the
+coefficients' error, sampling and noise together (:class:`discreet.metrics.shapes.Folded`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from discreet.metrics.table import MetricRow
 
 KNOTS: Final = (0.05, 0.275, 0.5, 0.725, 0.95)
 """Where the spline's knots lie among the scores (Harrell 2015, table 2.3)."""
-_DRAWS: Final = 300
-_THIN: Final = 128
+_DRAWS: Final = 200
+_TRUTHS: Final = 10
+_THIN: Final = 64
 _SHARES: Final = {"e50": 0.5, "e90": 0.9}
 _APART: Final = 1e-6
 Distance: TypeAlias = Literal["ici", "e50", "e90", "emax", "eci"]
@@ -203,19 +205,28 @@ def _drawn(which: Distance) -> Callable[[Reading], Shape]:
         root = np.linalg.cholesky(
             errors + 1e-12 * np.trace(errors) * np.eye(len(errors))
         )
-        drawn = curve.fit.coefficients + rng.normal(size=(_DRAWS, len(root))) @ root.T
+        scatter = rng.normal(size=(_DRAWS, len(root))) @ root.T
         scores, weights = _thinned(curve.scores, curve.weights)
         features = spline(logit(scores), curve.knots)
-        gaps = np.abs(sigmoid(drawn @ features) - scores)
-        # What thinning changes in the value itself is taken off every draw.
-        at = np.abs(curve.rates(scores) - scores)
-        value = _summary(
-            which,
-            np.abs(curve.rates(curve.scores) - curve.scores)[None, :],
-            curve.weights,
-        )
-        off = value - _summary(which, at[None, :], weights)
-        return Folded(tuple((_summary(which, gaps, weights) + off).tolist()))
+        none = np.zeros(len(root))
+        none[1] = 1.0  # the curve of calibrated scores
+        pattern = curve.fit.coefficients - none
+
+        def seen(factor: float, errors: FloatArray) -> FloatVector:
+            found = sigmoid((none + factor * pattern + errors) @ features)
+            return _summary(which, np.abs(found - scores), weights)
+
+        size = float(seen(1.0, np.zeros((1, len(root))))[0])
+        typical = float(seen(0.0, scatter).mean())
+        farthest = max(2.0, 6 * typical / max(size, 1e-12))
+        factors = np.append(0.0, np.geomspace(0.05, 1.0, _TRUTHS) * farthest)
+        totals = np.array([seen(f, np.zeros((1, len(root))))[0] for f in factors])
+        draws = np.array([seen(f, scatter) for f in factors])
+        # What thinning changes in the value itself is taken off everywhere.
+        own = np.abs(curve.rates(curve.scores) - curve.scores)[None, :]
+        off = float(_summary(which, own, curve.weights)[0]) - size
+        order = np.argsort(totals, kind="stable")
+        return Folded(totals[order] + off * (totals[order] > 0), draws[order] + off)
 
     return shape
 

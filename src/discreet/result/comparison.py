@@ -23,9 +23,9 @@ The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,16 +34,24 @@ from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
-from discreet.metrics.table import METRICS, MetricRow
+from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.measured import Measured
+from discreet.metrics.over_thresholds import MeasureCurve
+from discreet.metrics.rates import RATES
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section
+from discreet.result.page import Page
 from discreet.result.parts import Parts
+from discreet.result.reclassified import Reclassification, reclassification
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 from discreet.statistic.observed import NoiseLaw
 
-_GAP = Interval(-1.0, 1.0)
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +88,97 @@ class ModelComparison(Parts):
         return 2
 
     def difference(self, metric: str = "auc") -> Estimate:
-        """Return a metric of the first model minus that of the second."""
-        first, second = self.a.metric(metric), self.b.metric(metric)
+        """Return a metric of the first model minus that of the second.
+
+        Any row of the table can be asked for: the difference of discrimination slopes
+        is the integrated discrimination improvement (IDI).
+        """
+        row = METRICS[metric]
+        return self._difference(
+            row.title,
+            self.a.metric(metric),
+            self.b.metric(metric),
+            lambda part: row.slopes(part.bins),
+        )
+
+    def difference_at(self, name: str, threshold: float) -> Estimate:
+        """Return a measure at a threshold of the first model minus the second's."""
+        row = RATES[name]
+
+        def slopes(reading: Reading) -> Slopes:
+            cut = probability_of(threshold, reading.counts.edges)
+            weights = confusion_weights(cut_at(reading.counts, threshold).curved)
+            counts = np.append(reading.counts.negatives, reading.counts.positives)
+            on = row.slopes(weights @ counts, cut) @ weights
+            return Slopes(*np.split(on, 2))
+
+        first, second = (part.at(threshold)[name] for part in (self.a, self.b))
+        return self._difference(row.title, first, second, slopes)
+
+    def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
+        """Return the differences of every measure at a threshold, by name."""
+        return Measured(RATES, lambda name: self.difference_at(name, threshold))
+
+    def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return the difference of net benefits over threshold probabilities."""
+        own, other = (m.decision_curve(thresholds) for m in (self.a, self.b))
+        found = [self.difference_at("net_benefit", self._place(t)) for t in own.x]
+        low, high = np.array([e.interval() for e in found]).T
+        return MeasureCurve(
+            f"Net benefit, {self.names[0]} less {self.names[1]}",
+            own.x_title,
+            "difference of net benefits",
+            own.x,
+            own.y - other.y,
+            low,
+            high,
+            {"no difference": np.zeros_like(own.x)},
+        )
+
+    def _place(self, probability: float) -> float:
+        logits = self.a.observed.edges.scores.kind == "logit"
+        if not logits:
+            return float(probability)
+        return math.log(probability / (1 - probability))
+
+    def nri(self, thresholds: Sequence[float] = ()) -> Reclassification:
+        """Return the net reclassification improvement of the first model.
+
+        Between the categories that thresholds cut, or of any rise of the score without
+        thresholds. Only joint counts tell who moved: see ``form="joint"``.
+        """
+        if self.joint is None:
+            raise NotReleasedError(
+                "who is reclassified is not in two separate histograms; compare with "
+                "form='joint'"
+            )
+        edges = self.a.observed.edges, self.b.observed.edges
+        return reclassification(self.joint.counts, self.joint.law, *edges, thresholds)
+
+    @property
+    def dependence(self) -> str:
+        """How the two models' errors are taken to go together."""
+        if self.joint is None:
+            return (
+                "the two models' errors are taken as uncorrelated: careful for models "
+                "that rank the same people alike"
+            )
+        return "the correlation of the two models' errors is read from the joint counts"
+
+    def _difference(
+        self,
+        title: str,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+    ) -> Estimate:
+        reach = first.support.high - first.support.low
+        support = Interval(-reach, reach)
         if math.isnan(first.value) or math.isnan(second.value):
             return Estimate.undefined(
-                f"a model's {METRICS[metric].title} is undefined in the pooled data",
-                _GAP,
+                f"a model's {title} is undefined in the pooled data", support
             )
-        sampling, noise = self._errors(METRICS[metric], first, second)
+        sampling, noise = self._errors(first, second, slopes)
         return Estimate(
             first.value - second.value,
             Normal(sampling),
@@ -97,12 +188,15 @@ class ModelComparison(Parts):
                 first.binning.high - second.binning.low,
                 first.binning.typical + second.binning.typical,
             ),
-            support=_GAP,
+            support=support,
             caution=first.caution or second.caution,
         )
 
     def _errors(
-        self, row: MetricRow, first: Estimate, second: Estimate
+        self,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
     ) -> tuple[float, float]:
         """Return the sampling and the noise standard deviation of a difference."""
         own, other = _sd(first.sampling), _sd(second.sampling)
@@ -110,7 +204,7 @@ class ModelComparison(Parts):
             return math.hypot(own, other), math.hypot(
                 _sd(first.noise), _sd(second.noise)
             )
-        gaps = _gaps(row, self.a, self.b)
+        gaps = _gaps(slopes, self.a, self.b)
         sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
         each = self.joint.law.covariance(self.joint.counts)
         noise = (
@@ -138,6 +232,8 @@ class ModelComparison(Parts):
             f"{first} - {second} = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to "
             f"{high:+.4f}"
         )
+        if METRICS[metric].better in ("one", "zero") and (low > 0 or high < 0):
+            return f"they differ ({span})"
         lower = METRICS[metric].better == "lower"
         if low > 0 or high < 0:
             better, worse = self.names if (low > 0) != lower else self.names[::-1]
@@ -166,23 +262,36 @@ class ModelComparison(Parts):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
+            "release": record_of(self.a, self.names),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
+            "dependence": self.dependence,
         }
 
-    def page(self) -> Page:
+    def called(self, first: str, second: str) -> ModelComparison:
+        """Return the same comparison with names for the models."""
+        return replace(self, names=(first, second))
+
+    def page(self, made: str = "") -> Page:
         """Return the report: the difference, then both models."""
-        both = Section({"Both models": self.summary()}, "", (f"{self.verdict()}.",))
-        sections = (both, *(part.section() for part in self.values()))
-        return report.page(sections, self.a.plan, self.claim)
+        return Page(
+            dict(self),
+            self.claim,
+            summary=self.summary(),
+            verdict=f"{self.verdict()}.",
+            models=self.names,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )
 
 
-def _gaps(row: MetricRow, a: Evaluation, b: Evaluation) -> Slopes:
+def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
     """Return the slopes of a difference in the counts of pairs of bins."""
     if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
         raise NotReleasedError("a joint comparison needs both models' histograms")
-    pairs = zip(row.slopes(a.reading.bins), row.slopes(b.reading.bins), strict=True)
+    pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
 
 

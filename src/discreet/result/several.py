@@ -21,8 +21,10 @@ from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section
+from discreet.result.fairness import Fairness
+from discreet.result.page import Page
 from discreet.result.parts import Parts
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -74,6 +76,10 @@ class MultiEvaluation(Parts):
         weights = [1.0 if how == "macro" else pair.examples for pair in found]
         return weighted_mean([pair.auc for pair in found], weights)
 
+    def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
+        """Return groups side by side at a threshold, gaps that hold all at once."""
+        return Fairness(self.parts, threshold, level)
+
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table and the claim; wide: every part's own table too."""
         parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
@@ -104,6 +110,7 @@ class MultiEvaluation(Parts):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         found: dict[str, Any] = {
+            "release": record_of(next(iter(self.values()))),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "macro": {n: self.average(n).to_dict() for n in self._asked()},
             "weighted": {
@@ -116,11 +123,16 @@ class MultiEvaluation(Parts):
             }
         return found
 
-    def page(self) -> Page:
+    def page(self, made: str = "") -> Page:
         """Return the report: the averages, then every part."""
-        averages = Section({"All parts": self.summary()}, "")
-        sections = (averages, *(part.section() for part in self.values()))
-        return report.page(sections, next(iter(self.values())).plan, self.claim)
+        return Page(
+            self.parts,
+            self.claim,
+            summary=self.summary(),
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
