@@ -176,6 +176,9 @@ def noise_table(repetitions: int, seed: int) -> None:
                 AnchoredSums.of_numbers(terms.totals(t)[0.1], 0.1)
                 for t in (total, noisy)
             ]
+            if not pair[1].leverage > 0:  # not even the number of sites is left
+                refused += 1
+                continue
             exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in pair)
             errors.append(float(seen - exact))
             matrix = terms.sums(0.1)
