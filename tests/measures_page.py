@@ -133,6 +133,18 @@ read from joint counts or taken as none, which is careful.
 although the pair was picked for its size, `standardised(measure, mix)` at a declared mix of the groups, and `small()`:
 groups that are too small or too noisy are marked, never dropped.
 
+## Periods
+
+Declare periods as groups, in order: `result.drift(("auc", "observed_expected"))` compares each with the mean of those before
+it, and the population stability index of the scores; `false_alarm` is the share of whole series without any change that
+raise an alarm, over all periods and measures. `detectable("auc")` says beforehand which change would be seen.
+
+## Prediction sets
+
+`result.conformal(0.1)` (or `given="class"`; every group's own for groups) gives the least probability with which a label is in
+the set, so that 90% of sets hold the true one: the finite-sample rule of split conformal prediction on the released counts,
+with the noise's 95% quantile added. `discreet.result.conformal.conformal_classes` has the one threshold of several classes.
+
 ## What is stated, not hidden
 
 - Log loss and what is made of it keep scores 1e-6 from 0 and 1; so does the logit of calibration lines and curves.

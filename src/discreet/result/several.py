@@ -20,6 +20,8 @@ from discreet.estimate.estimate import (
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.result import report
+from discreet.result.conformal import ConformalThresholds, Given
+from discreet.result.drift import WATCHED, Drift
 from discreet.result.evaluation import Evaluation
 from discreet.result.fairness import Fairness
 from discreet.result.page import Page, Section
@@ -78,6 +80,22 @@ class MultiEvaluation(Parts):
     def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
         """Return groups side by side at a threshold, gaps that hold all at once."""
         return Fairness(self.parts, threshold, level)
+
+    def conformal(
+        self, alpha: float, given: Given = "marginal"
+    ) -> dict[str, ConformalThresholds]:
+        """Return every group's own conformal thresholds."""
+        return {name: part.conformal(alpha, given) for name, part in self.items()}
+
+    def drift(
+        self,
+        measures: Sequence[str] = WATCHED,
+        *,
+        threshold: float | None = None,
+        false_alarm: float = 0.05,
+    ) -> Drift:
+        """Return the parts as periods in their order, with alarms at a stated rate."""
+        return Drift(self.parts, tuple(measures), threshold, false_alarm)
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table and the claim; wide: every part's own table too."""
