@@ -348,7 +348,7 @@ LONE = np.array([0, 3, 1, 1]), np.array([1, 3, 0, 1])
 RUNS = 6000
 
 
-def binned(*, sized_for: int = 1) -> Row:
+def binned(*, sized_for: int = 1, pairs=None) -> Row:
     """Audited: a crowded bin's label flipped, and a lone one."""
     mechanism = BinnedPositives(PureDP(Fraction(sized_for)), len(BINS))
 
@@ -360,7 +360,7 @@ def binned(*, sized_for: int = 1) -> Row:
         audit_mechanism(
             run, pair, runs=RUNS, entropy=Seeded(b"evidence"), alpha=1e-6
         ).epsilon_at_least
-        for pair in (BINNED, LONE)
+        for pair in pairs or (BINNED, LONE)
     )
     return Row(
         "label, binned",

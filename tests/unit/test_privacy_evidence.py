@@ -50,7 +50,7 @@ def test_noise_that_is_missing_a_site_is_caught(apart):
 
 
 def test_half_the_noise_on_binned_labels_is_refuted():
-    assert not evidence.binned(sized_for=2).kept
+    assert not evidence.binned(sized_for=2, pairs=(evidence.BINNED,)).kept
 
 
 def test_composed_losses_on_the_grid_are_an_upper_bound():
