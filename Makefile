@@ -18,7 +18,7 @@ test-all: .venv/.dev test-numpy2    ## Also the long sweeps, and engines that te
 	$(BIN)/pytest -n 2
 
 # What computes and what reads files; protocols and ledgers are bytes on either numpy.
-NUMPY2 := $(addprefix tests/unit/,data statistic privacy noise estimate metrics recalibrate plan models ranks curator result cli) tests/properties
+NUMPY2 := $(addprefix tests/unit/,data statistic privacy noise estimate metrics recalibrate plan models ranks curator result cli test_pinned_releases.py test_strangers.py test_matrix.py) tests/properties
 
 test-numpy2: .venv-numpy2/.core    ## The core's numbers and command line once more on numpy 2.x
 	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 $(wildcard $(NUMPY2))
