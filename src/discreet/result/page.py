@@ -36,6 +36,7 @@ from discreet.result.words import (
     headlines,
     plain_claim,
 )
+from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -68,6 +69,13 @@ class Page:
     def first(self) -> Evaluation:
         """The part that stands for all where they agree."""
         return next(iter(self.parts.values()))
+
+    @property
+    def others(self) -> list[Evaluation]:
+        """The other parts, where each example is in one part alone."""
+        plan = self.first.plan
+        disjoint = plan is not None and isinstance(plan.statistic, Grouped)
+        return list(self.parts.values())[1:] if disjoint else []
 
     @property
     def drawn(self) -> dict[str, Evaluation]:
@@ -155,7 +163,7 @@ def render(page: Page, *, signature: str | None = None) -> str:
     return _template().render(
         title=page.title,
         question=_question(page),
-        facts={**counted_words(page.first), **_made(page)},
+        facts={**counted_words(page.first, page.others), **_made(page)},
         headlines=[_headline(h) for h in _headlines(page)],
         verdict=page.verdict,
         promises=plain_claim(page.claim),
