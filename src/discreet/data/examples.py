@@ -17,6 +17,7 @@ from discreet.arrays import CodeVector, FloatVector
 from discreet.data.batches import (
     BATCH_ROWS,
     Batch,
+    BoundsItself,
     Columns,
     CountsItself,
     Parted,
@@ -169,15 +170,18 @@ class Examples:
         rule where the number of rows is public and a row may be replaced: one symbol
         is sent for each row, and a row left out would be seen to be missing.
         """
-        found = Examples.from_source(
-            self._source,
+        found = self._over(self._source)
+        found.lenient, found.every_row = True, every_row
+        return found
+
+    def _over(self, source: Source) -> Examples:
+        return Examples.from_source(
+            source,
             labels=self.label_code,
             scores=self.scores,
             columns=self.columns,
             name=self.name,
         )
-        found.lenient, found.every_row = True, every_row
-        return found
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
@@ -210,6 +214,22 @@ class Examples:
             raise self._diagnosis()
         self.set_aside = sum(seen.aside for seen in shares)
         self._rows = sum(seen.rows for seen in shares)
+        return found
+
+    def bounded_in_place(self, most: int, *, alone: bool) -> Examples | None:
+        """Have the source keep a few rows of each subject, or of all together.
+
+        None where it cannot: the rule for that (``site.bounding``) then needs the rows.
+        """
+        source = self._source
+        plain = self.label_code == LabelCode() and not self.every_row
+        if not plain or not isinstance(source, BoundsItself):
+            return None
+        kept = source.bounded(most, self.scores, alone=alone, strict=not self.lenient)
+        if kept is None:
+            return None
+        found = self._over(kept)
+        found.lenient = self.lenient
         return found
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
