@@ -100,7 +100,7 @@ class _Commands(LaterGroup):
         ),
         "verify": Place(
             "discreet.cli.verify:verify",
-            "Compute a report's numbers again; check its digest and signature.",
+            "Compute every number of a report again, and check its digest and signature.",
             _REVIEWER,
         ),
         "attack": Place(
