@@ -26,7 +26,7 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Compute every number of a report again, and check its digest and signature.
+    """Compute every number of a report again and check its digest and signature.
 
     Exits with 1 when something does not hold.
     """
