@@ -199,7 +199,9 @@ def speaks_no_tls(at: Place) -> list[str]:
 
 
 def unknown_node_key(at: Place) -> list[str]:
-    """A real coordinator, and a site that its roster does not name."""
+    """A real coordinator that was given another node key of this site."""
+    nodes = Path("coordinator") / "nodes" / "north.pub"
+    shutil.copy(at.others / nodes, at.folder / nodes)
     command = [sys.executable, "-c", MAIN, *at.coordinate()[:-1], "120"]
     log = at.stack.enter_context((at.folder / "coordinator.log").open("wb"))
     running = subprocess.Popen(  # noqa: S603 - our own command
@@ -213,9 +215,7 @@ def unknown_node_key(at: Place) -> list[str]:
             if not probe.connect_ex((LOOPBACK, at.port)):
                 break
         time.sleep(0.2)
-    shutil.copy(at.others / "north" / "node.key", at.folder / "north" / "node.key")
-    public = at.folder / "north" / "north.public.toml"
-    return at.site(wait="30") if public.exists() else []
+    return at.site(wait="30")
 
 
 def proxied(at: Place) -> list[str]:
@@ -298,7 +298,7 @@ ROWS = [
         "coordinator",
     ),
     Mistake("more examples asked for", allow(examples=10**6), "fewer than"),
-    Mistake("budget spent", spend, "epsilon"),
+    Mistake("budget spent", spend, "exceed the cap"),
     Mistake("no ledger", remove("north/ledger.sqlite"), "ledger"),
     Mistake("ledger without its head", remove("north/ledger.sqlite.head"), "head"),
     Mistake("ledger for all to read", open_to_all("north/ledger.sqlite"), "ledger"),
@@ -332,8 +332,8 @@ ROWS = [
     Mistake("name not in the certificate", answered(host="localhost"), "other names"),
     Mistake("certificate has ended", expired, "has ended"),
     Mistake("clock 90 s ahead", answered(401, 90.0), "s ahead of the coordinator's"),
-    Mistake("node key not in the roster", unknown_node_key, "node key"),
-    Mistake("proxy that is not there", proxied, "proxy"),
+    Mistake("node key that nobody knows", unknown_node_key, "does not know this site"),
+    Mistake("proxy that is not there", proxied, "HTTPS_PROXY is set"),
     Mistake("plan of a rehearsal", rehearsed, "--rehearse"),
     Mistake(
         "log in a missing folder",
