@@ -44,10 +44,10 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.label import LabelDP
     from discreet.models.local import LocalDP
     from discreet.models.secure_aggregation import SecureAggregation
+    from discreet.plan.between_sites import BetweenSites
     from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
-    from discreet.plan.rounds import BetweenSites
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "BetweenSites": "plan.rounds",
+    "BetweenSites": "plan.between_sites",
     "CentralDP": "models.central",
     "Cohort": "plan.cohort",
     "DistributedDP": "models.distributed",
