@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP    := -m pip --disable-pip-version-check install --quiet
 BIN    := .venv/bin
 
-.PHONY: help demo test test-all test-numpy2 check format bench mutants papers locks test-browser pictures clean
+.PHONY: help demo test test-all test-numpy2 check format bench mutants papers locks test-browser pictures dist docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,12 @@ test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in
 pictures: .venv/.dev    ## Take the pictures of the documentation again
 	tests/browser/install.sh
 	PYTHONPATH=tests $(BIN)/python -W ignore tests/browser/screenshots.py docs/images
+
+dist: .venv/.dev    ## Build a wheel and a source archive into dist/
+	$(BIN)/python -m build --outdir dist .
+
+docs: .venv/.dev    ## Build the documentation site into site/
+	$(BIN)/mkdocs build --quiet
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
