@@ -11,7 +11,8 @@ tell:
       \operatorname{Var} = \sum_{y,i,j} c_{yij}\,(g^a_{yi} - g^b_{yj})^2,
 
   for the AUC DeLong's variance of a difference on the binned scores; noise likewise,
-  with the noise's variance in the place of the count.
+  with the noise's variance in the place of the count and the slopes that each model's
+  reading has in the released counts.
 - ``marginals``: nothing tells how the errors go together. The sampling errors are
   taken as uncorrelated. Models that rank the same people correlate positively, so
   the interval is wider than need be; only models that err in opposite ways on the
@@ -95,7 +96,7 @@ class ModelComparison(Parts):
             Binning(
                 first.binning.low - second.binning.high,
                 first.binning.high - second.binning.low,
-                first.binning.typical + second.binning.typical,
+                _usual(METRICS[metric], first, second, self.a, self.b),
             ),
             support=_GAP,
             caution=first.caution or second.caution,
@@ -110,9 +111,11 @@ class ModelComparison(Parts):
             return math.hypot(own, other), math.hypot(
                 _sd(first.noise), _sd(second.noise)
             )
-        gaps = _gaps(row, self.a, self.b)
-        sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
+        sampling = sampling_sd(
+            _gaps(row, self.a, self.b), *np.split(self.joint.counts, 2)
+        )
         each = self.joint.law.covariance(self.joint.counts)
+        gaps = _gaps(row, self.a, self.b, followed=True)
         noise = (
             gaps.negatives**2 @ each.negatives
             + gaps.positives**2 @ each.positives
@@ -178,12 +181,40 @@ class ModelComparison(Parts):
         return report.page(sections, self.a.plan, self.claim)
 
 
-def _gaps(row: MetricRow, a: Evaluation, b: Evaluation) -> Slopes:
-    """Return the slopes of a difference in the counts of pairs of bins."""
+def _gaps(
+    row: MetricRow, a: Evaluation, b: Evaluation, *, followed: bool = False
+) -> Slopes:
+    """Return the slopes of a difference in the counts of pairs of bins.
+
+    ``followed``: in the released counts, through what each reading makes of them.
+    """
     if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
         raise NotReleasedError("a joint comparison needs both models' histograms")
-    pairs = zip(row.slopes(a.reading.bins), row.slopes(b.reading.bins), strict=True)
+    slopes = [
+        reading.followed(row.slopes(reading.damped))
+        if followed and not reading.observed.exact
+        else row.slopes(reading.bins)
+        for reading in (a.reading, b.reading)
+    ]
+    pairs = zip(*slopes, strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
+
+
+def _usual(
+    row: MetricRow, first: Estimate, second: Estimate, *parts: Evaluation
+) -> float:
+    """Return the usual error of shapes: what both models share cancels.
+
+    A model's bias has a sign, that of its distance to the flat reading.
+    """
+    shifts = []
+    for found, part in zip((first, second), parts, strict=True):
+        reading = part.reading
+        if not isinstance(reading, Reading) or reading.other is None:
+            return first.binning.typical + second.binning.typical
+        other, share = reading.other
+        shifts.append(share * (found.value - row.value(other)))
+    return abs(shifts[0] - shifts[1])
 
 
 def _sd(law: object) -> float:
