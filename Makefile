@@ -14,7 +14,7 @@ demo: .venv/.demo    ## Set up and run the demo: twelve simulated hospitals, a r
 test: .venv/.dev test-numpy2    ## Set up and run the tests (under 15 minutes on two cores)
 	$(BIN)/pytest -m "not slow" -n 2
 
-test-all: .venv/.dev test-numpy2    ## Also the long statistical sweeps
+test-all: .venv/.dev test-numpy2    ## Also the long sweeps, and engines that tests/engines/install.sh installed
 	$(BIN)/pytest -n 2
 
 test-numpy2: .venv-numpy2/.core    ## The core's tests once more on numpy 2.x
@@ -30,7 +30,7 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation
+BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done

@@ -48,7 +48,6 @@ from discreet.runtime.flower.keys import (
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.node import serve
 from discreet.runtime.flower.processes import (
     LOOPBACK,
     OFFLINE,
@@ -56,6 +55,7 @@ from discreet.runtime.flower.processes import (
     superlink,
 )
 from discreet.runtime.flower.server import GridCarrier, connected
+from discreet.runtime.flower.serving import serve
 from discreet.runtime.flower.tasks import coordinator_grid, register
 from discreet.runtime.session import Session, Step
 from discreet.site.ledger import Ledger

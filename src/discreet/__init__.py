@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.plan.cohort import PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
+    from discreet.plan.rounds import BetweenSites
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "BetweenSites": "plan.rounds",
     "CentralDP": "models.central",
     "DistributedDP": "models.distributed",
     "Evaluation": "result.evaluation",
@@ -87,6 +89,7 @@ _ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
 """Packages that are used as ``discreet.curator.auc``."""
 
 __all__ = [
+    "BetweenSites",
     "BudgetError",
     "CentralDP",
     "DisclosureWarning",

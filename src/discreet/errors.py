@@ -45,3 +45,7 @@ class UndefinedMetricWarning(UserWarning):
 
 class DisclosureWarning(UserWarning):
     """What is about to be released says more about the data than it seems."""
+
+
+class ReadHereWarning(UserWarning):
+    """Rows are read here one by one, because their engine cannot count them alike."""

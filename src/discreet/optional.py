@@ -12,6 +12,8 @@ from discreet.errors import MissingExtraError
 _PURPOSES: Final[Mapping[str, str]] = {
     "demo": "the demo",
     "flower": "joining a federation",
+    "sql": "counting in a database",
+    "spark": "counting in Spark",
     "frames": "a table as a pandas frame",
     "mpc": (
         "computing on secret shares (SecretFlow SPU, which runs on Python 3.11 but "

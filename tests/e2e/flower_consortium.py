@@ -40,7 +40,6 @@ from discreet.runtime.flower.keys import (
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.node import serve
 from discreet.runtime.flower.processes import (
     LOOPBACK,
     OFFLINE,
@@ -48,6 +47,7 @@ from discreet.runtime.flower.processes import (
     free_port,
     superlink,
 )
+from discreet.runtime.flower.serving import serve
 from discreet.runtime.flower.tasks import register
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
@@ -230,6 +230,7 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
+    from discreet.runtime.board import Board
     from discreet.runtime.flower.deploy import coordinate, saved_session
 
     agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
@@ -240,7 +241,7 @@ def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
         port=port,
         wait_seconds=120,
         step_seconds=60,
-        watch=lambda step: print(f"step {step.name}", flush=True),  # noqa: T201
+        board=lambda names: Board(names, lambda line: print(line, flush=True)),  # noqa: T201
         saved=saved_session(agreed, keys),
     )
     print(json.dumps(result.releases[-1].total.tolist()), flush=True)  # noqa: T201

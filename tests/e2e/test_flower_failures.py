@@ -19,6 +19,7 @@ from discreet.runtime.flower.joining import JoiningSite
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, ProcessError, free_port
 from discreet.runtime.session import AbortedError
+from discreet.site.carried import TITLES
 from discreet.site.ledger import Ledger
 from discreet.site.policy import PolicyError
 from e2e.flower_consortium import (
@@ -154,7 +155,7 @@ def test_a_coordinator_that_is_killed_goes_on_where_it_was(
                 running.append(
                     process("site", str(tmp_path), site, address, output=log)
                 )
-        wait_for(lambda: f"step {kill_after}" in said.read_text(), seconds=240)
+        wait_for(lambda: TITLES[kill_after] in said.read_text(), seconds=240)
         running[0].kill()
         running[0].wait()
         running[0] = coordinator()

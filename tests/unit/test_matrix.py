@@ -7,6 +7,7 @@ noise, closely with a large epsilon), or refuses before anything is charged.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,7 +40,9 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
+from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
+from discreet.statistic.site_sums import SiteSums
 
 SITES = 3
 BINS = Edges.realise(Warped(16))
@@ -73,6 +76,19 @@ STATISTICS = {
     "grouped": (Round(Grouped(ClassHistogram(BINS), ("a", "b"))),),
     "paired": (Round(Paired(BINS, BINS)),),
     "paired, joint": (Round(Paired(BINS, BINS, "joint")),),
+    "site-sums": (
+        Round(SiteSums(ClassHistogram(BINS), (EffectTerms.of("auc", private=True),))),
+    ),
+    "site-sums, exact": (
+        Round(
+            SiteSums(
+                ClassHistogram(BINS),
+                (replace(EffectTerms.of("auc", private=False), anchors=(0.03,)),),
+                within=True,
+                clusters="subject",
+            )
+        ),
+    ),
     "rank-sums": (Round(RankSums("choice")),),
 }
 

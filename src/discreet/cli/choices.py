@@ -19,6 +19,7 @@ from discreet.models.label import (
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import BetweenSites
 from discreet.statistic.rank_sums import RANK_MECHANISMS
 
 
@@ -39,6 +40,13 @@ class Unit(StrEnum):
     example = "example"
     subject = "subject"
     client = "client"
+
+
+class ClusterOf(StrEnum):
+    """Whose rows are alike."""
+
+    site = "site"
+    subject = "subject"
 
 
 class Kind(StrEnum):
@@ -124,6 +132,24 @@ Groups: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--in-group", help="A declared group; repeat for each."),
 ]
+Between: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--between",
+        help="How sites differ in this, and what a new site can expect: auc, log_oe, "
+        "calibration_slope, calibration_intercept, or recall@0.5, specificity@0.5, "
+        "net_benefit@0.5 at a threshold; repeat for more.",
+        show_default=False,
+    ),
+]
+ClusterChoice: TypeAlias = Annotated[
+    ClusterOf | None,
+    typer.Option(
+        "--clusters",
+        help="Also give intervals that take rows of one site, or of one subject, as "
+        "alike.",
+    ),
+]
 KindOfScores: TypeAlias = Annotated[
     Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
 ]
@@ -133,6 +159,19 @@ Low: TypeAlias = Annotated[
 High: TypeAlias = Annotated[
     float | None, typer.Option(help="Public upper limit of the scores.")
 ]
+
+
+def chosen_between(
+    effects: list[str] | None, clusters: ClusterOf | None
+) -> BetweenSites | None:
+    """Return what is asked about how sites differ, None for nothing."""
+    if effects is None and clusters is None:
+        return None
+    return BetweenSites(
+        tuple(effects or ()),
+        within=bool(effects),
+        clusters=None if clusters is None else clusters.value,
+    )
 
 
 def chosen_model(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from discreet.cli.files import (
     JsonFile,
@@ -18,82 +21,107 @@ from discreet.cli.files import (
     read_plan,
     write_result,
 )
-from discreet.cli.site import PORT, missing_flower
+from discreet.cli.site import PORT, LogFile, PlanFile, missing_flower, show_findings
+from discreet.parsing import shown
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
+from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import CoordinatorKeys
+from discreet.site.checkup import examine, require
+
+if TYPE_CHECKING:
+    from discreet.runtime.board import Board
+
+CoordinatorFolder: TypeAlias = Annotated[
+    Path, typer.Option(help="Folder of the coordinator's keys.")
+]
+Host: TypeAlias = Annotated[str, typer.Option(help="Address to listen at.")]
+Port: TypeAlias = Annotated[int, typer.Option(help="Port to listen at.")]
+StateFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the session is saved, sealed; by default beside the keys."
+    ),
+]
+Unauthenticated: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--unauthenticated", help="Run a plan without a roster; the claim says so."
+    ),
+]
 
 
 def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
-    keys: Annotated[Path, typer.Option(help="Folder of the coordinator's keys.")],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at.")] = PORT,
+    plan: PlanFile,
+    keys: CoordinatorFolder,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for the sites to connect.")
     ] = WAIT_SECONDS,
     step: Annotated[
         float, typer.Option(help="Seconds that each step waits for a site.")
     ] = STEP_SECONDS,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where the session is saved, sealed; by default beside the keys."
-        ),
-    ] = None,
+    state: StateFile = None,
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Drop an interrupted session of this plan."),
     ] = False,
-    unauthenticated: Annotated[
-        bool,
-        typer.Option(
-            "--unauthenticated",
-            help="Run a plan without a roster; the claim says so.",
-        ),
-    ] = False,
+    unauthenticated: Unauthenticated = False,
     wide: Wide = False,
     json: JsonFile = None,
     plots: PlotFolder = None,
     report: ReportFile = None,
+    log: LogFile = None,
 ) -> None:
     """Run a plan over the sites that connect, and print the evaluation.
 
     The session is saved after each step. When this command was interrupted, the
     same command goes on with it, while the sites wait: nobody pays twice. Exits
-    with 1 when the session was aborted.
+    with 1 when the session was aborted. What `discreet coordinate doctor` looks at is
+    looked at first.
     """
     # Only whoever runs a session pays for loading Flower.
     try:
+        from discreet.runtime.board import Board as Drawn  # noqa: PLC0415
         from discreet.runtime.flower import deploy  # noqa: PLC0415
-        from discreet.runtime.session import AbortedError, Step  # noqa: PLC0415
+        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
+        from discreet.runtime.session import AbortedError  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     deploy.quiet()
+    files = tuple(path for path in (json, report, state, log) if path is not None)
+    folders = () if plots is None else (plots,)
+    findings = examine(
+        CoordinatorDoctor(
+            lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+        ).checks(waiting=True)
+    )
+    require(findings, _tell)
+    for finding in findings:
+        if finding.state == "note":
+            _tell(finding.text)
     agreed, folder = read_plan(plan), CoordinatorKeys(keys)
-    warning = folder.check_dates()
-    if warning is not None:
-        typer.echo(warning, err=True)
     saved = deploy.saved_session(agreed, folder, state)
     if fresh:
         saved.discard()
     elif saved.path.exists():
-        typer.echo(
-            f"Going on with the session in {saved.path}; --fresh drops it.", err=True
-        )
+        _tell(f"Going on with the session in {saved.path}; --fresh drops it.")
     # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Waiting for the sites")
+    note = EventLog(log)
+    note("started", plan=agreed.digest().hex(), host=host, port=port)
+    with Live(console=Console(stderr=True), transient=True) as live:
+        drawn = live.console.is_terminal
 
-        def watch(done: Step) -> None:
-            declined = f", {done.declined} declined" if done.declined else ""
-            text = (
-                f"round {done.round + 1}, {done.name}: {done.answered} of {done.asked} "
-                f"sites{declined}"
+        def board(names: Mapping[int, str]) -> Board:
+            return Drawn(
+                names,
+                live.console.out if drawn else _tell,
+                note,
+                (lambda board: live.update(_table(board)))
+                if drawn
+                else (lambda _: None),
             )
-            progress.update(task, description=text)
-            progress.console.print(text)
 
         try:
             result = deploy.coordinate(
@@ -103,12 +131,52 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
                 port=port,
                 wait_seconds=wait,
                 step_seconds=step,
-                watch=watch,
+                board=board,
                 saved=saved,
                 unauthenticated=unauthenticated,
             )
         except AbortedError as error:
-            typer.echo(f"Aborted: {error}.", err=True)
+            _tell(f"Aborted: {error}.")
             raise typer.Exit(1) from error
     write_result(result, wide=wide, json=json, report=report, plots=plots)
     saved.discard()  # not before somebody has the result
+
+
+def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: PlanFile,
+    keys: CoordinatorFolder,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    state: StateFile = None,
+    unauthenticated: Unauthenticated = False,
+    json: JsonFile = None,
+    plots: PlotFolder = None,
+    report: ReportFile = None,
+) -> None:
+    """Look at everything that could fail when the coordinator starts.
+
+    Takes the arguments of `discreet coordinate`; exits with 1 when something must be
+    mended.
+    """
+    try:
+        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        raise missing_flower(err) from err
+    files = tuple(path for path in (json, report, state) if path is not None)
+    folders = () if plots is None else (plots,)
+    looked = CoordinatorDoctor(
+        lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+    )
+    show_findings(examine(looked.checks()))
+
+
+def _table(board: Board) -> Table:
+    """Draw who is where."""
+    table = Table(title=Text(shown(board.heading)), box=None, show_header=False)
+    for name, status in board.status.items():
+        table.add_row(Text(shown(name)), Text(status))
+    return table
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)

@@ -40,7 +40,9 @@ def demo(
         progress.update(task, description="Evaluating", total=len(hospitals))
         sites = [hospital.examples() for hospital in hospitals]
         result = evaluate(
-            sites, progress=lambda done: progress.update(task, completed=done)
+            sites,
+            between=True,
+            progress=lambda done: progress.update(task, completed=done),
         )
         private = evaluate(sites, privacy=_PRIVACY, examples=30_000, prevalence=0.25)
         pooled = _alone(hospitals)
@@ -125,6 +127,10 @@ def _write(
     result.plot("det", out / "det.png")
     result.plot("det-log", out / "det-log.png")
     result.plot("calibration", out / "calibration.png")
+    if result.heterogeneity is not None:
+        picture = result.heterogeneity.picture(result)
+        if picture is not None:
+            picture.savefig(out / "sites.png", dpi=150)
     for name, found in (("result", result), ("private", private)):
         path = out / f"{name}.json"
         path.write_text(found.to_json(indent=1), encoding="utf-8")

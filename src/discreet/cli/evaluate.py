@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,8 +9,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -31,6 +32,7 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
+    chosen_between,
     chosen_model,
 )
 from discreet.cli.files import (
@@ -39,11 +41,15 @@ from discreet.cli.files import (
     PlotFolder,
     PositiveLabel,
     ReportFile,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
     Wide,
     write_result,
 )
 from discreet.data.sources import read
+from discreet.data.tables import is_address
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
@@ -52,8 +58,12 @@ from discreet.runtime.simulation import evaluate as evaluate_sites
 
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
-        list[Path],
-        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+        list[str],
+        typer.Argument(
+            help="One place a site: a Parquet or CSV file, a folder of Parquet files, "
+            "a DuckDB or SQLite file, or a database's address.",
+            show_default=False,
+        ),
     ],
     privacy: PrivacyChoice = Privacy.secure_aggregation,
     epsilon: Epsilon = None,
@@ -84,6 +94,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     positive: PositiveLabel = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
     classes: Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
@@ -100,6 +113,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
     random_groups: RandomGroups = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     wide: Wide = False,
     json: JsonFile = None,
     report: ReportFile = None,
@@ -116,6 +131,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         min_survivors=min_survivors,
         colluders=colluders,
     )
+    asked = {"table": table, "where": where, "query": query}
     sites = [
         read(
             path,
@@ -128,6 +144,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             kind=kind.value,
             low=low,
             high=high,
+            **({} if not is_address(path) else asked),
         )
         for path in files
     ]
@@ -147,6 +164,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             groups=groups,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
+            between=chosen_between(between, clusters) or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

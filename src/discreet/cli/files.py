@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from discreet.data.arrow_columns import Names
+from discreet.data.counts_file import CountsFile
 from discreet.data.examples import Examples
+from discreet.data.labels import LabelCode
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
+from discreet.site.preview import plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 if TYPE_CHECKING:
@@ -36,6 +40,26 @@ GroupColumn: TypeAlias = Annotated[
 ]
 SubjectColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that says whom a row belongs to.")
+]
+PLACE: Final = typer.Argument(
+    help="The scored rows: a Parquet or CSV file, a folder of Parquet files, a DuckDB "
+    "or SQLite file, or a database's address.",
+    show_default=False,
+)
+TableName: TypeAlias = Annotated[
+    str | None, typer.Option(help="The table of a database.")
+]
+WhereClause: TypeAlias = Annotated[
+    str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
+]
+SelectQuery: TypeAlias = Annotated[
+    str | None, typer.Option(help="A SELECT in the engine's SQL, instead of --table.")
+]
+CountsPath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Instead of rows: the result of `discreet query`, as CSV with a header."
+    ),
 ]
 JsonFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="Write every number to this JSON file.")
@@ -76,26 +100,41 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path.name}: {err}") from None
 
 
-def read_for(
+def read_for(  # noqa: PLR0913 - one keyword a column or place
     plan: Plan,
-    path: Path,
+    place: str | None,
     score: list[str],
     label: str,
     *,
     positive: str | None = None,
     group: str | None = None,
     subject: str | None = None,
+    table: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
+    counts: Path | None = None,
 ) -> Examples:
-    """Read a site's file as the plan expects it."""
+    """Read a site's rows as the plan expects them, or counts made for the plan."""
     statistic, facts = plan.statistic, plan.facts.scores
     classes = None
     if isinstance(statistic, OneVsRest | OneVsOne):
         classes = statistic.classes
     if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
         raise InputError("the plan measures one score, and several --score were given")
+    if (place is None) == (counts is None):
+        raise InputError("give the scored rows or --counts, and not both")
+    if place is None and counts is not None:
+        names = Names(tuple(score), label, group, title=counts.name)
+        return Examples.from_source(
+            CountsFile(counts, names, plan_cuts(plan, len(score))),
+            labels=LabelCode(positive, classes),
+            scores=facts,
+            columns=len(score),
+            name=counts.name,
+        )
     other = facts.kind == "other"
     return read(
-        path,
+        place,
         label=label,
         score=score[0] if len(score) == 1 else score,
         positive=positive,
@@ -105,6 +144,9 @@ def read_for(
         kind=facts.kind,
         low=facts.low if other else None,
         high=facts.high if other else None,
+        table=table,
+        where=where,
+        query=query,
     )
 
 

@@ -66,6 +66,9 @@ class LaterGroup(TyperGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Load the command that is called."""
         name, command, rest = super().resolve_command(ctx, args)
+        longer = f"{name} {rest[0]}" if rest else ""
+        if longer in self.places:  # such as "site doctor", beside "site"
+            name, rest = longer, rest[1:]
         if name in self.places:
             command = self.places[name].load(name)
         return name, command, rest

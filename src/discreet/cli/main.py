@@ -48,9 +48,19 @@ class _Commands(LaterGroup):
             "Show what would leave this site: shapes, sizes, the claim, the charge.",
             _SITE,
         ),
+        "query": Place(
+            "discreet.cli.query:query",
+            "Print the query that counts a plan's rows in a database, to run by hand.",
+            _SITE,
+        ),
         "site": Place(
             "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",
+            _SITE,
+        ),
+        "site doctor": Place(
+            "discreet.cli.site:doctor",
+            "Look at everything that could fail when this site joins.",
             _SITE,
         ),
         "keys": Place(
@@ -76,6 +86,11 @@ class _Commands(LaterGroup):
         "coordinate": Place(
             "discreet.cli.coordinate:coordinate",
             "Run a plan over the sites that connect, and print the evaluation.",
+            _COORDINATOR,
+        ),
+        "coordinate doctor": Place(
+            "discreet.cli.coordinate:doctor",
+            "Look at everything that could fail when the coordinator starts.",
             _COORDINATOR,
         ),
         "attack": Place(

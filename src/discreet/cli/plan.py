@@ -13,8 +13,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli.choices import (
+    Between,
     Bins,
     Classes,
+    ClusterChoice,
     Colluders,
     Delta,
     Epsilon,
@@ -34,6 +36,7 @@ from discreet.cli.choices import (
     Thresholds,
     Unit,
     UnitChoice,
+    chosen_between,
     chosen_model,
 )
 from discreet.data.scores import ScoreRange
@@ -87,6 +90,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     bins: Bins = None,
     groups: Groups = None,
     classes: Classes = None,
+    between: Between = None,
+    clusters: ClusterChoice = None,
     kind: KindOfScores = Kind.probability,
     low: Low = None,
     high: High = None,
@@ -134,6 +139,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=None if bins is None else spread_over(bins, facts),
         classes=classes,
         groups=groups,
+        between=chosen_between(between, clusters),
         cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
         model=ModelRef(model, model_digest),
     )

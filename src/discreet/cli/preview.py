@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
@@ -13,11 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli.files import (
+    PLACE,
+    CountsPath,
     GroupColumn,
     LabelColumn,
     PositiveLabel,
     ScoreColumns,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
     read_for,
     read_plan,
 )
@@ -33,7 +39,7 @@ from discreet.site.preview import preview as make_preview
 
 def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: Annotated[Path, typer.Argument(help="The plan, plan.toml.")],
-    scores: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
+    scores: Annotated[str | None, PLACE] = None,
     policy: Annotated[
         Path | None, typer.Option(help="The site's policy, policy.toml.")
     ] = None,
@@ -45,6 +51,10 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     positive: PositiveLabel = None,
     group: GroupColumn = None,
     subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
     json: Annotated[
         Path | None, typer.Option(help="Write the preview to this JSON file too.")
     ] = None,
@@ -56,7 +66,17 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     """
     asked = read_plan(plan)
     examples = read_for(
-        asked, scores, score, label, positive=positive, group=group, subject=subject
+        asked,
+        scores,
+        score,
+        label,
+        positive=positive,
+        group=group,
+        subject=subject,
+        table=table,
+        where=where,
+        query=query,
+        counts=counts,
     )
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
@@ -80,7 +100,11 @@ def _show(found: Preview) -> None:
     console = Console()
     model = found.plan.model.name or "(no model named)"
     typer.echo(f"Plan {found.plan.digest().hex()[:16]}, model {model}")
-    typer.echo(f"{found.examples:,} examples were read, and stay here")
+    if found.query is None:
+        typer.echo(f"{found.examples:,} examples were read, and stay here")
+    else:
+        typer.echo(f"{found.examples:,} examples were counted where they are, by")
+        typer.echo(indent(found.query, "    "))
     table = Table(title=Text(f"What would leave this site, {found.sent}"))
     for heading in ("round", "counted in", "numbers", "bytes", "loss"):
         table.add_column(heading, overflow="fold")

@@ -3,57 +3,90 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from discreet.cli.files import (
+    PLACE,
+    CountsPath,
     GroupColumn,
     LabelColumn,
     PositiveLabel,
     ScoreColumns,
+    SelectQuery,
     SubjectColumn,
+    TableName,
+    WhereClause,
     read_for,
     read_plan,
 )
+from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
+from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
+from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.site import policyfile
+from discreet.site.carried import TITLES, steps_of
+from discreet.site.checkup import Finding, check_writable, examine, failures, require
 from discreet.site.letters import Ending, Kind, Letter
 
-PORT = 9443
+if TYPE_CHECKING:
+    from discreet.runtime.flower.doctor import SiteDoctor
+
+PORT: Final = 9443
+_HERE: Final = f"127.0.0.1:{PORT}"
+
+PlanFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="The plan that was agreed on.")
+]
+PolicyFile: TypeAlias = Annotated[Path, typer.Option(help="What this site allows.")]
+SiteFolder: TypeAlias = Annotated[
+    Path, typer.Option(help="Folder of this site's keys.")
+]
+Address: TypeAlias = Annotated[
+    str, typer.Option(help="Where the coordinator listens, as host:port.")
+]
+LedgerFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="The ledger; by default beside the policy.")
+]
+LogFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Append what happens, as JSON lines without data, to this file."),
+]
 
 
 def site(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: Annotated[Path, typer.Argument(help="The plan that was agreed on.")],
-    scores: Annotated[
-        Path, typer.Argument(help="Parquet or CSV file of scored examples.")
-    ],
-    policy: Annotated[Path, typer.Option(help="What this site allows.")],
-    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")],
-    coordinator: Annotated[
-        str, typer.Option(help="Where the coordinator listens, as host:port.")
-    ] = f"127.0.0.1:{PORT}",
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="The ledger; by default beside the policy."),
-    ] = None,
+    plan: PlanFile,
+    policy: PolicyFile,
+    keys: SiteFolder,
+    scores: Annotated[str | None, PLACE] = None,
+    coordinator: Address = _HERE,
+    ledger: LedgerFile = None,
     score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     positive: PositiveLabel = None,
     group: GroupColumn = None,
     subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
+    log: LogFile = None,
 ) -> None:
     """Take part in a plan with this site's data, once.
 
     Exits with 0 when the result was opened, with 1 when the session was aborted or
     this site declined, and with 2 when it could not take part or never heard how it
-    ended. Started again after a crash, it goes on where it was.
+    ended. Started again after a crash, it goes on where it was. What `discreet site
+    doctor` looks at is looked at first.
     """
     # Only whoever joins pays for loading Flower.
     try:
@@ -62,46 +95,140 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    agreed = read_plan(plan)
+    reading = partial(
+        read_for,
+        place=scores,
+        score=score,
+        label=label,
+        positive=positive,
+        group=group,
+        subject=subject,
+        table=table,
+        where=where,
+        query=query,
+        counts=counts,
+    )
+    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
+    findings = examine([*looked.checks(connect=False), ("log", lambda: check_log(log))])
+    require(findings, _tell)
+    agreed, note = looked.plan(), EventLog(log)
+    steps = steps_of(agreed)
+
+    def answered(answer: Letter, number: int) -> None:
+        place = f"step {number} of {len(steps)}"
+        if answer.kind is Kind.STEP:
+            rounds = f"round {answer.round + 1}, " if answer.round else ""
+            title = TITLES[steps[min(number, len(steps)) - 1]]
+            size = len(answer.encode())
+            _tell(f"{rounds}{place}, {title}: {size:,} bytes")
+            note("step", step=number, of=len(steps), round=answer.round + 1, bytes=size)
+        else:
+            note("declined", step=number, of=len(steps), round=answer.round + 1)
+
+    def connection(text: str) -> None:
+        _tell(text)
+        note("connection", text=text)
+
     joining = JoiningSite(
         agreed,
-        read_for(
-            agreed,
-            scores,
-            score,
-            label,
-            positive=positive,
-            group=group,
-            subject=subject,
-        ),
-        policyfile.load(policy),
-        ledger or policy.with_name("ledger.sqlite"),
+        looked.examples(agreed),
+        looked.policy(),
+        looked.ledger,
         SiteKeys(keys),
-        answered=_show_answer,
-        tell=lambda text: typer.echo(text, err=True),
+        answered=answered,
+        tell=connection,
     )
-    joining.check()
-    typer.echo(
-        f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}", err=True
-    )
-    ended = joining.join(coordinator, wait_seconds=wait)
+    _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
+    note("started", plan=agreed.digest().hex(), coordinator=coordinator)
+    ended = joining.join(coordinator, wait_seconds=wait, checked=True)
+    note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
-        typer.echo(f"This site declined, see above; {ended.ending.sentence}.", err=True)
+        _tell(f"This site declined, see above; {ended.ending.sentence}.")
     elif ended.ending is Ending.OPENED:
-        typer.echo(f"Done: {ended.ending.sentence}.", err=True)
+        _tell(f"Done: {ended.ending.sentence}.")
     else:
-        typer.echo(
-            f"Aborted: {ended.ending.sentence}; what was charged stays charged.",
-            err=True,
-        )
+        _tell(f"Aborted: {ended.ending.sentence}; what was charged stays charged.")
     if ended.declined or ended.ending is not Ending.OPENED:
         raise typer.Exit(1)
 
 
-def _show_answer(answer: Letter) -> None:
-    if answer.kind is Kind.STEP:
-        size = len(answer.encode())
-        typer.echo(f"round {answer.round + 1}: sent {size:,} bytes", err=True)
+def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+    plan: PlanFile,
+    policy: PolicyFile,
+    keys: SiteFolder,
+    scores: Annotated[str | None, PLACE] = None,
+    coordinator: Address = _HERE,
+    ledger: LedgerFile = None,
+    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    group: GroupColumn = None,
+    subject: SubjectColumn = None,
+    table: TableName = None,
+    where: WhereClause = None,
+    query: SelectQuery = None,
+    counts: CountsPath = None,
+) -> None:
+    """Look at everything that could fail when this site joins.
+
+    Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
+    exits with 1 when something must be mended.
+    """
+    reading = partial(
+        read_for,
+        place=scores,
+        score=score,
+        label=label,
+        positive=positive,
+        group=group,
+        subject=subject,
+        table=table,
+        where=where,
+        query=query,
+        counts=counts,
+    )
+    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
+    show_findings(examine(looked.checks(connect=True)))
+
+
+def _doctor(
+    plan: Path,
+    reading: Callable[[Plan], Examples],
+    policy: Path,
+    keys: Path,
+    coordinator: str,
+    ledger: Path | None,
+) -> SiteDoctor:
+    try:
+        from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
+    except ModuleNotFoundError as err:
+        raise missing_flower(err) from err
+    return SiteDoctor(
+        lambda: read_plan(plan),
+        lambda: policyfile.load(policy),
+        reading,
+        keys,
+        ledger or policy.with_name("ledger.sqlite"),
+        coordinator,
+    )
+
+
+def show_findings(findings: list[Finding]) -> None:
+    """Print what a doctor found; exit with 1 when something must be mended."""
+    for finding in findings:
+        typer.echo(str(finding))
+    failed = failures(findings)
+    if failed:
+        typer.echo(f"{len(failed)} of {len(findings)} checks fail.")
+        raise typer.Exit(1)
+    typer.echo("Nothing stands in the way.")
+
+
+def check_log(path: Path | None) -> str:
+    """Refuse a log that could not be written."""
+    if path is not None:
+        check_writable(path)
+    return "it can be written" if path is not None else "none was asked"
 
 
 def missing_flower(
@@ -111,3 +238,7 @@ def missing_flower(
     if (error.name or "").split(".")[0] != "flwr":
         return error
     return MissingExtraError("joining a federation", "flower")
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)

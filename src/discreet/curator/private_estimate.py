@@ -24,9 +24,10 @@ from discreet.arrays import FloatVector
 from discreet.curator.grid import ScaledNoise
 from discreet.curator.weighted_count import WeightedCount, WeightTable
 from discreet.entropy import Entropy, Seeded
-from discreet.errors import InputError, UndefinedMetricWarning
+from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.estimate import (
     Binning,
+    ClusterKind,
     Estimate,
     Interval,
     Normal,
@@ -200,10 +201,16 @@ class PrivateEstimate(Estimate):
     notes: tuple[str, ...] = ()
 
     def interval(
-        self, level: float = 0.95, *, worst_case_binning: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        worst_case_binning: bool = False,
+        cluster: ClusterKind | None = None,
     ) -> Interval:
         """Return the interval: noise and sampling convolved. There are no bins."""
         del worst_case_binning
+        if cluster is not None:
+            raise NotReleasedError("a curator's number has no clusters beside it")
         if not 0 < level < 1:
             raise InputError("the level of an interval lies strictly between 0 and 1")
         if math.isnan(self.value):

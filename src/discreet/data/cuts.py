@@ -52,9 +52,12 @@ class Cuts:
     alone: tuple[float, ...] = ()
 
     @classmethod
-    def within(cls, scores: ScoreRange, *every: Edges) -> Cuts:
-        """Return the cuts of a range, and of all these edges in it."""
+    def within(
+        cls, scores: ScoreRange, *every: Edges, thresholds: Sequence[float] = ()
+    ) -> Cuts:
+        """Return the cuts of a range, and of all these edges and thresholds in it."""
         inner = {v for e in every if not e.atoms for v in e.values[1:-1]}
+        inner.update(t for t in thresholds if scores.low < t < scores.high)
         alone = {v for e in every if e.atoms for v in e.values}
         low, high = scores.low, scores.high
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -81,6 +84,11 @@ class Cuts:
         return widest * max(scale, 1.0) < _EXACT
 
     @property
+    def beyond(self) -> float:
+        """How far out scores are moved that lie outside: a cell, at least."""
+        return max(1.0, 2.0**-self.exponent)
+
+    @property
     def cells(self) -> int:
         """Most different rounded scores, but for those that stay as they are."""
         return int((self.high - self.low) * 2.0**self.exponent) + 3
@@ -94,14 +102,18 @@ class Cuts:
         alone = np.array(self.alone, dtype=np.float64) * scale
         return tuple(int(c) for c in np.unique(np.floor([*cut, *alone])))
 
+    def covers(self, other: Cuts) -> bool:
+        """Say whether scores that were rounded for these cuts do for others."""
+        own = {*self.edges, *self.alone}
+        return own.issuperset(other.edges) and {*self.alone}.issuperset(other.alone)
+
     def rounded(self, scores: FloatVector) -> FloatVector:
         """Round scores as an engine is asked to: what is meant, in NumPy."""
         scale = 2.0**self.exponent
-        with np.errstate(invalid="ignore", over="ignore"):
-            cells = np.floor(scores * scale)
-            found = np.where(np.isin(cells, self.mixed), scores, cells / scale)
-            found = np.where(scores < self.low, self.low - 1.0, found)
-            return np.where(scores > self.high, self.high + 1.0, found)
+        found = np.where(scores < self.low, self.low - self.beyond, scores)
+        found = np.where(scores > self.high, self.high + self.beyond, found)
+        cells = np.floor(found * scale)
+        return np.where(np.isin(cells, self.mixed), found, cells / scale)
 
 
 def column_cuts(

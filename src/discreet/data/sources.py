@@ -21,6 +21,7 @@ from discreet.data.datasets import DatasetSource, parquet_file, parquet_folder
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreKind, ScoreRange
+from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.errors import InputError
 
 Readable: TypeAlias = Any
@@ -46,12 +47,20 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     low: float | None = None,
     high: float | None = None,
     name: str | None = None,
+    table: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
 ) -> Examples:
-    """Read one site's examples from files, Arrow or frames.
+    """Read one site's examples from files, Arrow, frames or a database.
+
+    A table of a database is counted where it is: only counts are fetched, wherever
+    the engine was seen to give the counts that the rows would give.
 
     Args:
         source: a path ending in .parquet, .pq, .csv or .csv.gz; a folder of Parquet
-            files; an Arrow table or dataset; a pandas or polars frame.
+            files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
+            an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
+            database's address, such as ``postgres://host/database``.
         label: the column of true labels.
         score: the column of scores; one a class (in the order of ``classes``) or
             one a model when it is a list.
@@ -62,16 +71,32 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         kind: what the scores are: probability, logit or other.
         low: lower limit of scores of kind ``other``.
         high: upper limit of scores of kind ``other``.
-        name: how messages call this site; the file's name by default.
+        name: how messages call this site; the file's or table's name by default.
+        table: the table of a database.
+        where: which of its rows, in the engine's SQL.
+        query: a SELECT in the engine's SQL, instead of a table.
     """
     scores = (score,) if isinstance(score, str) else tuple(score)
     names = Names(scores, label, group, subject, name or "")
-    if isinstance(source, str | Path):
+    opened: Source
+    if is_address(source):
+        names = replace(names, title=table or "query" if name is None else name)
+        found = connected(source, table=table, where=where, query=query)
+        opened = TableSource(found, names)
+    elif not (table is where is query is None):
+        raise InputError("table=, where= and query= are for a database's address")
+    elif _module(source) == "ibis":
+        opened = TableSource(source, names)
+    elif _module(source) == "pyspark":
+        opened = TableSource(spark_table(source), names)
+    elif isinstance(source, str | Path):
         path = Path(source)
         names = replace(names, title=path.name if name is None else name)
         opened = _file(path, names)
     elif isinstance(source, ds.Dataset):
         opened = DatasetSource(source, names)
+    elif _module(source) == "polars" and hasattr(source, "collect_batches"):
+        opened = _lazy(source, names)
     else:
         opened = _table(_as_table(source), names)
     return Examples.from_source(
@@ -81,6 +106,11 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         columns=len(scores),
         name=names.title,
     )
+
+
+def _module(source: object) -> str:
+    """Return which package a source comes from, without importing any."""
+    return type(source).__module__.partition(".")[0]
 
 
 def _file(path: Path, names: Names) -> Source:
@@ -173,9 +203,21 @@ def _as_table(source: Readable) -> pa.Table:
                 "as text and numbers; give every column one kind"
             ) from None
     raise InputError(
-        "read takes a path, an Arrow table, or a pandas or polars frame; for arrays "
-        "use Examples(scores, labels)"
+        "read takes a path, an Arrow table, a pandas or polars frame, or a database's "
+        "table; for arrays use Examples(scores, labels)"
     )
+
+
+def _lazy(frame: Any, names: Names) -> Source:
+    """Run a polars lazy frame on every pass, a few rows at a time."""
+    names.check(frame.collect_schema().names())
+
+    def columns() -> Iterator[Columns]:
+        chunks = frame.select(names.all()).collect_batches(chunk_size=BATCH_ROWS)
+        for chunk in chunks:
+            yield from plain_columns(chunk.to_arrow().to_batches(), names)
+
+    return columns
 
 
 def _table(table: pa.Table, names: Names) -> Source:

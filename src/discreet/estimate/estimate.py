@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Final, NamedTuple, SupportsFloat, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, SupportsFloat, TypeAlias
 
-from discreet.errors import InputError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.intervals import SYMMETRIC, Scaled, Shape
 
 
@@ -73,6 +73,19 @@ class Unusable:
 UNIT: Final = Interval(0.0, 1.0)
 
 
+ClusterKind: TypeAlias = Literal["site", "subject"]
+
+
+class Clustered(NamedTuple):
+    """What clusters of rows that are alike do to a sampling error."""
+
+    kind: ClusterKind
+    factor: float
+    """Of the sampling's standard deviation."""
+    freedom: int | None = None
+    """Degrees of freedom, where the clusters are few."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A value with its error sources: sampling, binning, noise.
@@ -100,6 +113,8 @@ class Estimate:
     """How the error changes with the value: decides the interval's two sides."""
     caution: str | None = None
     """Why the interval is wide or less sure than its level, if so."""
+    clustered: Clustered | None = None
+    """What clusters change, where they were added up."""
 
     @classmethod
     def undefined(cls, reason: str, support: Interval = UNIT) -> Estimate:
@@ -109,20 +124,28 @@ class Estimate:
         return cls(nan, NotYet(reason), Zero(), binning, Unusable(reason), support)
 
     def interval(
-        self, level: float = 0.95, *, worst_case_binning: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        worst_case_binning: bool = False,
+        cluster: ClusterKind | None = None,
     ) -> Interval:
         """Combine the known sources: sampling and noise convolved, binning added.
 
         ``shape`` says how (:mod:`discreet.estimate.intervals`); the ends never
         leave the support. A source that is ``NotYet`` estimated is not in it;
-        ``covers`` says which sources are.
+        ``covers`` says which sources are. With ``cluster``, rows of one site or one
+        subject are taken as alike, not as independent.
         """
         if not 0 < level < 1:
             raise InputError("the level of an interval lies strictly between 0 and 1")
         if math.isnan(self.value):
             return Interval(math.nan, math.nan)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        low, high = self.shape.ends(self.value, _sd(self.sampling), _sd(self.noise), z)
+        sampling = _sd(self.sampling)
+        if cluster is not None:
+            sampling, z = self._over_clusters(cluster, sampling, z, level)
+        low, high = self.shape.ends(self.value, sampling, _sd(self.noise), z)
         below, above = self.value - self.binning.low, self.binning.high - self.value
         if not worst_case_binning:
             below = min(self.binning.typical, below)
@@ -131,6 +154,20 @@ class Estimate:
         return Interval(
             min(max(low - below, least), most), max(min(high + above, most), least)
         )
+
+    def _over_clusters(
+        self, cluster: str, sampling: float, z: float, level: float
+    ) -> tuple[float, float]:
+        if self.clustered is None or self.clustered.kind != cluster:
+            raise NotReleasedError(
+                f"nothing was added up over clusters of one {cluster}: ask for it in the "
+                f"plan, BetweenSites(clusters={cluster!r})"
+            )
+        if self.clustered.freedom is not None:
+            from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
+
+            z = float(stdtrit(self.clustered.freedom, 0.5 + level / 2))
+        return sampling * self.clustered.factor, z
 
     @property
     def covers(self) -> tuple[str, ...]:
@@ -195,6 +232,14 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes null."""
+        found = self._plain()
+        if self.clustered is not None:
+            kind = self.clustered.kind
+            ends = [_number(end) for end in self.interval(cluster=kind)]
+            found["clustered"] = {"by": kind, "interval95": ends}
+        return found
+
+    def _plain(self) -> dict[str, Any]:
         return {
             "value": _number(self.value),
             "interval95": [_number(end) for end in self.interval()],

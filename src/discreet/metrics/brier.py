@@ -115,6 +115,8 @@ BRIER: Final = MetricRow(
     better="lower",
     needs_probabilities=True,
     source="Brier 1950; scikit-learn's brier_score_loss",
+    formula="mean (y - s)^2",
+    hides="the prevalence: a rare event has a low score without any model",
     one_class=True,
     influence=brier_influence,
 )

@@ -34,6 +34,9 @@ from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
+_TOO_LITTLE: Final = (
+    "it cannot be computed from this release: too little is left in its bins"
+)
 
 
 def measures(reading: AnyReading, names: Iterable[str]) -> Mapping[str, Estimate]:
@@ -58,20 +61,23 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
     """Return one metric of a reading with its errors."""
     reason = _undefined(row, reading)
     if reason is not None:
-        return Estimate.undefined(reason)
-    with np.errstate(all="ignore"):  # what is not finite is refused below
-        value, binning = _value(row, reading)
-        sampling, noise = _sampling(row, reading), _noise(row, reading)
-    if not np.isfinite([value, binning.low, binning.high, sampling, noise]).all():
-        return Estimate.undefined(
-            "it cannot be computed from this release: too little is left in its bins"
-        )
+        return Estimate.undefined(reason, row.support)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            value, binning = _value(row, reading)
+            sampling, noise = _sampling(row, reading), _noise(row, reading)
+            shape = row.shape(reading)
+    except (ArithmeticError, np.linalg.LinAlgError):
+        return Estimate.undefined(_TOO_LITTLE, row.support)
+    if not np.isfinite([value, binning.typical, sampling, noise]).all():
+        return Estimate.undefined(_TOO_LITTLE, row.support)
     return Estimate(
         value,
         Normal(sampling),
         Zero() if reading.observed.exact else Normal(noise),
         binning,
-        shape=row.shape(reading),
+        support=row.support,
+        shape=shape,
         caution=_few_examples(reading.counts),
     )
 
@@ -126,7 +132,8 @@ def _noise(row: MetricRow, reading: Reading) -> float:
     if reading.observed.exact:
         return 0.0
     slopes: Slopes
-    match reading.noise_path:
+    path = reading.noise_path
+    match "slopes" if path == "numeric" and row.smooth else path:
         case "numeric":
             at = np.concatenate([reading.counts.negatives, reading.counts.positives])
             moved = numeric_slopes(lambda v: row.value(reading.moved(v)), at)

@@ -139,9 +139,9 @@ def find_threshold(reading: Reading, aim: Aim) -> FoundThreshold:
     """Find the threshold of an aim in the counts that were read."""
     search = _Search(reading)
     threshold, interval, reached = search.best(aim) if aim.best else search.reach(aim)
-    return FoundThreshold(
-        aim, threshold, interval, at_threshold(reading, threshold), reached
-    )
+    stated = 1 / (1 + aim.target) if aim.kind == "cost_ratio" else None
+    at = at_threshold(reading, threshold, stated=stated)
+    return FoundThreshold(aim, threshold, interval, at, reached)
 
 
 class _Search:
@@ -271,7 +271,9 @@ class _Search:
             ]
         )
         kept = np.flatnonzero(gain[k] - gain <= _Z * np.sqrt(variances))
-        interval = Interval(float(self.places[kept[0]]), float(self.places[kept[-1]]))
+        # The best threshold may lie between two edges: their neighbours are kept too.
+        first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, gain.size - 1)
+        interval = Interval(float(self.places[first]), float(self.places[last]))
         return float(self.places[k]), interval, True
 
     def _noise_between(self, j: int, k: int, alpha: float, beta: float) -> float:

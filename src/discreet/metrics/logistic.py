@@ -27,6 +27,7 @@ CLOSEST: Final = 1e-6
 """Scores are kept this far from 0 and 1, where the logit has no value."""
 _RIDGE: Final = 1e-3
 _STEPS: Final = 100
+_ROUNDING: Final = 1e-9
 _LONGEST: Final = 2.0
 _REAL: Final = Interval(-np.inf, np.inf)
 
@@ -47,25 +48,37 @@ def fit_logistic(
     *,
     start: FloatVector,
     offset: FloatVector | float = 0.0,
+    ridge: float = _RIDGE,
 ) -> LogisticFit:
     """Fit by Newton's method; ``features`` has a row a coefficient.
 
-    ``offset`` is added to every cell's log-odds as it is.
+    ``offset`` is added to every cell's log-odds as it is; ``ridge`` is the pull's
+    strength, 0 for maximum likelihood.
     """
     theta = start.astype(np.float64)
     totals = negatives + positives
-    ridge = _RIDGE * np.eye(theta.size)
+    pull = ridge * np.eye(theta.size)
+
+    def likelihood(at: FloatVector) -> float:
+        z = at @ features + offset
+        far = ridge * float((at - start) @ (at - start)) / 2
+        return float(positives @ z - totals @ np.logaddexp(0.0, z)) - far
+
     for _ in range(_STEPS):
         rates = sigmoid(theta @ features + offset)
-        information = (features * (totals * rates * (1 - rates))) @ features.T + ridge
-        gradient = features @ (positives - totals * rates) - _RIDGE * (theta - start)
+        information = (features * (totals * rates * (1 - rates))) @ features.T + pull
+        gradient = features @ (positives - totals * rates) - ridge * (theta - start)
         step = np.linalg.solve(information, gradient)
         longest = float(np.abs(step).max())
-        theta = theta + step * min(1.0, _LONGEST / max(longest, 1e-300))
+        share, now = min(1.0, _LONGEST / max(longest, 1e-300)), likelihood(theta)
+        # Newton's steps can turn back and forth for ever where scores say nothing.
+        while likelihood(theta + share * step) < now - _ROUNDING * abs(now):
+            share /= 2
+        theta = theta + share * step
         if longest < 1e-10:
             break
     rates = sigmoid(theta @ features + offset)
-    information = (features * (totals * rates * (1 - rates))) @ features.T + ridge
+    information = (features * (totals * rates * (1 - rates))) @ features.T + pull
     return LogisticFit(theta, np.linalg.inv(information), rates)
 
 

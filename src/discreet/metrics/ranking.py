@@ -90,6 +90,8 @@ AUC: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="Hanley and McNeil 1982; scikit-learn's roc_auc_score",
+    formula="P(a positive's score > a negative's) + ties/2",
+    hides="calibration, costs, and the thresholds that anyone would use",
     influence=auc_influence,
 )
 
@@ -108,6 +110,8 @@ AVERAGE_PRECISION: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="scikit-learn's average_precision_score",
+    formula="sum over thresholds of precision times the step of recall",
+    hides="true negatives; it follows the prevalence, so sites do not compare",
     influence=average_precision_influence,
 )
 
@@ -126,4 +130,6 @@ AUPR: Final = MetricRow(
     better="higher",
     needs_probabilities=False,
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",
+    formula="trapezoids of precision over recall",
+    hides="as average precision; straight lines between points flatter it",
 )

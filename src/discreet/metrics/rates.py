@@ -79,6 +79,10 @@ def _evaluated(tp: Any, fn: Any, fp: Any, tn: Any, _: float) -> Any:
     return (tp + fp) / tp
 
 
+def _lift(tp: Any, fn: Any, fp: Any, tn: Any, _: float) -> Any:
+    return tp / (tp + fp) * (tp + fn + fp + tn) / (tp + fn)
+
+
 RATES: Final[Registry[RateRow]] = Registry("metric at a threshold")
 """Every measure at a threshold, in the order in which they are shown."""
 _ROWS: Final = (
@@ -312,6 +316,18 @@ _ROWS: Final = (
         hides="that the threshold states the costs",
         headline=False,
         needs_probabilities=True,
+    ),
+    RateRow(
+        "lift",
+        "lift",
+        Analytic(_lift),
+        "higher",
+        "precision over prevalence; mlxtend's lift_score",
+        _POSITIVE,
+        formula="precision/(P/N)",
+        hides="how few are called positive: it is largest at the very top",
+        headline=False,
+        factor=True,
     ),
     RateRow(
         "number_needed_to_evaluate",

@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from discreet.estimate.intervals import Ends
+from discreet.arrays import FloatArray, FloatVector
+from discreet.estimate.intervals import Ends, Shape
 
 _FARTHEST: Final = 100.0
 """A factor of e to this power says nothing; a larger one would not be a number."""
@@ -38,20 +39,45 @@ LOGARITHMIC: Final = Logarithmic()
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    r"""A measure that errors can only raise, from draws of it around the estimate.
+class Linear:
+    """The shape of a quantity that is a x + b of another, a > 0, such as Gini of AUC."""
 
-    With v seen and draws v* of the measure where the estimate is the truth, the
-    interval is the reverse percentile's, :math:`[2v - q_{hi}(v^*), 2v - q_{lo}(v^*)]`
-    (Davison and Hinkley 1997, section 5.2): what scatter adds is taken off once. The
-    lower end is 0 where the draws say that all of v may be scatter.
+    inner: Shape
+    factor: float
+    offset: float
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the other quantity's ends, mapped."""
+        f = self.factor
+        x = (value - self.offset) / f
+        low, high = self.inner.ends(x, sampling / f, noise / f, z)
+        return low * f + self.offset, high * f + self.offset
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """A measure that errors can only raise, such as a mean distance of two curves.
+
+    Its value at a truth of no distance is above 0, and no normal interval knows that.
+    Truths of the estimate's own pattern are tried, from none of it to several times as
+    much: ``totals`` is the measure of each, ``draws`` what would be seen of it, sampling
+    and noise together. The interval holds the truths that what was seen does not
+    contradict, from 0 where all of it may be scatter, and reaches the value itself.
     """
 
-    draws: tuple[float, ...]
+    totals: FloatVector
+    draws: FloatArray
+    """A row a truth, rising with ``totals``."""
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Return the ends; the draws hold sampling and noise already."""
         del sampling, noise
         tail = NormalDist().cdf(-z)
-        low, high = np.quantile(np.asarray(self.draws), [tail, 1 - tail])
-        return max(2 * value - float(high), 0.0), max(2 * value - float(low), 0.0)
+        least, most = np.maximum.accumulate(
+            np.quantile(self.draws, [tail, 1 - tail], axis=1), axis=1
+        )
+        low = 0.0
+        if value > most[0]:
+            low = float(np.interp(value, most, self.totals))
+        high = float(np.interp(value, least, self.totals))
+        return min(low, value), max(high, value)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from discreet.estimate.estimate import UNIT, Interval
 from discreet.registry import Registry
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class MetricRow:
     """Who defined it, or whose convention is followed."""
     one_class: bool = False
     """Whether it is defined when one class is missing."""
+    support: Interval = UNIT
+    """The values that it can have."""
+    formula: str = ""
+    hides: str = ""
+    """What this number does not show, in one line."""
+    smooth: bool = False
+    """Whether its slopes are those of its value wherever counts lie: noise needs no
+    central differences then."""
     influence: Callable[[float, float, float], float] | None = None
     """By how much one site of at most so many examples can move it, given so many
     positives and negatives in all; None where no bound is known."""
@@ -66,6 +75,43 @@ METRICS: Final[Registry[MetricRow]] = Registry(
         "average_precision": "discreet.metrics.ranking:AVERAGE_PRECISION",
         "aupr": "discreet.metrics.ranking:AUPR",
         "brier": "discreet.metrics.brier:BRIER",
+        "gini": "discreet.metrics.partial_areas:GINI",
+        "ks": "discreet.metrics.partial_areas:KS",
+        "partial_auc": "discreet.metrics.partial_areas:PARTIAL_AUC",
+        "partial_auc_corrected": "discreet.metrics.partial_areas:PARTIAL_AUC_CORRECTED",
+        "partial_auc_sensitivity": (
+            "discreet.metrics.partial_areas:PARTIAL_AUC_SENSITIVITY"
+        ),
+        "partial_auc_sensitivity_corrected": (
+            "discreet.metrics.partial_areas:PARTIAL_AUC_SENSITIVITY_CORRECTED"
+        ),
+        "sensitivity_at_95_specificity": (
+            "discreet.metrics.partial_areas:SENSITIVITY_AT_SPECIFICITY"
+        ),
+        "specificity_at_95_sensitivity": (
+            "discreet.metrics.partial_areas:SPECIFICITY_AT_SENSITIVITY"
+        ),
+        "pr_gain_area": "discreet.metrics.partial_areas:PR_GAIN_AREA",
+        "observed_expected": "discreet.metrics.probabilities:OBSERVED_EXPECTED",
+        "calibration_in_the_large": "discreet.metrics.cox:CALIBRATION_IN_THE_LARGE",
+        "calibration_intercept": "discreet.metrics.cox:CALIBRATION_INTERCEPT",
+        "calibration_slope": "discreet.metrics.cox:CALIBRATION_SLOPE",
+        "ece": "discreet.metrics.groupwise:ECE",
+        "ici": "discreet.metrics.smooth_calibration:ICI",
+        "e50": "discreet.metrics.smooth_calibration:E50",
+        "e90": "discreet.metrics.smooth_calibration:E90",
+        "emax": "discreet.metrics.smooth_calibration:EMAX",
+        "eci": "discreet.metrics.smooth_calibration:ECI",
+        "log_loss": "discreet.metrics.probabilities:LOG_LOSS",
+        "scaled_brier": "discreet.metrics.probabilities:SCALED_BRIER",
+        "mean_absolute_error": "discreet.metrics.probabilities:MEAN_ABSOLUTE_ERROR",
+        "miscalibration": "discreet.metrics.groupwise:MISCALIBRATION",
+        "discrimination": "discreet.metrics.groupwise:DISCRIMINATION",
+        "uncertainty": "discreet.metrics.groupwise:UNCERTAINTY",
+        "mcfadden_r2": "discreet.metrics.probabilities:MCFADDEN",
+        "cox_snell_r2": "discreet.metrics.probabilities:COX_SNELL",
+        "nagelkerke_r2": "discreet.metrics.probabilities:NAGELKERKE",
+        "discrimination_slope": "discreet.metrics.probabilities:DISCRIMINATION_SLOPE",
     },
 )
 """Every metric over all thresholds, in the order in which they are shown."""

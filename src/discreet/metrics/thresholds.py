@@ -97,8 +97,13 @@ class _Cut:
     noise: FloatArray
 
 
-def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
+def at_threshold(
+    reading: Reading, threshold: float, *, stated: float | None = None
+) -> AtThreshold:
     """Estimate every metric at a threshold, with its errors.
+
+    ``stated`` is the probability at which costs are stated, where it is not that of
+    the threshold itself.
 
     At an edge the counts are those of the release. Between two edges a curve through
     the cumulative counts says how the bin is cut; the limits take all of its examples
@@ -110,7 +115,7 @@ def at_threshold(reading: Reading, threshold: float) -> AtThreshold:
     curved, straight, least, most = cut_at(counts, threshold, reading.atoms)
     weights = confusion_weights(curved)
     cut = _Cut(
-        probability_of(threshold, observed.edges),
+        probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, curved),
         _confusion(counts, straight),
         tuple(

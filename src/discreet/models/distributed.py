@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
+from discreet.noise.block_noise import BlockNoise
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
@@ -25,9 +26,11 @@ from discreet.privacy.loss import (
     amount_from_text,
     decimal_text,
     exact,
+    fraction_of,
 )
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.adaptive import EquiDepthFrom
+from discreet.statistic.blocks import Block
 from discreet.statistic.hierarchy import Hierarchy
 
 UnitName: TypeAlias = Literal["example", "subject", "client"]
@@ -121,10 +124,8 @@ class DistributedDP(PrivacyModel):
 
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
-        sensitivity = this.statistic.sensitivity(self.protects)
-        return noise_shares(
-            this.loss, sensitivity, cohort.min_survivors - cohort.colluders
-        )
+        blocks = this.statistic.blocks(self.protects)
+        return block_shares(this.loss, blocks, cohort.min_survivors - cohort.colluders)
 
     def cohort(self, sites: int | None = None) -> Cohort:
         """Ask all sites to survive unless told fewer; count on one site that reads."""
@@ -176,7 +177,20 @@ def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | Non
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 
-def noise_shares(loss: Loss, sensitivity: Sensitivity, honest: int) -> Mechanism:
+def block_shares(loss: Loss, blocks: Sequence[Block], honest: int) -> Mechanism:
+    """Return shares of noise for each block, of its own share of the loss."""
+    if len(blocks) == 1:
+        return noise_shares(loss, blocks[0].sensitivity, honest)
+    each = [
+        noise_shares(fraction_of(loss, block.share), block.sensitivity, honest)
+        for block in blocks
+    ]
+    return BlockNoise(loss, tuple(block.size for block in blocks), tuple(each))
+
+
+def noise_shares(
+    loss: Loss, sensitivity: Sensitivity, honest: int
+) -> PolyaShares | SkellamShares:
     """Return shares of integer noise that keep a loss when ``honest`` are added."""
     match loss:
         case PureDP():

@@ -11,9 +11,9 @@ from discreet.data.edges import EdgeRule, Edges, Uniform, Warped
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
+from discreet.models.distributed import block_shares
 from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
-from discreet.noise.polya import PolyaShares
 from discreet.noise.unary import LevelReports, UnaryReports
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
@@ -102,8 +102,8 @@ class LocalDP(PrivacyModel):
         match self.mechanism, this.statistic:
             case "laplace", statistic:
                 # One honest site: each site's own share is the whole noise.
-                return PolyaShares(
-                    this.loss, statistic.sensitivity(self.protects), honest=1
+                return block_shares(
+                    this.loss, statistic.blocks(self.protects), honest=1
                 )
             case "levels", Hierarchy() as tree:
                 return LevelReports(this.loss, tree)

@@ -54,6 +54,14 @@ class AdditiveNoise(ABC):
         return cells
 
     @abstractmethod
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return the vector with this site's noise."""
+
+    @abstractmethod
+    def loss(self) -> Loss:
+        """Return what one use costs."""
+
+    @abstractmethod
     def law(self, contributors: int) -> NoiseLaw:
         """Return the law of the noise in a sum of that many contributions."""
 

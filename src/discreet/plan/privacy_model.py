@@ -102,7 +102,12 @@ class PrivacyModel(ABC):
 
     def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
         """What is seen and by whom; it follows from how the answers travel."""
-        cells = sum(r.statistic.size for r in plan.rounds)
+        beside = [
+            item for r in plan.rounds for item in r.statistic.beside_counts.items()
+        ]
+        cells = sum(r.statistic.size for r in plan.rounds) - sum(n for _, n in beside)
+        noisy = "" if self.protects is None else "noisy "
+        further = tuple(f"{n} further {noisy}numbers {of}" for of, n in beside)
         counts = "counts" if self.protects is None else "noisy counts"
         match self.route:
             case "secure sum" | "shares":
@@ -114,7 +119,7 @@ class PrivacyModel(ABC):
                     f"each of the {sites} sites' own {cells:,} {counts} of examples, "
                     "to the coordinator"
                 )
-        return (seen, "which sites took part")
+        return (seen, *further, "which sites took part")
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """What the promise rests on beside the trust."""
@@ -125,8 +130,8 @@ class PrivacyModel(ABC):
 
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Raise ``PlanError`` for rounds that this model cannot keep private."""
-        del cohort
         for r in rounds:
+            r.statistic.admits(self.protects, cohort.min_survivors)
             if r.statistic.only_for not in (None, self.name):
                 raise PlanError(
                     f"{r.statistic.name} are no sums of counts: they belong to the "
@@ -181,8 +186,10 @@ class PrivacyModel(ABC):
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Return the rounds that answer a question; one, by default."""
         signal = self.signal(cohort, cells=asked.cells)
+        if signal is not None and asked.between is not None:
+            signal *= 1 - float(asked.between.share)
         rule = asked.edges or self.edges(asked.facts, signal)
-        return (Round(asked.statistic(rule)),)
+        return (Round(asked.statistic(rule, self.protects)),)
 
     def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
         """Return the plan that answers a question over these sites.

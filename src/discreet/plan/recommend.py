@@ -13,7 +13,7 @@ from discreet.metrics.table import DEFAULT_METRICS, Metric
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import Multiclass, Question
+from discreet.plan.rounds import BetweenSites, Multiclass, Question
 
 
 def recommend(  # noqa: PLR0913 - every public choice is a keyword
@@ -25,6 +25,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
+    between: BetweenSites | None = None,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -45,6 +46,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
+        between,
     )
     return planned(asked, privacy, cohort=cohort, model=model)
 

@@ -11,10 +11,14 @@ from discreet.errors import PlanError
 from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import PublicFacts
 from discreet.privacy.loss import Loss
+from discreet.privacy.unit import Unit
+from discreet.statistic.cluster_products import Clusters
+from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.grouped import Grouped
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.protocol import Statistic
+from discreet.statistic.site_sums import SiteSums
 
 Multiclass: TypeAlias = Literal["ovr", "ovo"]
 
@@ -37,6 +41,47 @@ class ResolvedRound:
 
 
 @dataclass(frozen=True, slots=True)
+class BetweenSites:
+    """What somebody wants to know about how sites differ.
+
+    Args:
+        effects: names of effects, ``recall@0.5`` for one at a threshold.
+        within: whether to compare pairs within sites with all pairs.
+        clusters: whose rows are alike, if intervals are to say so.
+        share: of the budget, under noise.
+    """
+
+    effects: tuple[str, ...] = ("auc",)
+    within: bool = True
+    clusters: Clusters | None = None
+    share: Fraction = Fraction(1, 4)
+
+    def statistic(self, inner: ClassHistogram, unit: Unit | None) -> SiteSums:
+        """Return the histogram with what sites add to it."""
+        private = unit is not None
+        terms = []
+        for text in self.effects:
+            name, at, threshold = text.partition("@")
+            place = threshold_of(threshold) if at else None
+            terms.append(EffectTerms.of(name, private=private, at=place))
+        return SiteSums(
+            inner,
+            tuple(terms),
+            self.within and not private,
+            self.clusters,
+            self.share,
+        )
+
+
+def threshold_of(text: str) -> float:
+    """Read the threshold of an effect's name."""
+    try:
+        return float(text)
+    except ValueError:
+        raise PlanError("an effect at a threshold is written name@number") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What somebody wants to know, before a privacy model says how.
 
@@ -47,6 +92,7 @@ class Question:
         classes: names of the classes of a multi-class problem.
         multiclass: each class against the rest, or also pairs of classes.
         groups: names of disjoint groups.
+        between: what to say of how sites differ, if anything.
     """
 
     facts: PublicFacts
@@ -55,15 +101,18 @@ class Question:
     classes: tuple[str, ...] | None = None
     multiclass: Multiclass = "ovr"
     groups: tuple[str, ...] | None = None
+    between: BetweenSites | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.groups is not None:
             raise PlanError("classes and groups cannot be combined in one plan")
+        if self.between is not None and (self.classes or self.groups):
+            raise PlanError("how sites differ is asked of two classes and no groups")
 
     @property
     def binary(self) -> bool:
-        """Whether two classes are counted and no groups are told apart."""
-        return self.classes is None and self.groups is None
+        """Whether two classes are counted, and nothing else."""
+        return self.classes is None and self.groups is None and self.between is None
 
     @property
     def cuts(self) -> tuple[float, ...]:
@@ -77,12 +126,14 @@ class Question:
         """How many counts one example enters."""
         return 1 if self.classes is None else len(self.classes)
 
-    def statistic(self, rule: EdgeRule) -> Statistic:
-        """Return what is counted over these bins."""
+    def statistic(self, rule: EdgeRule, unit: Unit | None = None) -> Statistic:
+        """Return what is counted over these bins, to protect a unit."""
         edges = Edges.realise(rule, self.facts.scores, thresholds=self.cuts)
         if self.classes is not None:
             kind = OneVsRest if self.multiclass == "ovr" else OneVsOne
             return kind(edges, self.classes)
         if self.groups is not None:
             return Grouped(ClassHistogram(edges), self.groups)
+        if self.between is not None:
+            return self.between.statistic(ClassHistogram(edges), unit)
         return ClassHistogram(edges)

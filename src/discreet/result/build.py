@@ -23,6 +23,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
+from discreet.result.heterogeneity import clusters_of, heterogeneity_of
 from discreet.result.random_groups import grouped, pooled
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
@@ -75,7 +76,8 @@ def _evaluations(
     """Read every part of one sum."""
     parts = {}
     last = releases[-1]
-    for name, observed in open_release(plan, releases).parts().items():
+    opened = open_release(plan, releases)
+    for name, observed in opened.parts().items():
         if not name:
             _warn_if_fine(plan, observed)
         reader = estimator or _reader(plan, observed)
@@ -87,6 +89,8 @@ def _evaluations(
             plan,
             tuple(releases),
             name,
+            heterogeneity=heterogeneity_of(opened),
+            clusters=clusters_of(opened),
         )
     return parts
 

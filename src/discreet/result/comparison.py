@@ -24,27 +24,34 @@ The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.estimate.reading import Reading
+from discreet.estimate.reading import AnyReading, Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
+from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.measured import Measured
+from discreet.metrics.over_thresholds import MeasureCurve
+from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS, MetricRow
+from discreet.metrics.thresholds import probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
 from discreet.result.page import Page, Section
 from discreet.result.parts import Parts
+from discreet.result.reclassified import Reclassification, reclassification
 from discreet.result.text import metric_table
 from discreet.statistic.observed import NoiseLaw
 
-_GAP = Interval(-1.0, 1.0)
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +88,102 @@ class ModelComparison(Parts):
         return 2
 
     def difference(self, metric: str = "auc") -> Estimate:
-        """Return a metric of the first model minus that of the second."""
+        """Return a metric of the first model minus that of the second.
+
+        Any row of the table can be asked for: the difference of discrimination slopes
+        is the integrated discrimination improvement (IDI).
+        """
+        row = METRICS[metric]
         first, second = self.a.metric(metric), self.b.metric(metric)
+        found = self._difference(
+            row.title,
+            first,
+            second,
+            lambda part: row.slopes(part.bins),
+            lambda part: part.followed(row.slopes(part.damped)),
+        )
+        usual = _usual(row, first, second, self.a.reading, self.b.reading)
+        return replace(found, binning=replace(found.binning, typical=usual))
+
+    def difference_at(self, name: str, threshold: float) -> Estimate:
+        """Return a measure at a threshold of the first model minus the second's."""
+        row = RATES[name]
+
+        def slopes(reading: Reading) -> Slopes:
+            cut = probability_of(threshold, reading.counts.edges)
+            weights = confusion_weights(cut_at(reading.counts, threshold).curved)
+            counts = np.append(reading.counts.negatives, reading.counts.positives)
+            on = row.slopes(weights @ counts, cut) @ weights
+            return Slopes(*np.split(on, 2))
+
+        first, second = (part.at(threshold)[name] for part in (self.a, self.b))
+        return self._difference(row.title, first, second, slopes)
+
+    def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
+        """Return the differences of every measure at a threshold, by name."""
+        return Measured(RATES, lambda name: self.difference_at(name, threshold))
+
+    def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return the difference of net benefits over threshold probabilities."""
+        own, other = (m.decision_curve(thresholds) for m in (self.a, self.b))
+        found = [self.difference_at("net_benefit", self._place(t)) for t in own.x]
+        low, high = np.array([e.interval() for e in found]).T
+        return MeasureCurve(
+            f"Net benefit, {self.names[0]} less {self.names[1]}",
+            own.x_title,
+            "difference of net benefits",
+            own.x,
+            own.y - other.y,
+            low,
+            high,
+            {"no difference": np.zeros_like(own.x)},
+        )
+
+    def _place(self, probability: float) -> float:
+        logits = self.a.observed.edges.scores.kind == "logit"
+        if not logits:
+            return float(probability)
+        return math.log(probability / (1 - probability))
+
+    def nri(self, thresholds: Sequence[float] = ()) -> Reclassification:
+        """Return the net reclassification improvement of the first model.
+
+        Between the categories that thresholds cut, or of any rise of the score without
+        thresholds. Only joint counts tell who moved: see ``form="joint"``.
+        """
+        if self.joint is None:
+            raise NotReleasedError(
+                "who is reclassified is not in two separate histograms; compare with "
+                "form='joint'"
+            )
+        edges = self.a.observed.edges, self.b.observed.edges
+        return reclassification(self.joint.counts, self.joint.law, *edges, thresholds)
+
+    @property
+    def dependence(self) -> str:
+        """How the two models' errors are taken to go together."""
+        if self.joint is None:
+            return (
+                "the two models' errors are taken as uncorrelated: careful for models "
+                "that rank the same people alike"
+            )
+        return "the correlation of the two models' errors is read from the joint counts"
+
+    def _difference(
+        self,
+        title: str,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes] | None = None,
+    ) -> Estimate:
+        reach = first.support.high - first.support.low
+        support = Interval(-reach, reach)
         if math.isnan(first.value) or math.isnan(second.value):
             return Estimate.undefined(
-                f"a model's {METRICS[metric].title} is undefined in the pooled data",
-                _GAP,
+                f"a model's {title} is undefined in the pooled data", support
             )
-        sampling, noise = self._errors(METRICS[metric], first, second)
+        sampling, noise = self._errors(first, second, slopes, followed or slopes)
         return Estimate(
             first.value - second.value,
             Normal(sampling),
@@ -96,26 +191,33 @@ class ModelComparison(Parts):
             Binning(
                 first.binning.low - second.binning.high,
                 first.binning.high - second.binning.low,
-                _usual(METRICS[metric], first, second, self.a, self.b),
+                first.binning.typical + second.binning.typical,
             ),
-            support=_GAP,
+            support=support,
             caution=first.caution or second.caution,
         )
 
     def _errors(
-        self, row: MetricRow, first: Estimate, second: Estimate
+        self,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes],
     ) -> tuple[float, float]:
-        """Return the sampling and the noise standard deviation of a difference."""
+        """Return the sampling and the noise standard deviation of a difference.
+
+        ``slopes`` are those in the counts read, ``followed`` in the released ones.
+        """
         own, other = _sd(first.sampling), _sd(second.sampling)
         if self.joint is None:
             return math.hypot(own, other), math.hypot(
                 _sd(first.noise), _sd(second.noise)
             )
-        sampling = sampling_sd(
-            _gaps(row, self.a, self.b), *np.split(self.joint.counts, 2)
-        )
+        gaps = _gaps(slopes, self.a, self.b)
+        sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
+        if self.joint.law.scale:
+            gaps = _gaps(followed, self.a, self.b)
         each = self.joint.law.covariance(self.joint.counts)
-        gaps = _gaps(row, self.a, self.b, followed=True)
         noise = (
             gaps.negatives**2 @ each.negatives
             + gaps.positives**2 @ each.positives
@@ -141,6 +243,8 @@ class ModelComparison(Parts):
             f"{first} - {second} = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to "
             f"{high:+.4f}"
         )
+        if METRICS[metric].better in ("one", "zero") and (low > 0 or high < 0):
+            return f"they differ ({span})"
         lower = METRICS[metric].better == "lower"
         if low > 0 or high < 0:
             better, worse = self.names if (low > 0) != lower else self.names[::-1]
@@ -172,6 +276,7 @@ class ModelComparison(Parts):
             "parts": {name: part.to_dict() for name, part in self.items()},
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
+            "dependence": self.dependence,
         }
 
     def page(self) -> Page:
@@ -181,35 +286,23 @@ class ModelComparison(Parts):
         return report.page(sections, self.a.plan, self.claim)
 
 
-def _gaps(
-    row: MetricRow, a: Evaluation, b: Evaluation, *, followed: bool = False
-) -> Slopes:
-    """Return the slopes of a difference in the counts of pairs of bins.
-
-    ``followed``: in the released counts, through what each reading makes of them.
-    """
+def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
+    """Return the slopes of a difference in the counts of pairs of bins."""
     if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
         raise NotReleasedError("a joint comparison needs both models' histograms")
-    slopes = [
-        reading.followed(row.slopes(reading.damped))
-        if followed and not reading.observed.exact
-        else row.slopes(reading.bins)
-        for reading in (a.reading, b.reading)
-    ]
-    pairs = zip(*slopes, strict=True)
+    pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
 
 
 def _usual(
-    row: MetricRow, first: Estimate, second: Estimate, *parts: Evaluation
+    row: MetricRow, first: Estimate, second: Estimate, *readings: AnyReading
 ) -> float:
     """Return the usual error of shapes: what both models share cancels.
 
     A model's bias has a sign, that of its distance to the flat reading.
     """
     shifts = []
-    for found, part in zip((first, second), parts, strict=True):
-        reading = part.reading
+    for found, reading in zip((first, second), readings, strict=True):
         if not isinstance(reading, Reading) or reading.other is None:
             return first.binning.typical + second.binning.typical
         other, share = reading.other

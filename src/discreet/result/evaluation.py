@@ -28,6 +28,7 @@ from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
+from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
@@ -37,6 +38,7 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
+from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
 from discreet.result.page import Section, save
 from discreet.result.pictures import curve, picture
@@ -66,6 +68,8 @@ class Evaluation(Validation):
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
+        heterogeneity: how sites differ, where it was asked for.
+        clusters: which rows are alike, where it was asked for.
     """
 
     reading: AnyReading
@@ -76,6 +80,8 @@ class Evaluation(Validation):
     releases: tuple[Release, ...] = ()
     name: str = ""
     random_groups: RandomGroups | None = None
+    heterogeneity: Heterogeneity | None = None
+    clusters: ClusterProducts | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""
@@ -128,7 +134,10 @@ class Evaluation(Validation):
         if isinstance(self.reading, ScalarReading):
             return measures(self.reading, self.reading.given)
         asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
-        return measures(self.reading, asked)
+        found = measures(self.reading, asked)
+        return (
+            found if self.clusters is None else self.clusters.over(found, self.reading)
+        )
 
     def metric(self, name: str) -> Estimate:
         """Return a metric by its name, whether or not it was asked for."""

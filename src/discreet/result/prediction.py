@@ -48,6 +48,7 @@ from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.site_sums import SiteSums
 
 REPETITIONS: Final = 20
 MOST_EXAMPLES: Final = 500_000
@@ -207,7 +208,7 @@ def _single(plan: Plan) -> Plan:
         )
     plan = replace(plan, roster=None, metrics=frozenset(_AREAS))
     match plan.statistic:
-        case ClassHistogram() | EquiDepthFrom() | Hierarchy():
+        case ClassHistogram() | EquiDepthFrom() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
             known = plan.facts.examples

@@ -15,6 +15,7 @@ from discreet.metrics.table import METRICS
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import Claim
+from discreet.result.heterogeneity import cluster_sentences
 from discreet.result.page import Page, Section
 from discreet.result.plot import PlotKind
 from discreet.result.text import metric_table, number, rate_line, titled
@@ -53,6 +54,8 @@ def document(result: Evaluation) -> dict[str, Any]:
         found["influence"] = _influence(result)
     if result.random_groups is not None:
         found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
+    if result.heterogeneity is not None:
+        found["heterogeneity"] = result.heterogeneity.to_dict()
     return found | _drawn(result, result.reading)
 
 
@@ -126,6 +129,10 @@ def section(result: Evaluation) -> Section:
         drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
     if result.calibratable:
         drawn["Calibration"] = "calibration"
+    figures = {shows: result.plot(kind).figure_ for shows, kind in drawn.items()}
+    if result.heterogeneity is not None:
+        between = result.heterogeneity.picture(result)
+        figures |= {} if between is None else {"What a new site can expect": between}
     heading = "Over all thresholds" if result.reading.has_curves else "Released"
     return Section(
         tables={
@@ -137,7 +144,7 @@ def section(result: Evaluation) -> Section:
         },
         counts=count_line(result),
         lines=sentences(result),
-        figures={shows: result.plot(kind).figure_ for shows, kind in drawn.items()},
+        figures=figures,
         name=result.name,
     )
 
@@ -165,7 +172,11 @@ def sentences(result: Evaluation) -> tuple[str, ...]:
             name: METRICS[name].title for name in METRICS if name in result.metrics
         }
         grouped = result.random_groups.sentences(titles)
-    return (*lines, *notes, *_influence_lines(result), *grouped)
+    between: tuple[str, ...] = ()
+    if result.heterogeneity is not None:
+        between = result.heterogeneity.sentences(result)
+    between = (*between, *cluster_sentences(result))
+    return (*lines, *notes, *_influence_lines(result), *grouped, *between)
 
 
 def _calibration_line(result: Evaluation) -> str:

@@ -21,6 +21,7 @@ from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
+from discreet.result.fairness import Fairness
 from discreet.result.page import Page, Section
 from discreet.result.parts import Parts
 from discreet.result.text import metric_table
@@ -73,6 +74,10 @@ class MultiEvaluation(Parts):
         found = self.pairs.values()
         weights = [1.0 if how == "macro" else pair.examples for pair in found]
         return weighted_mean([pair.auc for pair in found], weights)
+
+    def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
+        """Return groups side by side at a threshold, gaps that hold all at once."""
+        return Fairness(self.parts, threshold, level)
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table and the claim; wide: every part's own table too."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discreet.errors import NotReleasedError
+import numpy as np
+
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.reading import AnyReading, Reading
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
+from discreet.metrics.hosmer_lemeshow import HosmerLemeshow, hosmer_lemeshow
 from discreet.metrics.measured import tidy
+from discreet.metrics.over_thresholds import CURVES, MeasureCurve, decision_curve
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold
 from discreet.optional import load
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class Validation(ABC):
@@ -89,3 +96,43 @@ class Validation(ABC):
             cost_ratio=cost_ratio,
         )
         return find_threshold(self._curved("threshold"), aim)
+
+    def top(self, k: int) -> FoundThreshold:
+        """Return the threshold above which the k highest scores lie, and what is there.
+
+        Its ``at.precision`` is precision at k, ``at.recall`` the gain, ``at.lift`` the
+        lift.
+        """
+        observed = self._curved("threshold").observed
+        examples = observed.total_positives + observed.total_negatives
+        if not 0 < k < examples:
+            raise InputError(
+                f"k is at least 1 and below the number of examples, got {k}"
+            )
+        return self.threshold(alert_rate=k / examples)
+
+    def curve(self, name: str) -> MeasureCurve:
+        """Return a curve over thresholds: decision, cost, gains, lift, pr_gain, ..."""
+        row = CURVES[name]
+        find = self._probabilities if row.needs_probabilities else self._curved
+        return row.draw(find(f"{name} curve"))
+
+    def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return net benefit of the model, of all and of none, with 95% limits."""
+        reading = self._probabilities("decision curve")
+        if thresholds is None:
+            return decision_curve(reading)
+        return decision_curve(reading, np.asarray(thresholds, dtype=np.float64))
+
+    def hosmer_lemeshow(self) -> HosmerLemeshow:
+        """Return the Hosmer-Lemeshow test, with a sentence on why not to use it."""
+        return hosmer_lemeshow(self._probabilities("Hosmer-Lemeshow test"))
+
+    def _probabilities(self, what: str) -> Reading:
+        """Return a reading whose scores are probabilities, or say why there is none."""
+        reading = self._curved(what)
+        if reading.observed.edges.scores.kind == "other":
+            raise NotReleasedError(
+                f"there is no {what}: scores of kind 'other' are not probabilities"
+            )
+        return reading

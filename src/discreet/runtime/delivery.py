@@ -9,9 +9,9 @@ moment, or a message that expired, says nothing about the site.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from discreet.errors import InputError
 from discreet.site.letters import Kind, Letter
@@ -65,6 +65,10 @@ class Carrier(Protocol):
         ...
 
 
+Waiting: TypeAlias = Callable[[Collection[int], float], None]
+"""Told who is waited for, or who is there, and how many seconds are left."""
+
+
 @dataclass
 class Delivery:
     """An exchange that sends a letter until it is answered or its step is over.
@@ -74,12 +78,14 @@ class Delivery:
         step_seconds: how long to wait for the slowest site.
         now: the time in seconds; any clock that does not go back.
         sleep: waits for some seconds.
+        waiting: told before each wait.
     """
 
     carrier: Carrier
     step_seconds: float = STEP_SECONDS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    waiting: Waiting | None = None
     _due: dict[int, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +115,8 @@ class Delivery:
                         continue
                 del self._due[node]
             if self._due:
+                if self.waiting is not None:
+                    self.waiting(list(self._due), deadline - self.now())
                 self.sleep(pause(self.now() - began))
         return answers
 

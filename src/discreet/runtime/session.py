@@ -29,7 +29,7 @@ from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE
-from discreet.site.carried import check_carried, secure_terms
+from discreet.site.carried import check_carried, secure_terms, steps_of
 from discreet.site.letters import (
     DIGEST_SIZE,
     Ending,
@@ -58,9 +58,28 @@ class Step:
 
     round: int
     name: str
-    asked: int
-    answered: int
-    declined: int
+    number: int
+    """Which step of the round it is, from 1 on."""
+    of: int
+    heard: tuple[int, ...]
+    refused: tuple[int, ...]
+    missing: tuple[int, ...]
+    """The nodes that answered, that declined, and that did neither in time."""
+
+    @property
+    def asked(self) -> int:
+        """How many nodes were asked."""
+        return len(self.heard) + len(self.refused) + len(self.missing)
+
+    @property
+    def answered(self) -> int:
+        """How many answered."""
+        return len(self.heard)
+
+    @property
+    def declined(self) -> int:
+        """How many said no."""
+        return len(self.refused)
 
 
 class GroupSum(NamedTuple):
@@ -309,7 +328,7 @@ class Session:
     ) -> dict[int, Letter]:
         """Exchange letters; leave out who declined or answered something else."""
         answers = {}
-        declined = 0
+        refused = []
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
             if (
@@ -319,15 +338,25 @@ class Session:
             ):
                 continue
             if answer.kind is Kind.DECLINED:
-                declined += 1
+                refused.append(node)
             elif answer.kind is Kind.STEP and (
                 not sent.site or answer.site == sent.site
             ):
                 answers[node] = answer
-        self._declined += declined
+        self._declined += len(refused)
         if self.watch is not None:
+            steps = steps_of(self.plan)
+            missing = [n for n in letters if n not in answers and n not in refused]
             self.watch(
-                Step(current.this.index, name, len(letters), len(answers), declined)
+                Step(
+                    current.this.index,
+                    name,
+                    steps.index(name) + 1,
+                    len(steps),
+                    tuple(answers),
+                    tuple(refused),
+                    tuple(missing),
+                )
             )
         return answers
 

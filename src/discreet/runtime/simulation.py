@@ -19,7 +19,7 @@ from discreet.parsing import whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import Multiclass, Question, Round
+from discreet.plan.rounds import BetweenSites, Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
@@ -42,6 +42,7 @@ class Choices(TypedDict, total=False):
     multiclass: Multiclass
     max_examples_per_site: int | None
     random_groups: int | None
+    between: BetweenSites | bool
     aggregation: Aggregation
     progress: Callable[[int], None] | None
 
@@ -81,6 +82,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
+    between: BetweenSites | bool = False,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
 ) -> Result:
@@ -108,6 +110,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             one lying site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
             and show how the groups differ: one liar cannot be in all of them.
+        between: whether to say how sites differ, and what a new site can expect; a
+            ``BetweenSites`` says of which measures.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
@@ -138,6 +142,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
+        (BetweenSites() if between else None) if isinstance(between, bool) else between,
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from discreet.arrays import IntVector
@@ -10,6 +12,36 @@ from discreet.plan.plan import Plan
 from discreet.secagg.terms import Terms
 from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import round_digest
+
+NO_ROSTER: Final = (
+    "the plan has no roster, so nobody can tell which sites are in the sum: add one "
+    "with `discreet roster`, or say --unauthenticated"
+)
+
+TITLES: Final = {
+    "advertise": "join",
+    "share": "exchange shares of keys",
+    "mask": "send masked counts",
+    "confirm": "confirm who is in the sum",
+    "reveal": "help to open the sum",
+    "answer": "send protected counts",
+    "join": "send scores",
+    "ranks": "send protected sums",
+}
+"""What a site does in each step, for people."""
+
+
+def steps_of(plan: Plan) -> tuple[str, ...]:
+    """Return the steps of each round of a plan, in order."""
+    match plan.privacy.route:
+        case "secure sum" if plan.roster is None:
+            return "advertise", "share", "mask", "reveal"
+        case "secure sum":
+            return "advertise", "share", "mask", "confirm", "reveal"
+        case "ranks":
+            return "join", "ranks"
+        case _:
+            return ("answer",)
 
 
 def secure_terms(

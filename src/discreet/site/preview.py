@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.data.cuts import Cuts
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
@@ -45,6 +46,8 @@ class Preview:
 
     plan: Plan
     examples: int
+    query: str | None
+    """What the site's engine is asked; None where the rows are read."""
     rounds: tuple[PreviewedRound, ...]
     claim: Claim
     refusal: str | None
@@ -69,6 +72,7 @@ class Preview:
             "plan_digest": self.plan.digest().hex(),
             "model": self.plan.model.name,
             "examples": self.examples,
+            "query": self.query,
             "rounds": [
                 {
                     "statistic": r.statistic,
@@ -122,12 +126,28 @@ def preview(
     return Preview(
         plan,
         count,
+        examples.query(plan_cuts(plan, examples.columns)),
         tuple(_rounds(plan)),
         plan.claim("deployed", sites=sites),
         refusal,
         checked,
         spent,
     )
+
+
+def plan_cuts(plan: Plan, columns: int) -> tuple[Cuts, ...]:
+    """Return where all of a plan's rounds tell a site's scores apart.
+
+    A second round's edges are some of the first one's, and the thresholds: so one
+    scan gives what every round counts.
+    """
+    scores = plan.facts.scores
+    found = []
+    for k in range(columns):
+        every = [r.statistic.binnings for r in plan.rounds]
+        edges = [e[k] if len(e) == columns else e[0] for e in every if e]
+        found.append(Cuts.within(scores, *edges, thresholds=plan.thresholds))
+    return tuple(found)
 
 
 def _refusal(

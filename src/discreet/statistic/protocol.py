@@ -16,6 +16,7 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
+from discreet.statistic.blocks import Block
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 
@@ -64,6 +65,10 @@ class Statistic(ABC):
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """How far the vector moves when one unit changes."""
 
+    def blocks(self, unit: Unit) -> tuple[Block, ...]:
+        """Return the blocks that have noise of their own size; one, by default."""
+        return (Block(self.size, self.sensitivity(unit)),)
+
     @abstractmethod
     def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
         """Return the class histograms of a decoded sum; the only one is named ''."""
@@ -89,6 +94,15 @@ class Statistic(ABC):
     def told_apart(self) -> tuple[str, ...]:
         """Names of the groups of people that the vector tells apart."""
         return ()
+
+    @property
+    def beside_counts(self) -> Mapping[str, int]:
+        """What the vector holds that counts no examples: how many numbers, of what."""
+        return {}
+
+    def admits(self, unit: Unit | None, sites: int) -> None:
+        """Raise ``PlanError`` if a sum over so few sites must not be opened."""
+        del unit, sites
 
     @property
     def follows(self) -> Statistic | None:
@@ -125,6 +139,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "histogram": "discreet.statistic.histogram:ClassHistogram",
         "one-vs-rest": "discreet.statistic.multiclass:OneVsRest",
         "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
+        "site-sums": "discreet.statistic.site_sums:SiteSums",
         "grouped": "discreet.statistic.grouped:Grouped",
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",

@@ -8,43 +8,10 @@ from sklearn import metrics as sk
 
 import discreet
 from discreet.metrics.rates import RATES
+from measure_oracles import at_threshold
 
 CUT = 0.3
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
-
-
-def textbook(y, score, t):
-    """The definitions, from the rows."""
-    called = score >= t
-    tp, fn = np.sum(called & y), np.sum(~called & y)
-    fp, tn = np.sum(called & ~y), np.sum(~called & ~y)
-    n, odds = y.size, t / (1 - t)
-    lr_plus, lr_minus = sk.class_likelihood_ratios(y, called)
-    return {
-        "precision": sk.precision_score(y, called),
-        "recall": sk.recall_score(y, called),
-        "specificity": sk.recall_score(~y, ~called),
-        "accuracy": sk.accuracy_score(y, called),
-        "f1": sk.f1_score(y, called),
-        "npv": sk.precision_score(~y, ~called),
-        "false_positive_rate": fp / (fp + tn),
-        "false_negative_rate": fn / (fn + tp),
-        "alert_rate": called.mean(),
-        "balanced_accuracy": sk.balanced_accuracy_score(y, called),
-        "youden": tp / (tp + fn) + tn / (tn + fp) - 1,
-        "likelihood_ratio_positive": lr_plus,
-        "likelihood_ratio_negative": lr_minus,
-        "diagnostic_odds_ratio": lr_plus / lr_minus,
-        "mcc": sk.matthews_corrcoef(y, called),
-        "kappa": sk.cohen_kappa_score(y, called),
-        "f2": sk.fbeta_score(y, called, beta=2),
-        "f_half": sk.fbeta_score(y, called, beta=0.5),
-        "net_benefit": tp / n - fp / n * odds,
-        "net_benefit_all": y.mean() - (1 - y.mean()) * odds,
-        "standardised_net_benefit": (tp / n - fp / n * odds) / y.mean(),
-        "expected_cost": (1 - t) * fn / n + t * fp / n,
-        "number_needed_to_evaluate": 1 / sk.precision_score(y, called),
-    }
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +29,7 @@ def found(data):
 
 
 def test_every_rate_is_its_definition_on_the_rows(data, found):
-    expected = textbook(*data, CUT)
+    expected = at_threshold(*data, CUT)
     assert set(expected) == set(RATES)
     for name, value in expected.items():
         assert found[name].value == pytest.approx(value, rel=1e-12), name
@@ -118,7 +85,9 @@ def test_a_logit_threshold_is_read_as_its_probability(data):
     cut = math.log(CUT / (1 - CUT))
     site = discreet.Examples(logits, y, kind="logit")
     at = discreet.evaluate([site], thresholds=[cut], examples=20_000).at(cut)
-    assert at.net_benefit.value == pytest.approx(textbook(y, score, CUT)["net_benefit"])
+    assert at.net_benefit.value == pytest.approx(
+        at_threshold(y, score, CUT)["net_benefit"]
+    )
 
 
 def test_every_row_says_what_it_is_and_what_it_hides():

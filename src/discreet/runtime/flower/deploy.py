@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 from discreet.errors import InputError, PlanError
 from discreet.plan.plan import Plan
 from discreet.result.build import Result
+from discreet.runtime.board import Board
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.runtime.flower.keys import CA, CoordinatorKeys
 from discreet.runtime.flower.processes import MOST_BYTES, superlink, wait_until_free
@@ -22,10 +23,9 @@ from discreet.runtime.session import (
     AbortedError,
     Exchange,
     Session,
-    Step,
     opened_evaluation,
 )
-from discreet.site.carried import check_carried
+from discreet.site.carried import NO_ROSTER, check_carried
 from discreet.site.letters import Kind, Letter
 
 _FLOWER: Final = logging.getLogger("flwr")
@@ -48,7 +48,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     port: int,
     wait_seconds: float = WAIT_SECONDS,
     step_seconds: float = STEP_SECONDS,
-    watch: Callable[[Step], None] | None = None,
+    board: Callable[[Mapping[int, str]], Board] = Board,
     saved: SavedSession | None = None,
     unauthenticated: bool = False,
 ) -> Result:
@@ -65,14 +65,12 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     """
     check_carried(plan)
     if plan.roster is None and not unauthenticated:
-        raise PlanError(
-            "the plan has no roster, so nobody can tell which sites are in the sum: "
-            "add one with `discreet roster`, or say --unauthenticated"
-        )
+        raise PlanError(NO_ROSTER)
+    shown = board(dict(enumerate(keys.admitted(plan), 1)))
     journal = None if saved is None else _interrupted(saved)
     if journal is None or not journal.over:
         authority = (keys.folder / CA).read_bytes()
-        admitted = _admitted(plan, keys.nodes())
+        admitted = keys.admitted(plan)
         wait_until_free(host, port)
         most = MOST_BYTES + 32 * sum(r.statistic.size for r in plan.rounds)
         with superlink(
@@ -84,21 +82,13 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
             numbers = tasks.register(link, authority, admitted)
             node_ids = dict(enumerate(numbers.values(), 1))
             with tasks.coordinator_grid(link, authority) as grid:
-                delivery = Delivery(GridCarrier(grid, node_ids=node_ids), step_seconds)
+                carrier = GridCarrier(grid, node_ids=node_ids)
+                delivery = Delivery(carrier, step_seconds, waiting=shown.waiting)
+                meeting = _Meeting(delivery, grid, node_ids, wait_seconds, shown)
                 if journal is None:
-                    present = connected(
-                        grid,
-                        wanted=_wanted(plan, node_ids),
-                        wait_seconds=wait_seconds,
-                        among=node_ids.values(),
-                    )
-                    places = [k for k, node in node_ids.items() if node in present]
-                    journal = Journal(tuple(places))
-                    exchange: Exchange = delivery
-                else:
-                    exchange = _Returning(delivery, grid, node_ids, wait_seconds)
-                return _run(plan, keys, journal, exchange, watch, saved)
-    return _run(plan, keys, journal, _nobody, watch, saved)
+                    journal = Journal(meeting.wait(node_ids))
+                return _run(plan, keys, journal, meeting, shown, saved)
+    return _run(plan, keys, journal, _nobody, shown, saved)
 
 
 def _interrupted(saved: SavedSession) -> Journal | None:
@@ -106,30 +96,12 @@ def _interrupted(saved: SavedSession) -> Journal | None:
     return None if raw is None else Journal.of(raw)
 
 
-def _admitted(plan: Plan, nodes: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the node keys of the plan's own sites; no other may connect."""
-    if plan.roster is None:
-        return dict(nodes)
-    named = [site.name for site in plan.roster.sites]
-    missing = [name for name in named if name not in nodes]
-    if missing:
-        raise InputError(
-            f"the coordinator has no node key of {len(missing)} sites of the roster, "
-            f"{missing[0]!r} for one: `discreet roster` puts it there"
-        )
-    return {name: nodes[name] for name in named}
-
-
-def _wanted(plan: Plan, nodes: Collection[int]) -> int:
-    return len(nodes) if plan.roster is None else len(plan.roster.sites)
-
-
 def _run(
     plan: Plan,
     keys: CoordinatorKeys,
     journal: Journal,
     exchange: Exchange,
-    watch: Callable[[Step], None] | None,
+    shown: Board,
     saved: SavedSession | None,
 ) -> Result:
     if saved is not None:
@@ -140,38 +112,50 @@ def _run(
         journal.through(exchange),
         entropy=journal.draw,
         identity=keys.identity() if plan.roster is not None else None,
-        watch=watch,
+        watch=shown.finished,
     )
     try:
-        return opened_evaluation(plan, session.run())
+        releases = session.run()
     except AbortedError:
+        shown.log("ended", how="aborted")
         if saved is not None:
             saved.discard()
         raise
+    shown.log("ended", how="opened", sites=releases[-1].contributors)
+    return opened_evaluation(plan, releases)
 
 
 @dataclass
-class _Returning:
-    """Waits for the sites of a session that goes on, before they are asked again."""
+class _Meeting:
+    """Waits for the sites of a session, once, before they are asked."""
 
     delivery: Delivery
     grid: Grid
     node_ids: Mapping[int, int]
     wait_seconds: float
+    board: Board
     waited: bool = False
 
+    def wait(self, places: Collection[int]) -> tuple[int, ...]:
+        """Wait until these sites are connected; return who is."""
+        place_of = {node: place for place, node in self.node_ids.items()}
+        present = connected(
+            self.grid,
+            wanted=len(places),
+            wait_seconds=self.wait_seconds,
+            among=[self.node_ids[place] for place in places],
+            waiting=lambda nodes, left: self.board.connected(
+                [place_of[node] for node in nodes], left
+            ),
+        )
+        self.waited = True
+        return tuple(sorted(place_of[node] for node in present))
+
     def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        """Exchange letters with whoever is back."""
+        """Exchange letters; who was in an interrupted session may come back first."""
         over = all(letter.kind is Kind.END for letter in letters.values())
         if not self.waited and not over:
-            asked = {self.node_ids[place] for place in letters}
-            connected(
-                self.grid,
-                wanted=len(asked),
-                wait_seconds=self.wait_seconds,
-                among=asked,
-            )
-            self.waited = True
+            self.wait(letters)
         return self.delivery(letters)
 
 

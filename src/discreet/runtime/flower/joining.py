@@ -10,6 +10,7 @@ from flwr.app import Context, Message
 
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
 from discreet.runtime.flower.client import (
@@ -21,12 +22,13 @@ from discreet.runtime.flower.client import (
     report_on_stderr,
 )
 from discreet.runtime.flower.keys import SiteKeys
-from discreet.runtime.flower.node import SilenceError, serve
+from discreet.runtime.flower.serving import SilenceError, serve
 from discreet.site.admission import admit, check_data
 from discreet.site.carried import check_carried
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
+from discreet.site.progress import Progress
 from discreet.site.session import Site
 
 
@@ -51,7 +53,7 @@ class JoiningSite:
         keys: the site's folder of keys.
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
-        answered: told after each answer: which round it belongs to.
+        answered: told after each answer, with its number among the round's steps.
         tell: told of the connection.
 
     Its state is kept beside the ledger until the session is over, so that neither a
@@ -65,27 +67,38 @@ class JoiningSite:
     keys: SiteKeys
     entropy: Entropy = field(default=SYSTEM, repr=False)
     report: Report = report_on_stderr
-    answered: Callable[[Letter], None] | None = None
+    answered: Callable[[Letter, int], None] | None = None
     tell: Callable[[str], None] = lambda _: None
     _session: bytes | None = field(default=None, init=False)
     _declined: bool = field(default=False, init=False)
+    _steps: dict[bytes, int] = field(default_factory=dict, init=False)
     _ending: Ending | None = field(default=None, init=False)
 
     def check(self) -> None:
         """Refuse now what would be refused later: policy, data, floors, caps."""
         check_carried(self.plan)
         with self._open_ledger() as ledger:
-            admit(self.plan, self.policy, ledger)
+            paid = interrupted_session(self.plan, self.ledger)
+            admit(self.plan, self.policy, ledger, session=paid)
         check_data(self.plan, self.policy, self.examples)
 
-    def join(self, address: str, *, wait_seconds: float = WAIT_SECONDS) -> Ended:
+    def join(
+        self,
+        address: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        checked: bool = False,
+    ) -> Ended:
         """Connect, and answer until the coordinator says how the session ended.
+
+        ``checked`` says that ``check`` need not be called again.
 
         Raises:
             ProcessError: it could not connect, or the coordinator fell silent.
         """
-        self.check()
-        kept = InFile(self.ledger.with_name(self.ledger.name + ".session"))
+        if not checked:
+            self.check()
+        kept = kept_beside(self.ledger)
         try:
             serve(
                 self.keys,
@@ -129,7 +142,48 @@ class JoiningSite:
             if own and self._session in {None, letter.session}:
                 self._ending = Ending.decode(letter.body)
             return
-        self._session = letter.session
+        if letter.session != self._session:
+            self._session, self._steps = letter.session, self._answered_before(letter)
         self._declined = answer.kind is Kind.DECLINED
-        if self.answered is not None:
-            self.answered(answer)
+        if letter.digest() not in self._steps:
+            if letter.kind is Kind.INVITE:
+                self._steps = {}
+            self._steps[letter.digest()] = len(self._steps) + 1
+            if self.answered is not None:
+                self.answered(answer, self._steps[letter.digest()])
+
+    def _answered_before(self, letter: Letter) -> dict[bytes, int]:
+        """Return the steps that this site had answered before it was started again."""
+        progress = _kept_progress(self.ledger)
+        if progress is None or progress.session != letter.session:
+            return {}
+        before = [
+            about
+            for about, raw in progress.replies.items()
+            if about != letter.digest() and Letter.decode(raw).round == letter.round
+        ]
+        return {about: number for number, about in enumerate(before, 1)}
+
+
+def kept_beside(ledger: Path) -> InFile:
+    """Return where a site's state is between two letters."""
+    return InFile(ledger.with_name(ledger.name + ".session"))
+
+
+def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
+    """Return the session of a plan that this site was in when it was ended.
+
+    What it has paid for is not counted twice: a site whose budget is spent by the
+    very session that it goes on with may go on.
+    """
+    progress = _kept_progress(ledger)
+    if progress is None or progress.ending is not None:
+        return None
+    return progress.charged_as if progress.plan.digest() == plan.digest() else None
+
+
+def _kept_progress(ledger: Path) -> Progress | None:
+    try:
+        return Progress.of(kept_beside(ledger).path.read_bytes())
+    except (OSError, DiscreetError):
+        return None

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -26,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from discreet.errors import InputError
+from discreet.plan.plan import Plan
 from discreet.plan.roster import Member, Roster
 from discreet.runtime.flower.certificates import (
     SERVER_DAYS,
@@ -64,12 +66,15 @@ class CoordinatorKeys:
         _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
         check_secret(self.folder / SERVER_KEY, what="the server key")
 
+    def certificate(self) -> x509.Certificate:
+        """Return the coordinator's certificate."""
+        pem = (self.folder / CERTIFICATE).read_bytes()
+        return read_certificate(pem, CERTIFICATE)
+
     def check_dates(self) -> str | None:
         """Refuse a certificate out of its time; return a warning before its end."""
-        pem = (self.folder / CERTIFICATE).read_bytes()
-        certificate = read_certificate(pem, CERTIFICATE)
         return check_dates(
-            certificate,
+            self.certificate(),
             "the coordinator's certificate",
             remedy=_RENEW,
             now=datetime.now(UTC),
@@ -108,6 +113,20 @@ class CoordinatorKeys:
                 Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
             )
         return keys
+
+    def admitted(self, plan: Plan) -> dict[str, bytes]:
+        """Return the node keys of the plan's own sites; no other may connect."""
+        nodes = self.nodes()
+        if plan.roster is None:
+            return nodes
+        named = [site.name for site in plan.roster.sites]
+        missing = [name for name in named if name not in nodes]
+        if missing:
+            raise InputError(
+                f"the coordinator has no node key of {len(missing)} sites of the "
+                f"roster, {missing[0]!r} for one: `discreet roster` puts it there"
+            )
+        return {name: nodes[name] for name in named}
 
 
 @dataclass(frozen=True, slots=True)

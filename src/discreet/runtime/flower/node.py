@@ -10,21 +10,19 @@ behind, and every failure of the connection has its own sentence.
 from __future__ import annotations
 
 import threading
-import time
 from base64 import b64encode
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Message
 from flwr.app.message import remove_content_from_message
-from flwr.common.constant import HEARTBEAT_MIN_INTERVAL, TIMESTAMP_HEADER, ErrorCode
+from flwr.common.constant import HEARTBEAT_MIN_INTERVAL, TIMESTAMP_HEADER
 from flwr.common.serde import message_to_proto
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
@@ -57,37 +55,26 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_messa
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from discreet.errors import DiscreetError, InputError
-from discreet.runtime.delivery import pause
+from discreet.errors import InputError
 from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys
-from discreet.runtime.flower.processes import ProcessError
 from discreet.runtime.flower.reaching import (
-    UnreachableError,
+    clock_ahead,
     explained,
     host_and_port,
     no_coordinator,
+    tolerated,
     trusting,
 )
-from discreet.site.policy import DECLINED
 from discreet.site.secret_files import read_secret
-
-Answer: TypeAlias = Callable[[Message, Context], Message]
-"""Turns one message into its reply; a ``ClientApp`` does."""
-Tell: TypeAlias = Callable[[str], None]
 
 BEAT_SECONDS: Final = 4.0
 REQUEST_SECONDS: Final = 30.0
+PROBE_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 3.0
 LEAVE_SECONDS: Final = 2.0
 PULL_SECONDS: Final = 20.0
 FIRST_PULL_SECONDS: Final = 0.05
 """How soon a part of a message that is still being sent is asked for again."""
-TROUBLE_SECONDS: Final = 2.0
-"""How long a failure must last before it is told."""
-_DECLINED: Final = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, DECLINED)
-
-
-class SilenceError(ProcessError):
-    """The coordinator has not been heard of for as long as a site waits."""
 
 
 class _Signing:
@@ -131,13 +118,7 @@ class FleetNode:
     def __enter__(self) -> Self:
         """Connect."""
         key = node_key(self.keys)
-        host, port = host_and_port(self.address)
-        self._client = FleetHttpClient(
-            f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-            interceptors=[_Signing(key)],
-            verify=trusting(self.keys.folder / CA),
-            timeout=REQUEST_SECONDS,
-        )
+        self._client = _client(self.keys, self.address, REQUEST_SECONDS)
         try:
             answer = self._client.ActivateNode(
                 ActivateNodeRequest(
@@ -229,6 +210,55 @@ class FleetNode:
                         push(name, part.deflate())
 
 
+def _client(keys: SiteKeys, address: str, seconds: float) -> FleetHttpClient:
+    host, port = host_and_port(address)
+    client = FleetHttpClient(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        interceptors=[_Signing(node_key(keys))],
+        verify=(trusted := trusting(keys.folder / CA)),
+        timeout=seconds,
+    )
+    # A SuperLink hangs up after five idle seconds, as httpx does by default: of two
+    # that do so at the same time, one may just be sending. Flower's client has no
+    # argument for it.
+    client._client.close()  # noqa: SLF001
+    client._client = httpx.Client(  # noqa: SLF001
+        verify=trusted,
+        timeout=seconds,
+        limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS),
+    )
+    return client
+
+
+def probe(keys: SiteKeys, address: str) -> float | None:
+    """Reach a coordinator without joining; return how far this clock is ahead.
+
+    A heartbeat of no node is refused by everybody: by whoever is no coordinator, by
+    the door when it does not know the node key, by Flower when the clock is wrong,
+    and by Flower, too, when all is well.
+
+    Raises:
+        UnreachableError: it cannot be reached; nothing else was asked.
+    """
+    beat = SendNodeHeartbeatRequest(heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
+    client = _client(keys, address, PROBE_SECONDS)
+    try:
+        client.SendNodeHeartbeat(beat)
+    except httpx.HTTPStatusError as error:
+        why, ahead = explained(error, address), clock_ahead(error.response)
+        welcome = error.response.status_code == httpx.codes.UNAUTHORIZED
+        if welcome and (ahead is None or tolerated(ahead)):
+            return ahead
+        raise why from error
+    except httpx.HTTPError as error:
+        raise explained(error, address) from error
+    except ValueError:
+        raise no_coordinator(address, 200) from None
+    finally:
+        client.close()
+    raise no_coordinator(address, 200)
+
+
 def node_key(keys: SiteKeys) -> ec.EllipticCurvePrivateKey:
     """Read a site's node key."""
     raw = read_secret(keys.folder / NODE_KEY, what="the node key")
@@ -241,106 +271,3 @@ def node_key(keys: SiteKeys) -> ec.EllipticCurvePrivateKey:
             f"{keys.folder / NODE_KEY} holds no node key; `discreet keys new` makes one"
         )
     return key
-
-
-def serve(
-    keys: SiteKeys,
-    address: str,
-    answer: Answer,
-    *,
-    until: Callable[[], bool],
-    wait_seconds: float,
-    tell: Tell = lambda _: None,
-) -> None:
-    """Connect a site and answer messages until told to stop.
-
-    A coordinator may be about to start: so whoever finds nobody tries again. A site
-    that was connected tries again whatever happens, as long as it waits for a word:
-    the coordinator may come back and go on. What cannot mend itself (a certificate, a
-    name, a key, a clock) ends a first attempt at once.
-
-    Args:
-        keys: the site's.
-        address: where the coordinator listens.
-        answer: turns a message into its reply.
-        until: whether the site has heard its last word.
-        wait_seconds: how long to wait for a word.
-        tell: told when the connection comes, and why it does not.
-
-    Raises:
-        UnreachableError: it could not connect.
-        SilenceError: no message came for that long.
-    """
-    serving = _Serving(address, answer, until, wait_seconds, tell)
-    while not until():
-        try:
-            with FleetNode(keys, address) as node:
-                serving.connected()
-                serving.run(node)
-        except httpx.HTTPError as error:
-            serving.failed(explained(error, address))
-        except DiscreetError:
-            raise
-        except ValueError:  # what came is none of Flower's messages
-            serving.failed(no_coordinator(address, 200))
-
-
-@dataclass
-class _Serving:
-    """A site's patience with its coordinator."""
-
-    address: str
-    answer: Answer
-    until: Callable[[], bool]
-    wait_seconds: float
-    tell: Tell
-    last: float = field(default_factory=time.monotonic)
-    """When a word of the coordinator came last."""
-    known: bool = False
-    trouble: str = ""
-    since: float = 0.0
-    """What the connection fails with, and since when."""
-    told: str = ""
-
-    def connected(self) -> None:
-        if self.told or not self.known:
-            self.tell(f"connected to {self.address}")
-        self.known, self.trouble, self.told = True, "", ""
-
-    def run(self, node: FleetNode) -> None:
-        """Answer messages until told to stop."""
-        own = node.node.node_id
-        context = Context(0, own, {}, RecordDict(), {})
-        while not self.until():
-            message = node.receive()
-            if message is None:
-                waited = time.monotonic() - self.last
-                if waited > self.wait_seconds:
-                    raise SilenceError(
-                        f"no word from the coordinator for {self.wait_seconds:.0f} s; "
-                        "nothing more is sent"
-                    )
-                time.sleep(pause(waited))
-                continue
-            self.last = time.monotonic()
-            try:
-                reply = self.answer(message, context)
-            except Exception:  # noqa: BLE001 - a stranger's message must not end us
-                reply = Message(_DECLINED, reply_to=message)
-            node.send(reply)
-            self.last = time.monotonic()
-
-    def failed(self, error: UnreachableError) -> None:
-        """Wait before the next attempt, or give up."""
-        now = time.monotonic()
-        if str(error) != self.trouble:
-            self.trouble, self.since = str(error), now
-        failing, silent = now - self.since, now - self.last
-        hopeless = not self.known and failing >= error.worth_seconds
-        if hopeless or silent > self.wait_seconds:
-            raise error
-        if failing > TROUBLE_SECONDS and self.told != self.trouble:
-            left = min(self.wait_seconds - silent, error.worth_seconds)
-            self.tell(f"{error} (trying again for {left:.0f} s)")
-            self.told = self.trouble
-        time.sleep(max(0.2, pause(failing)))

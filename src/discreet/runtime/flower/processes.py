@@ -188,6 +188,29 @@ def superlink(
     return FlowerProcess(arguments, f"{reached}:{port}", secret, folder, most_bytes)
 
 
+def check_free(host: str, port: int) -> None:
+    """Refuse an address where nobody can listen.
+
+    Raises:
+        ProcessError: somebody else does, or this machine may not.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OverflowError:
+            raise ProcessError("a port is a number from 1 to 65535") from None
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            if isinstance(error, socket.gaierror):
+                why = "no address of this machine"
+            raise ProcessError(
+                f"cannot listen at {host}:{port} ({why}): end the program that does, "
+                "or choose another --host or --port"
+            ) from error
+
+
 def wait_until_free(host: str, port: int) -> None:
     """Wait for a program that is just ending, such as our own killed SuperLink.
 
@@ -195,18 +218,12 @@ def wait_until_free(host: str, port: int) -> None:
         ProcessError: somebody else keeps the port.
     """
     deadline = time.monotonic() + FREE_SECONDS
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     while True:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                return probe.bind((host, port))
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise ProcessError(
-                        f"cannot listen at {host}:{port} ({error.strerror}): end the "
-                        "program that does, or choose another --host or --port"
-                    ) from error
+        try:
+            return check_free(host, port)
+        except ProcessError:
+            if time.monotonic() > deadline:
+                raise
         time.sleep(0.2)
 
 

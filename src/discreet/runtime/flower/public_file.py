@@ -102,13 +102,22 @@ class PublicFile:
 
     def node_key(self) -> bytes:
         """Return the node key as PEM."""
+        return self._node().public_bytes(
+            Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+        )
+
+    def node_numbers(self) -> ec.EllipticCurvePublicNumbers:
+        """Return the node key as numbers, to compare."""
+        return self._node().public_numbers()
+
+    def _node(self) -> ec.EllipticCurvePublicKey:
         try:
             key = load_ssh_public_key(self.node.encode())
         except (ValueError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size != 384:
             raise InputError(f"the node key of {self.name} is no P-384 public key")
-        return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return key
 
     def dumps(self) -> str:
         """Write the file."""

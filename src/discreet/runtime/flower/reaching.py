@@ -88,6 +88,11 @@ def clock_ahead(response: httpx.Response) -> float | None:
     return time.time() - theirs
 
 
+def tolerated(ahead: float) -> bool:
+    """Whether Flower accepts what was signed by a clock that far ahead."""
+    return -CLOCK_BEHIND_SECONDS < ahead < CLOCK_AHEAD_SECONDS
+
+
 def clock_sentence(ahead: float) -> str:
     """Say how far the clocks are apart."""
     way = "ahead of" if ahead > 0 else "behind"
@@ -174,7 +179,7 @@ def _refused(response: httpx.Response, address: str) -> UnreachableError:
     ahead = clock_ahead(response) or 0.0
     worth = 0.0
     match response.status_code, _code(response):
-        case 401, _ if not -CLOCK_BEHIND_SECONDS < ahead < CLOCK_AHEAD_SECONDS:
+        case 401, _ if not tolerated(ahead):
             why = clock_sentence(ahead)
         case 401, _:  # a SuperLink that was started again has other numbers for nodes
             worth = ONLINE_SECONDS

@@ -12,7 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from discreet.errors import DiscreetError
-from discreet.runtime.delivery import Lost, pause
+from discreet.runtime.delivery import Lost, Waiting, pause
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     MODEL,
@@ -84,16 +84,19 @@ def connected(
     wanted: int,
     wait_seconds: float,
     among: Collection[int] | None = None,
+    waiting: Waiting | None = None,
 ) -> list[int]:
     """Wait until so many nodes are connected; return whoever is there in the end.
 
-    With ``among`` only these nodes count.
+    With ``among`` only these nodes count; ``waiting`` is told who is there.
     """
     began = time.monotonic()
     while True:
         there = sorted(grid.get_node_ids())
         nodes = [n for n in there if among is None or n in among]
         waited = time.monotonic() - began
+        if waiting is not None:
+            waiting(nodes, wait_seconds - waited)
         if len(nodes) >= wanted or waited > wait_seconds:
             return nodes
         time.sleep(pause(waited))

@@ -25,9 +25,9 @@ from discreet.runtime.flower.keys import (
     make_consortium,
     renew,
 )
-from discreet.runtime.flower.node import serve
 from discreet.runtime.flower.processes import LOOPBACK, free_port
 from discreet.runtime.flower.reaching import UnreachableError, host_and_port
+from discreet.runtime.flower.serving import serve
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,230 @@
+"""Counting where the data live: rows a second, beside what each engine asks by itself.
+
+Prints, for every engine that is here, how long discreet's counts take, and how long
+the engine's own bare GROUP BY over the same cells of 2^-20; Parquet on one core and
+on two; and, with --growth, time and peak memory from a million rows on. Counts are
+compared with NumPy's before anything is printed. Folders are deleted after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import discreet
+import postgres_cluster
+from discreet.data.edges import Edges, Warped
+from discreet.optional import load
+from discreet.statistic import ClassHistogram
+
+HISTOGRAM = ClassHistogram(Edges.realise(Warped(1024), thresholds=(0.5,)))
+BARE = (
+    "SELECT y_true, FLOOR(y_score * 1048576), COUNT(*) FROM scored "
+    "GROUP BY y_true, FLOOR(y_score * 1048576)"
+)
+PART = 10_000_000
+CHUNK = 2**20
+
+
+def chunks(rows: int, seed: int) -> Iterator[pa.Table]:
+    rng = np.random.default_rng(seed)
+    for start in range(0, rows, CHUNK):
+        n = min(CHUNK, rows - start)
+        labels = (rng.random(n) < 0.3).astype(np.int8)
+        scores = 1 / (1 + np.exp(1 - 1.5 * labels - rng.normal(size=n)))
+        yield pa.table({"y_score": scores, "y_true": labels})
+
+
+def write(folder: Path, rows: int, *, part: int = PART) -> None:
+    """Write a partitioned folder; parts differ in their rows."""
+    for k, start in enumerate(range(0, rows, part)):
+        place = folder / f"part={k}"
+        place.mkdir(parents=True)
+        first = next(chunks(1, 0))
+        with pq.ParquetWriter(
+            place / "0.parquet", first.schema, compression="none", use_dictionary=False
+        ) as writer:
+            for chunk in chunks(min(part, rows - start), seed=k):
+                writer.write_table(chunk)
+
+
+def timed(job: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    """Return the best time: other programs only ever add to it."""
+    best, found = float("inf"), None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        found = job()
+        best = min(best, time.perf_counter() - start)
+    return best, found
+
+
+def peak_megabytes() -> float:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (row for row in status.splitlines() if row.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def count_folder(folder: Path, cores: int, repeats: int) -> None:
+    """Count in this process on so many cores; print rows, seconds and megabytes."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    seconds, total = timed(lambda: HISTOGRAM.count(discreet.read(folder)), repeats)
+    print(int(total.sum()), seconds, peak_megabytes())
+
+
+def folder_figures(folder: Path, cores: int, repeats: int) -> tuple[int, float, float]:
+    """Count in a process of its own, so that its peak memory is the counting's."""
+    words = ["--folder", str(folder), "--cores", str(cores), "--repeats", str(repeats)]
+    done = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, __file__, *words], check=True, capture_output=True, text=True
+    )
+    rows, seconds, megabytes = done.stdout.split()
+    return int(rows), float(seconds), float(megabytes)
+
+
+def duckdb(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
+    del stack
+    con = load("ibis", "sql").duckdb.connect()
+    con.con.execute(
+        f"CREATE TABLE scored AS SELECT * FROM '{folder}/*/*.parquet'"  # noqa: S608 - our own folder
+    )
+    return con.table("scored"), lambda: con.con.sql(BARE).arrow()
+
+
+def sqlite(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
+    ibis, path = load("ibis", "sql"), folder.parent / "scored.sqlite"
+    con = ibis.sqlite.connect(path)
+    con.con.execute("CREATE TABLE scored (y_score REAL, y_true INTEGER)")
+    for batch in discreet.read(folder).batches():
+        values = zip(batch.scores[0].tolist(), batch.labels.tolist(), strict=True)
+        con.con.executemany("INSERT INTO scored VALUES (?, ?)", values)
+    con.con.commit()
+    stack.callback(path.unlink)
+    return con.table("scored"), lambda: con.con.execute(BARE).fetchall()
+
+
+def postgres(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
+    address = stack.enter_context(postgres_cluster.cluster())
+    psycopg, ibis = load("psycopg", "sql"), load("ibis", "sql")
+    con = stack.enter_context(psycopg.connect(address, autocommit=True))
+    con.execute("CREATE TABLE scored (y_score double precision, y_true smallint)")
+    with con.cursor() as cursor, cursor.copy("COPY scored FROM STDIN") as copy:
+        for batch in discreet.read(folder).batches():
+            for row in zip(
+                *(c.tolist() for c in (batch.scores[0], batch.labels)), strict=True
+            ):
+                copy.write_row(row)
+    con.execute("VACUUM ANALYZE scored")
+    backend = ibis.postgres.from_connection(con)
+    return backend.table("scored"), lambda: con.execute(BARE).fetchall()
+
+
+def spark(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = load("pyspark.sql", "spark").SparkSession.builder.master("local[2]")
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    stack.callback(session.stop)
+    frame = session.read.parquet(str(folder)).select("y_score", "y_true").cache()
+    frame.count()
+    frame.createOrReplaceTempView("scored")
+    return frame, lambda: session.sql(BARE).toArrow()
+
+
+ENGINES = {"duckdb": duckdb, "sqlite": sqlite, "postgres": postgres, "spark": spark}
+
+
+def engines(rows: int, names: list[str], repeats: int) -> None:
+    print(
+        f"\n{rows:,} rows, 1,025 bins, two classes; load average {os.getloadavg()[0]:.1f}"
+    )
+    print(f"{'':22} {'s':>8} {'M rows/s':>9} {'bare GROUP BY, s':>17} {'ratio':>6}")
+
+    def line(name: str, seconds: float, bare: float | None = None) -> None:
+        beside = "" if bare is None else f"{bare:17.2f} {seconds / bare:6.2f}"
+        print(
+            f"{name:22} {seconds:8.2f} {rows / seconds / 1e6:9.1f} {beside}", flush=True
+        )
+
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "lake"
+        write(folder, rows, part=max(rows // 8, 1))
+        table = pq.read_table(folder, columns=["y_score", "y_true"])
+        arrays = [column.to_numpy() for column in table.columns]
+        seconds, expected = timed(
+            lambda: HISTOGRAM.count(discreet.Examples(*arrays, check=False)), repeats
+        )
+        line("NumPy, in memory", seconds)
+        one = folder_figures(folder, 1, repeats)[1]
+        line("Parquet, 1 core", one)
+        two = folder_figures(folder, 2, repeats)[1]
+        line("Parquet, 2 cores", two)
+        print(f"{'':22} two cores {one / two:.2f} x one")
+        for name in names:
+            with ExitStack() as stack:
+                try:
+                    held, bare = ENGINES[name](folder, stack)
+                except (SystemExit, discreet.MissingExtraError) as why:
+                    print(f"{name:22} left out: {why}")
+                    continue
+                site = discreet.read(held)
+                seconds, found = timed(lambda: HISTOGRAM.count(site), repeats)  # noqa: B023 - run at once
+                if not np.array_equal(found, expected):
+                    raise SystemExit(f"{name} counts other than NumPy")
+                line(name, seconds, timed(bare, repeats)[0])
+
+
+def growth(most: int, where: Path | None) -> None:
+    print(
+        f"\n{'rows':>15} {'writing, s':>11} {'counting, s':>12} {'M rows/s':>9} {'peak MB':>8}"
+    )
+    rows = 10**6
+    while rows <= most:
+        with tempfile.TemporaryDirectory(dir=where) as made:
+            folder = Path(made) / "lake"
+            start = time.perf_counter()
+            write(folder, rows)
+            writing = time.perf_counter() - start
+            counted, seconds, megabytes = folder_figures(folder, 2, 1)
+            if counted != rows:
+                raise SystemExit(f"{counted:,} rows were counted instead of {rows:,}")
+        print(
+            f"{rows:15,} {writing:11.1f} {seconds:12.1f} {rows / seconds / 1e6:9.1f} "
+            f"{megabytes:8.0f}",
+            flush=True,
+        )
+        rows *= 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="for the engines")
+    parser.add_argument(
+        "--engine", action="append", choices=ENGINES, help="all by default"
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--growth", type=int, help="count 10^6 to so many rows instead")
+    parser.add_argument("--where", type=Path, help="a disk with 10 bytes a row free")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--cores", type=int, default=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.folder is not None:
+        count_folder(options.folder, options.cores, options.repeats)
+    elif options.growth is not None:
+        growth(options.growth, options.where)
+    else:
+        engines(options.rows, options.engine or list(ENGINES), options.repeats)
+
+
+if __name__ == "__main__":
+    main()

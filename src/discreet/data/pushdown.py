@@ -1,0 +1,161 @@
+"""The one query that a site needs, as an Ibis expression.
+
+    SELECT label, group, rounded score, COUNT(*) ... GROUP BY label, group, score
+
+Each score is rounded as ``Cuts`` says, by a product with a power of two, a floor and
+a quotient: exact in doubles. Numbers are written as quotients of whole numbers, since
+engines read decimals in ways of their own. Labels and groups are grouped as they
+are: what they mean is decided at the site, by the rules for rows that are read.
+
+What engines do differently, and the rule here:
+
+=====================  ==========================================================
+NULL, NaN              both become NULL; NaN is asked for before any comparison,
+                       because PostgreSQL, DuckDB and Spark order it above infinity
+infinities, far out    moved to just beyond the range, before a product could overflow
+casts to integer       of what a floor made whole only: some round, others truncate
+whole numbers, float32 cast to double, the nearest one
+decimals               cast to double where every engine rounds alike: up to 15
+                       digits, and any in PostgreSQL
+text in a number's     SQLite allows it: such a cell is NULL
+column
+text, dates, others    not counted in place: the rows are read
+=====================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from discreet.data.arrow_columns import Names
+from discreet.data.cuts import Cuts
+from discreet.errors import InputError
+from discreet.optional import load
+
+TESTED: Final = {
+    "duckdb": "DuckDB",
+    "sqlite": "SQLite",
+    "postgres": "PostgreSQL",
+    "pyspark": "Spark",
+}
+"""Engines that were seen to count as NumPy does, at every edge's floats."""
+_MOST_DIGITS: Final = 15
+"""Decimals of so many digits, and the power of ten below them, are exact doubles."""
+_MOST_CELLS: Final = 2**22
+"""More combinations of rounded scores than this are no fewer than rows."""
+_WORD: Final = 2**62
+
+
+def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
+    """Say why an engine cannot count these rows in place; None when it can."""
+    if engine not in TESTED:
+        return "this engine was not seen to count as NumPy does"
+    if not all(one.exact for one in cuts):
+        return "the range of the scores is too wide for exact products"
+    if any(number(table[name], engine) is None for name in names.scores):
+        return "a score column holds text, long decimals or other values"
+    cells = 1
+    for one in cuts:
+        cells *= one.cells + len(one.mixed)
+    if len(cuts) > 1 and cells > _MOST_CELLS:
+        return "the score columns' bins have too many combinations"
+    return None
+
+
+def folded(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> Any:
+    """Return the query: label, group, rounded scores, and how many rows that is."""
+    ibis = load("ibis", "sql")
+    kept = [names.label, *([] if names.group is None else [names.group])]
+    plain = {name: number(table[name], engine) for name in names.scores}
+    numbers = table.select(*kept, **plain)
+    # In steps: an engine may work out a branch of CASE before it knows that it needs it.
+    ends = {
+        name: _clipped(ibis, numbers[name], one, engine)
+        for name, one in zip(names.scores, cuts, strict=True)
+    }
+    clipped = numbers.select(*kept, **ends)
+    cells = {
+        name: _rounded(ibis, clipped[name], one)
+        for name, one in zip(names.scores, cuts, strict=True)
+    }
+    rounded = clipped.select(*kept, **cells)
+    return rounded.aggregate(
+        by=[*kept, *names.scores], **{weight_name(cuts): rounded.count()}
+    )
+
+
+def weight_name(cuts: Sequence[Cuts]) -> str:
+    """Return the name of the column of counts: it tells queries of plans apart.
+
+    Counts of another plan's query would fall into wrong bins unseen.
+    """
+    digest = hashlib.sha256(repr(tuple(cuts)).encode())
+    return f"rows_{digest.hexdigest()[:12]}"
+
+
+def number(column: Any, engine: str) -> Any | None:
+    """Return a score column as doubles; None where engines would differ."""
+    kind = column.type()
+    if engine == "sqlite" and kind.is_numeric():
+        ibis = load("ibis", "sql")
+        meant = column.typeof().isin(["real", "integer"])
+        column = ibis.ifelse(meant, column, ibis.null(kind))
+    if kind.is_floating() or kind.is_integer():
+        return column.cast("float64")
+    if kind.is_decimal() and engine != "sqlite":
+        digits = kind.precision
+        if engine == "postgres" or (digits is not None and digits <= _MOST_DIGITS):
+            return column.cast("float64")
+    return None
+
+
+def _clipped(ibis: Any, score: Any, cuts: Cuts, engine: str) -> Any:
+    missing = score.isnull()
+    if engine != "sqlite":  # it has no NaN
+        missing |= score.isnan()
+    low, high = _exact(ibis, cuts.low), _exact(ibis, cuts.high)
+    return ibis.cases(
+        (missing, ibis.null("float64")),
+        (score < low, _exact(ibis, cuts.low - cuts.beyond)),
+        (score > high, _exact(ibis, cuts.high + cuts.beyond)),
+        else_=score,
+    )
+
+
+def _rounded(ibis: Any, score: Any, cuts: Cuts) -> Any:
+    scale = _exact(ibis, 2.0**cuts.exponent)
+    cell = (score * scale).floor()
+    whole = cell.cast("float64") / scale
+    if not cuts.mixed:
+        return whole
+    return ibis.ifelse(cell.isin(list(cuts.mixed)), score, whole)
+
+
+def _exact(ibis: Any, value: float) -> Any:
+    """Write a double as whole numbers and quotients by powers of two."""
+    ratio = Fraction(value)
+    found = ibis.literal(ratio.numerator, "int64").cast("float64")
+    below = ratio.denominator
+    while below > 1:
+        step = min(below, _WORD)
+        found /= ibis.literal(step, "int64").cast("float64")
+        below //= step
+    return found
+
+
+def written(table: str, names: Names, cuts: Sequence[Cuts], engine: str) -> str:
+    """Return the query in an engine's SQL, for a table that nobody has looked at.
+
+    Its score columns are taken to be numbers.
+    """
+    ibis = load("ibis", "sql")
+    schema, _, name = table.rpartition(".")
+    columns = {n: "float64" if n in names.scores else "string" for n in names.all()}
+    unseen = ibis.table(columns, name=name, database=schema or None)
+    reason = obstacle(unseen, names, cuts, engine)
+    if reason is not None:
+        raise InputError(f"there is no such query: {reason}")
+    return str(ibis.to_sql(folded(unseen, names, cuts, engine), dialect=engine))

@@ -1,0 +1,171 @@
+"""Tables and queries of an engine, counted where they are.
+
+Anything that Ibis reaches: DuckDB, SQLite, PostgreSQL, MySQL, Snowflake, BigQuery,
+Spark. Engines that were seen to count as NumPy does, bit by bit, count in place; from
+the others the rows are read in batches, and a warning says so. Credentials come from
+the environment or the driver's own files. Drivers' messages quote addresses, users
+and values: none of them is passed on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import pyarrow as pa
+
+from discreet.data import pushdown
+from discreet.data.arrow_columns import Names, plain_columns
+from discreet.data.batches import BATCH_ROWS, Columns
+from discreet.data.cuts import Cuts
+from discreet.errors import DiscreetError, InputError, ReadHereWarning
+from discreet.optional import load
+
+_SECRETS: Final = frozenset({"password", "pwd", "token", "private_key", "secret"})
+_FILES: Final = {
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".db": "sqlite",
+}
+"""Files that are databases, by how their names end."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """The rows of an Ibis table or query."""
+
+    table: Any
+    names: Names
+
+    def __post_init__(self) -> None:
+        self.names.check(list(self.table.columns))
+
+    @property
+    def engine(self) -> str:
+        """What Ibis calls the engine."""
+        return str(self.table.get_backend().name)
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read every row, in the engine's order."""
+        numbers = {
+            name: pushdown.number(self.table[name], self.engine)
+            for name in self.names.scores
+        }
+        rows = self.table.select(*self.names.all()).mutate(
+            **{name: column for name, column in numbers.items() if column is not None}
+        )
+        return plain_columns(self._run(rows), self.names)
+
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[Columns] | None:
+        """Have the engine count; None, with a warning, where it must be read."""
+        reason = pushdown.obstacle(self.table, self.names, cuts, self.engine)
+        if reason is not None:
+            warnings.warn(
+                self.names.problem(f"rows are read instead of counted: {reason}").args[
+                    0
+                ],
+                ReadHereWarning,
+                stacklevel=2,
+            )
+            return None
+        asked = pushdown.folded(self.table, self.names, cuts, self.engine)
+        weight = pushdown.weight_name(cuts)
+        return plain_columns(
+            self._run(asked), replace(self.names, subject=None), weight
+        )
+
+    def query(self, cuts: Sequence[Cuts]) -> str | None:
+        """Return what the engine is asked, in its own SQL."""
+        if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
+            return None
+        asked = pushdown.folded(self.table, self.names, cuts, self.engine)
+        return str(load("ibis", "sql").to_sql(asked))
+
+    def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from rows.to_pyarrow_batches(chunk_size=BATCH_ROWS)
+        except DiscreetError:
+            raise
+        except Exception as err:  # noqa: BLE001 - each engine has errors of its own
+            raise self.names.problem(
+                f"the engine gave up ({type(err).__name__}); its own log says why"
+            ) from None
+
+
+def is_address(source: object) -> bool:
+    """Say whether a text or path names a database and no file of rows."""
+    return isinstance(source, str | Path) and (
+        "://" in str(source) or Path(source).suffix.lower() in _FILES
+    )
+
+
+def connected(
+    address: str | Path,
+    *,
+    table: str | None = None,
+    where: str | None = None,
+    query: str | None = None,
+) -> Any:
+    """Connect, and return the Ibis table that is meant.
+
+    Args:
+        address: such as ``postgres://host/database``, or a DuckDB or SQLite file.
+        table: the table's name, with its schema before a dot where it needs one.
+        where: which of its rows, as the engine's SQL says it.
+        query: a SELECT in the engine's SQL, instead of a table.
+    """
+    if (table is None) == (query is None) or (where is not None and table is None):
+        raise InputError("a database needs table= (and where=), or query=")
+    ibis = load("ibis", "sql")
+    url, options = _url(str(address))
+    try:
+        backend = ibis.connect(url, **options)
+        if query is not None:
+            return backend.sql(query)
+        if where is not None:
+            return backend.sql(f"SELECT * FROM {table} WHERE {where}")  # noqa: S608 - the site's own words, with its own rights
+        schema, _, name = (table or "").rpartition(".")
+        return backend.table(name, database=schema or None)
+    except Exception as err:  # noqa: BLE001 - each engine has errors of its own
+        raise InputError(
+            f"the database could not be opened ({type(err).__name__}); check the "
+            "address, the table and the driver's credentials"
+        ) from None
+
+
+def _url(address: str) -> tuple[str, dict[str, Any]]:
+    """Return an address as Ibis takes it, and what else its driver should know."""
+    if "://" not in address:
+        path = Path(address)
+        if not path.is_file():
+            raise InputError(f"{path.name}: no such file")
+        engine = _FILES[path.suffix.lower()]
+        return f"{engine}://{path.resolve()}", (
+            {"read_only": True} if engine == "duckdb" else {}
+        )
+    parts = urlsplit(address)
+    named = {key.lower() for key, _ in parse_qsl(parts.query)}
+    if parts.password is not None or named & _SECRETS:
+        raise InputError(
+            "an address holds no password: it would be seen in logs and lists of "
+            "processes; give it by the environment or the driver's own file, such as "
+            "PGPASSWORD or ~/.pgpass"
+        )
+    if parts.scheme in ("postgres", "postgresql") and parts.port is None:
+        return address, {"port": None}  # so that PGPORT counts
+    return address, {}
+
+
+def spark_table(frame: Any) -> Any:
+    """Return a Spark DataFrame as an Ibis table of its own session."""
+    ibis = load("ibis", "spark")
+    backend = ibis.pyspark.connect(frame.sparkSession)
+    view = f"discreet_{id(frame):x}"
+    frame.createOrReplaceTempView(view)
+    return backend.table(view)

@@ -1,0 +1,275 @@
+r"""How much sites differ: a random-effects model from a few sums over the sites.
+
+Site i has an effect :math:`\theta_i` (a logit AUC, a log O:E) with its own variance
+:math:`v_i`, and :math:`\theta_i \sim N(\mu, v_i + \tau^2)`. With weights
+:math:`a_i = 1/(v_i + t)`, t the *anchor* that a plan fixes, all that is needed are the
+number of sites k and four sums:
+
+.. math::
+    A = \sum a_i, \quad B = \sum a_i^2, \quad C = \sum a_i\theta_i, \quad
+    D = \sum a_i\theta_i^2, \qquad
+    \hat\mu = C/A, \quad Q = D - C^2/A .
+
+Because :math:`a_i v_i = 1 - t a_i`, the mean of Q follows from the same sums,
+
+.. math::
+    E\,Q = (k - tA) - (A - tB)/A + \tau^2 (A - B/A),
+
+and solving it for :math:`\tau^2` is the generalised method of moments (DerSimonian and
+Kacker 2007; ``metafor``'s ``GENQ`` with ``weights=``). Anchor 0 is DerSimonian and Laird
+(1986): their Q, :math:`\tau^2` and :math:`I^2`. The mean has the variance
+:math:`(A + (\tau^2 - t)B)/A^2`.
+
+The random-effects mean of a textbook has the weights :math:`1/(v_i + \hat\tau^2)`. No
+site can add these up in the same round, before anybody knows :math:`\hat\tau^2`: the
+anchor stands for it. At an anchor that equals DerSimonian and Laird's estimate, mean,
+standard error and Hartung and Knapp's interval are the textbook's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Final, Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtrc, ndtr, stdtrit
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.errors import InputError, ReleaseError
+from discreet.estimate.estimate import Interval
+from discreet.estimate.slopes import numeric_slopes
+
+_FEWEST: Final = 2
+_PLACES: Final = (np.arange(128) + 0.5) / 128
+"""Where the confidence distribution of the variance between sites is read off."""
+_GRID: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredSums:
+    """Sums over sites with the weights 1/(v + anchor)."""
+
+    sites: float
+    weight: float
+    weight_squared: float
+    effect: float
+    effect_squared: float
+    anchor: float = 0.0
+
+    @classmethod
+    def of_sites(
+        cls, effects: FloatVector, variances: FloatVector, anchor: float = 0.0
+    ) -> Self:
+        """Add up known effects and variances: what sites do without showing them.
+
+        >>> sums = AnchoredSums.of_sites(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+        >>> sums.q, sums.mean
+        (0.5, 0.5)
+        """
+        a = 1.0 / (np.asarray(variances, dtype=np.float64) + anchor)
+        theta = np.asarray(effects, dtype=np.float64)
+        return cls(
+            float(a.size),
+            float(a.sum()),
+            float(a @ a),
+            float(a @ theta),
+            float(a @ theta**2),
+            anchor,
+        )
+
+    @classmethod
+    def of_numbers(cls, numbers: FloatVector, anchor: float) -> Self:
+        """Name the five numbers, in the fields' order."""
+        sites, weight, squared, effect, effect_squared = numbers.tolist()
+        return cls(sites, weight, squared, effect, effect_squared, anchor)
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean of the effects."""
+        return self.effect / self.weight
+
+    @property
+    def q(self) -> float:
+        """Cochran's Q with these weights."""
+        return max(self.effect_squared - self.effect * self.effect / self.weight, 0.0)
+
+    def expected_q(self, tau2: FloatVector | float) -> FloatVector | float:
+        """Return the mean of Q when sites differ by this variance."""
+        within = self.sites - self.anchor * self.weight
+        mean = (self.weight - self.anchor * self.weight_squared) / self.weight
+        return within - mean + tau2 * self.leverage
+
+    @property
+    def leverage(self) -> float:
+        """By how much Q grows with the variance between sites."""
+        return self.weight - self.weight_squared / self.weight
+
+    @property
+    def tau2(self) -> float:
+        """The variance between sites by the method of moments, at least 0."""
+        if not self.leverage > 0:
+            return math.nan
+        return max((self.q - float(self.expected_q(0.0))) / self.leverage, 0.0)
+
+    @property
+    def i2(self) -> float:
+        """Share of Q that is more than chance: Higgins and Thompson (2002)."""
+        return max(0.0, 1.0 - (self.sites - 1.0) / self.q) if self.q > 0 else 0.0
+
+    def variance(self, tau2: FloatVector | float) -> FloatVector | float:
+        """Return the variance of the mean when sites differ by this variance."""
+        excess = (tau2 - self.anchor) * self.weight_squared
+        return np.maximum(self.weight + excess, 0.0) / self.weight**2
+
+    def hartung_knapp(self, tau2: float) -> float:
+        r"""Return Hartung and Knapp's variance of the mean.
+
+        The variance at :math:`\tau^2` times :math:`Q/E\,Q`; at the anchor itself E Q is
+        k - 1 and this is their :math:`Q / ((k-1) A)`.
+        """
+        expected = float(self.expected_q(tau2))
+        return float(self.variance(tau2)) * (self.q / expected if expected > 0 else 1.0)
+
+
+@dataclass(frozen=True)
+class RandomEffects:
+    r"""What sums over sites say: mean, spread, and what a new site can expect.
+
+    Args:
+        sums: at the anchor that a plan fixed.
+        at_zero: at anchor 0, for DerSimonian and Laird's figures; None
+            where they were not asked for.
+        noise: covariance of the noise in the sums' five numbers; None without noise.
+    """
+
+    sums: AnchoredSums
+    at_zero: AnchoredSums | None = None
+    noise: FloatArray | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing can be said, None when it can."""
+        if not (self.sums.sites > _FEWEST and self.sums.weight > 0):
+            return "fewer than three sites have an effect to compare"
+        if not self.sums.weight_squared > 0 or not self.sums.leverage > 0:
+            return "the noise hides the sites' weights"
+        return None
+
+    @property
+    def sites(self) -> float:
+        """How many sites had an effect."""
+        return self.sums.sites
+
+    @property
+    def mean(self) -> float:
+        """The mean of the sites' effects."""
+        return self.sums.mean
+
+    @property
+    def tau2(self) -> float:
+        """The variance between sites."""
+        return self.sums.tau2
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return Hartung and Knapp's interval of the mean: Student's t of k - 1.
+
+        The factor Q/E Q is at least 1 (Knapp and Hartung 2003): a smaller one would
+        make sites that agree by chance look surer than equal sites are.
+        """
+        self._check(level)
+        tau2 = self.tau2
+        variance = max(self.sums.hartung_knapp(tau2), float(self.sums.variance(tau2)))
+        spread = math.sqrt(variance + self._mean_noise)
+        reach = spread * float(stdtrit(self.sites - 1, 0.5 + level / 2))
+        return Interval(self.mean - reach, self.mean + reach)
+
+    def prediction(self, level: float = 0.95) -> Interval:
+        r"""Return where a new site's own effect is expected.
+
+        .. math::
+            \theta_{new} - \hat\mu \mid \tau^2 \sim N(0, \tau^2 + \mathrm{Var}\,\hat\mu),
+
+        averaged over the confidence distribution of :math:`\tau^2` that Q gives
+        (Nagashima, Noma and Furukawa 2019), with Q's law matched by two moments to a
+        scaled chi-squared. A :math:`\tau^2` that is small or zero by chance does not
+        make the interval narrow. See :meth:`textbook_prediction` for the usual one.
+        """
+        self._check(level)
+        drawn = self._confidence
+        spread = np.sqrt(drawn + self.sums.variance(drawn) + self._mean_noise)
+
+        def outside(reach: float) -> float:
+            return 2.0 * float(ndtr(-reach / spread).mean()) - (1.0 - level)
+
+        most = float(spread.max())
+        if most == 0:
+            return Interval(self.mean, self.mean)
+        inner = self.interval(level)
+        # Sites that agree by chance: where the mean may be, a new site may be too.
+        reach = max(float(brentq(outside, 0.0, 40.0 * most)), inner.high - self.mean)
+        return Interval(self.mean - reach, self.mean + reach)
+
+    def textbook_prediction(self, level: float = 0.95) -> Interval:
+        r"""Return Higgins, Thompson and Spiegelhalter's (2009) prediction interval.
+
+        :math:`\hat\mu \pm t_{k-2} \sqrt{\hat\tau^2 + SE^2}` with Hartung and Knapp's SE.
+        It covers too little where :math:`\tau` is small beside the sites' own errors.
+        """
+        self._check(level)
+        tau2 = self.tau2
+        spread = math.sqrt(tau2 + self.sums.hartung_knapp(tau2))
+        reach = spread * float(stdtrit(self.sites - 2, 0.5 + level / 2))
+        return Interval(self.mean - reach, self.mean + reach)
+
+    def _check(self, level: float) -> None:
+        if not 0 < level < 1:
+            raise InputError("the level of an interval lies strictly between 0 and 1")
+        if self.refusal is not None:
+            raise ReleaseError(self.refusal)
+
+    @cached_property
+    def _confidence(self) -> FloatVector:
+        """Read the confidence distribution of the variance between sites.
+
+        Var Q is 2 sum c^2 (k-1)/k to first order, c = a (v + tau^2) = 1 + (tau^2 - t) a.
+        """
+        s = self.sums
+        unit = max(s.tau2, self.sites / s.weight, 1e-300)
+        tau2 = np.append(0.0, np.geomspace(1e-5, 1e3, _GRID - 1) * unit)
+        away = tau2 - s.anchor
+        squares = self.sites + 2 * away * s.weight + away**2 * s.weight_squared
+        expected = np.maximum(s.expected_q(tau2), 1e-12)
+        variance = 2.0 * np.maximum(squares, 1e-12) * (1 - 1 / self.sites)
+        variance = variance + self._q_noise
+        scale, freedom = variance / (2 * expected), 2 * expected**2 / variance
+        below = np.maximum.accumulate(chdtrc(freedom, s.q / scale))
+        return np.interp(_PLACES, below, tau2, left=0.0)
+
+    @property
+    def _mean_noise(self) -> float:
+        return self._noise_of(lambda s: s.mean)
+
+    @property
+    def _q_noise(self) -> float:
+        """The noise's variance in Q less its mean at the variance that was found."""
+        tau2 = self.tau2
+        return self._noise_of(lambda s: s.q - float(s.expected_q(tau2)))
+
+    def noise_of_tau2(self) -> float:
+        """Return the standard deviation that the noise gives the variance."""
+        return math.sqrt(self._q_noise) / self.sums.leverage
+
+    def _noise_of(self, function: Callable[[AnchoredSums], float]) -> float:
+        if self.noise is None:
+            return 0.0
+        *numbers, anchor = astuple(self.sums)
+
+        def moved(values: FloatVector) -> float:
+            return function(AnchoredSums.of_numbers(values, anchor))
+
+        slopes = numeric_slopes(moved, np.array(numbers))
+        return max(float(slopes @ self.noise @ slopes), 0.0)

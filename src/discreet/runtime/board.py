@@ -1,0 +1,92 @@
+"""Who is where in a session: by name, for people as lines, for programs as JSON.
+
+No event holds a number that depends on data: names, steps, times, and sizes that follow
+from the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from discreet.runtime.event_log import EventLog
+from discreet.runtime.session import Step
+from discreet.site.carried import TITLES
+
+
+@dataclass
+class Board:
+    """What the coordinator knows of each site.
+
+    Args:
+        names: what each node is called.
+        tell: told a line when something has changed.
+        log: told every event.
+        show: told when the statuses may be drawn anew.
+    """
+
+    names: Mapping[int, str]
+    tell: Callable[[str], None] = lambda _: None
+    log: EventLog = field(default_factory=EventLog)
+    show: Callable[[Board], None] = lambda _: None
+    status: dict[str, str] = field(default_factory=dict, init=False)
+    heading: str = field(default="waiting for the sites", init=False)
+    _present: frozenset[int] = field(default=frozenset(), init=False)
+
+    def __post_init__(self) -> None:
+        self.status = dict.fromkeys(self.names.values(), "registered")
+
+    def connected(self, present: Collection[int], seconds_left: float) -> None:
+        """Note who is connected; told again and again while sites are waited for."""
+        total = len(self.names)
+        for node in sorted(set(present) ^ self._present):
+            name, is_there = self.names[node], node in present
+            self.status[name] = "connected" if is_there else "registered"
+            what = "is connected" if is_there else "is gone"
+            self.tell(f"{name} {what}: {len(present)} of {total} sites")
+            self.log("connected" if is_there else "gone", site=name)
+        self._present = frozenset(present)
+        missing = [n for k, n in self.names.items() if k not in self._present]
+        if missing:
+            left = max(seconds_left, 0)
+            self.heading = f"waiting for {', '.join(missing)}: {left:.0f} s left"
+        self.show(self)
+
+    def waiting(self, nodes: Collection[int], seconds_left: float) -> None:
+        """Note whose answer is waited for; told again and again during a step."""
+        for node, name in self.names.items():
+            if node in nodes:
+                self.status[name] = "asked"
+            elif self.status[name] == "asked":
+                self.status[name] = "has answered"
+        waited = ", ".join(self.names[node] for node in sorted(nodes))
+        self.heading = f"waiting for {waited}: {max(seconds_left, 0):.0f} s left"
+        self.show(self)
+
+    def finished(self, step: Step) -> None:
+        """Note how a step ended."""
+        title = TITLES[step.name]
+        place = f"step {step.number} of {step.of}"
+        rounds = f"round {step.round + 1}, " if step.round else ""
+        parts = [f"{step.answered} of {step.asked} sites"]
+        for state, nodes in (
+            (f"answered {place}", step.heard),
+            ("declined", step.refused),
+            (f"missing since {place}", step.missing),
+        ):
+            names = [self.names[node] for node in nodes]
+            self.status.update(dict.fromkeys(names, state))
+            if names and state[0] != "a":
+                parts.append(f"{state.partition(' ')[0]}: {', '.join(names)}")
+        self.tell(f"{rounds}{place}, {title}: {'; '.join(parts)}")
+        self.log(
+            "step",
+            round=step.round + 1,
+            step=step.number,
+            of=step.of,
+            name=step.name,
+            answered=[self.names[n] for n in step.heard],
+            declined=[self.names[n] for n in step.refused],
+            missing=[self.names[n] for n in step.missing],
+        )
+        self.show(self)

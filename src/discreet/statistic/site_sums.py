@@ -1,0 +1,222 @@
+"""A class histogram, and beside it what sites add up to say how they differ.
+
+The further numbers travel in the same vector of the same sum: no further round, and
+nobody sees a site's own. They are functions of the site's own exact counts, computed
+where these are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+
+from discreet.arrays import FloatVector, IntVector
+from discreet.data.edges import Edges
+from discreet.data.examples import Examples
+from discreet.errors import PlanError
+from discreet.privacy.loss import amount_from_text, decimal_text
+from discreet.privacy.unit import Sensitivity, Unit
+from discreet.statistic import cluster_products, within_site
+from discreet.statistic.blocks import Block, law_of_block
+from discreet.statistic.cluster_products import Clusters
+from discreet.statistic.effect_terms import NUMBERS, EffectTerms
+from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.protocol import Before, Statistic
+
+MOST_BYTES: Final = 400
+"""What the further numbers may add to a site's message."""
+
+
+@dataclass(frozen=True)
+class SiteSums(Statistic):
+    """A class histogram, the sites' effects, pairs within sites, clusters.
+
+    Args:
+        inner: the histogram.
+        effects: the effects whose spread over sites is wanted.
+        within: whether pairs within sites are added up.
+        clusters: whose rows are alike, if that is to enter the intervals.
+        share: of the budget for the effects, under noise.
+    """
+
+    inner: ClassHistogram
+    effects: tuple[EffectTerms, ...] = ()
+    within: bool = False
+    clusters: Clusters | None = None
+    share: Fraction = Fraction(1, 4)
+
+    name: ClassVar[str] = "site-sums"
+
+    def __post_init__(self) -> None:
+        if not self.effects and not self.within and self.clusters is None:
+            raise PlanError("sums over sites name at least one thing to add up")
+        if len({(terms.effect, terms.at) for terms in self.effects}) < len(
+            self.effects
+        ):
+            raise PlanError("an effect is added up once")
+        if self.clusters not in (None, "site", "subject"):
+            raise PlanError("clusters are of a site or of a subject")
+        if not 0 < self.share < 1:
+            raise PlanError("the effects' share of the budget lies between 0 and 1")
+        scores = self.inner.edges.scores
+        for terms in self.effects:
+            if terms.row.needs_probabilities and scores.kind == "other":
+                raise PlanError(f"{terms.title} needs probabilities or logits")
+            if terms.at is not None and terms.at not in self.inner.edges.values:
+                raise PlanError(
+                    f"{terms.title} is taken at one of the plan's thresholds"
+                )
+        if 8 * self.further > MOST_BYTES:
+            raise PlanError(
+                f"what sites add beside their counts takes {8 * self.further} bytes, and "
+                f"at most {MOST_BYTES} are allowed: ask for fewer effects"
+            )
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """The histogram's."""
+        return self.inner.binnings
+
+    @property
+    def edges(self) -> Edges:
+        """The histogram's."""
+        return self.inner.edges
+
+    @property
+    def further(self) -> int:
+        """Numbers beside the histogram."""
+        effects = sum(terms.size for terms in self.effects)
+        within = within_site.SIZE if self.within else 0
+        return effects + within + (cluster_products.SIZE if self.clusters else 0)
+
+    @property
+    def size(self) -> int:
+        """The histogram and what is beside it."""
+        return self.inner.size + self.further
+
+    @property
+    def beside_counts(self) -> Mapping[str, int]:
+        """What is opened that counts nobody."""
+        found = {
+            f"of the sites' own {terms.title}, each summed over the sites": terms.size
+            for terms in self.effects
+        }
+        if self.within:
+            found["of pairs within a site, each summed over the sites"] = (
+                within_site.SIZE
+            )
+        if self.clusters:
+            whose = "sites" if self.clusters == "site" else "people"
+            found[f"of products of {whose}' sums, summed over the sites"] = (
+                cluster_products.SIZE
+            )
+        return found
+
+    def admits(self, unit: Unit | None, sites: int) -> None:
+        """Refuse so few sites that the sums would show each of them.
+
+        A site has two unknown numbers an effect. As many sums as unknowns determine
+        them all but for which site is which.
+        """
+        if unit is not None and (self.within or self.clusters):
+            raise PlanError(
+                "pairs within sites and clusters are added up exactly: under noise ask "
+                "for the sites' effects alone"
+            )
+        if unit is not None:
+            fewest = 3
+        else:
+            anchors = max((len(terms.anchors) for terms in self.effects), default=1)
+            fewest = (NUMBERS - 1) * anchors // 2 + 1
+        if sites < fewest:
+            raise PlanError(
+                f"sums over fewer than {fewest} sites would show each site's own values: "
+                f"ask for at least {fewest} surviving sites, or leave them out"
+            )
+
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples, and work out what it adds beside them."""
+        counts = self.inner.count(examples)
+        halves = self.inner.split(counts.astype(np.float64))
+        found = [counts]
+        found += [terms.encoded(self.edges, halves) for terms in self.effects]
+        if self.within:
+            found.append(within_site.encoded(halves))
+        if self.clusters is not None:
+            found.append(
+                cluster_products.encoded(self.clusters, self.inner, counts, examples)
+            )
+        return np.concatenate(found)
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """All blocks together."""
+        blocks = [block.sensitivity for block in self.blocks(unit)]
+        return Sensitivity(
+            sum(s.l1 for s in blocks),
+            sum(s.l2_squared for s in blocks),
+            max(s.linf for s in blocks),
+            unit,
+        )
+
+    def blocks(self, unit: Unit) -> tuple[Block, ...]:
+        """The histogram, and the effects, each with its share of the budget."""
+        self.admits(unit, sites=3)
+        effects = [terms.sensitivity(unit) for terms in self.effects]
+        together = Sensitivity(
+            sum(s.l1 for s in effects),
+            sum(s.l2_squared for s in effects),
+            max(s.linf for s in effects),
+            unit,
+        )
+        return (
+            Block(self.inner.size, self.inner.sensitivity(unit), 1 - self.share),
+            Block(self.further, together, self.share),
+        )
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """The histogram."""
+        return self.inner.parts(counts[: self.inner.size], law_of_block(law, 0))
+
+    def cut(self, counts: FloatVector) -> dict[EffectTerms, FloatVector]:
+        """Return each effect's totals."""
+        found, start = {}, self.inner.size
+        for terms in self.effects:
+            found[terms] = counts[start : start + terms.size]
+            start += terms.size
+        return found
+
+    def pair_sums(self, counts: FloatVector) -> FloatVector:
+        """Return the totals of pairs within sites."""
+        start = self.inner.size + sum(terms.size for terms in self.effects)
+        return counts[start : start + within_site.SIZE]
+
+    def cluster_sums(self, counts: FloatVector) -> FloatVector:
+        """Return the totals of clusters' products."""
+        return counts[self.size - cluster_products.SIZE :]
+
+    def table(self) -> dict[str, Any]:
+        """Return what is added up beside the counts."""
+        table: dict[str, Any] = {
+            "effects": [terms.table() for terms in self.effects],
+            "within": self.within,
+            "share": decimal_text(self.share),
+        }
+        return table if self.clusters is None else {**table, "clusters": self.clusters}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(
+            ClassHistogram.from_table(table, edges, before),
+            tuple(EffectTerms.from_table(terms) for terms in table["effects"]),
+            bool(table["within"]),
+            table.get("clusters"),
+            amount_from_text(table["share"], name="share"),
+        )

@@ -1,0 +1,152 @@
+"""The page of measures, made from the tables and from public predictions on the rows.
+
+    python tests/measures_page.py
+
+writes ``docs/measures.md`` again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from pathlib import Path
+from typing import Final
+
+import discreet
+from discreet.metrics.over_thresholds import CURVES
+from discreet.metrics.rates import RATES
+from discreet.metrics.table import METRICS
+
+sys.path.insert(0, str(Path(__file__).parent))
+from measure_oracles import at_threshold, over_thresholds, shared_scores
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "measures.md"
+CUT: Final = 0.1
+CUTS: Final = [CUT, *(k / 15 for k in range(1, 15))]
+"""The threshold of the case study, and the groups of ECE: their ends become edges."""
+LOOSE: Final = {
+    "specificity_at_95_sensitivity": 5e-3,
+    "e50": 1e-2,
+    "miscalibration": 5e-3,
+}
+"""Where the order of a few rows inside one bin moves the value by more than .1%."""
+_BETTER: Final = {
+    "higher": "higher",
+    "lower": "lower",
+    "one": "near 1",
+    "zero": "near 0",
+}
+
+
+def release(y, score):
+    """Evaluate at 1,024 bins; so few rows in so many bins are public ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.DisclosureWarning)
+        return discreet.evaluate(
+            [discreet.Examples(score, y)], thresholds=CUTS, examples=20_000
+        )
+
+
+def page() -> str:
+    """Return the page."""
+    y, score = shared_scores("ovarian-adnex")
+    result = release(y, score)
+    everywhere, there = over_thresholds(y, score), at_threshold(y, score, CUT)
+    found = [
+        _BEFORE.format(rows=y.size, positives=int(y.sum()), cut=CUT),
+        _table(METRICS, everywhere, lambda n: result.metrics[n].value),
+        f"\n## At a threshold, here {CUT:g} (a miss costs 9 false alarms)\n",
+        _table(RATES, there, lambda n: result.at(CUT)[n].value),
+        _CURVES,
+        "\n".join(f"- `{name}`: {CURVES[name].source}" for name in CURVES),
+        _AFTER,
+    ]
+    return "\n".join(found)
+
+
+def _table(rows, truth, value) -> str:
+    head = (
+        "| measure | formula | better | on the rows | from the release | source | "
+        "what it hides |\n|---|---|---|---:|---:|---|---|"
+    )
+    lines = [
+        f"| `{name}` | {row.formula.replace('|', '&#124;')} | {_BETTER[row.better]} | "
+        f"{_number(truth[name])} | {_number(value(name))} | {row.source} | {row.hides} |"
+        for name, row in ((n, rows[n]) for n in rows)
+    ]
+    return "\n".join([head, *lines])
+
+
+def _number(value: float) -> str:
+    return f"{value:.{max(0, 4 - max(0, math.floor(math.log10(abs(value)) + 1)))}f}"
+
+
+_BEFORE: Final = """\
+# Measures: what a validation reports, and what each hides
+
+<!-- made by `python tests/measures_page.py`; a test compares it -->
+
+All of them follow from the one released class histogram: no further privacy is spent. Each is an `Estimate` with
+sampling, binning and noise apart.
+
+```python
+result.metrics["calibration_slope"]  # any row below, computed when it is looked up
+result.at(0.1).net_benefit  # at a threshold
+# specificity=, precision=, alert_rate=, youden=True or cost_ratio=9 likewise
+result.threshold(sensitivity=0.95)
+result.top(100).at.precision  # precision at k
+result.decision_curve()  # model, treat all, treat none, with limits
+result.curve("lift")  # cost, gains, lift, pr_gain, predictiveness, risk_distribution
+result.to_frame()  # one tidy row a measure (pandas)
+```
+
+`result.metrics` iterates over what the plan asked for and `print` stays short; looking a name up computes any other row.
+
+The numbers are those of {rows} public predictions ({positives} positives) of the ADNEX model for ovarian tumours, the case
+study of Van Calster et al. (2025, arXiv 2412.10288), which recommends the AUC, a calibration plot, a decision curve and the
+distribution of risks, and warns of most single numbers below. *On the rows* is the textbook definition on the rows
+themselves (`tests/measure_oracles.py`); *from the release* is what 1,024 bins give, cut at {cut:g} and at the groups of ECE.
+They agree within .1% but for three, where the order of a few rows inside one bin moves the value: `specificity_at_95_sensitivity`
+(.5%), `e50` (1%) and `miscalibration` (.5%).
+
+## Over all thresholds
+"""
+_CURVES: Final = """
+## Curves
+
+`result.curve(name)` holds x, y, their 95% limits where they are known, and the curves to compare with:
+"""
+_AFTER: Final = """
+
+## Two models
+
+`discreet.compare(sites)` gives `difference(name)` of any row above, `differences_at(t)` of the rows at a threshold,
+`decision_curve()` of the difference of net benefits, and with `form="joint"` the net reclassification `nri()`. The
+difference of discrimination slopes is the IDI. `dependence` says whether the correlation of the two models' errors was
+read from joint counts or taken as none, which is careful.
+
+## Groups
+
+`result = discreet.evaluate(sites, groups=[...])`, then `result.fairness(threshold)`: every group's rates and calibration,
+`gaps(measure)` and ratios of all pairs with intervals that hold at once, `largest(measure)` with an interval that holds
+although the pair was picked for its size, `standardised(measure, mix)` at a declared mix of the groups, and `small()`:
+groups that are too small or too noisy are marked, never dropped.
+
+## What is stated, not hidden
+
+- Log loss and what is made of it keep scores 1e-6 from 0 and 1; so does the logit of calibration lines and curves.
+- Intercept and slope are maximum likelihood, unpenalised; separated classes have none.
+- The smooth calibration curve is a logistic regression on a restricted cubic spline of the logit with five knots. ICI and
+  its kin cannot be below 0, so they are too large where little is wrong; their intervals take that scatter off
+  (`discreet.metrics.shapes.Folded`).
+- The Brier score's parts are CORP's: miscalibration - discrimination + uncertainty is the score, exactly.
+- A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.
+- Partial areas end at a false positive rate of .1 or begin at a recall of .9.
+- The Hosmer-Lemeshow test is there (`result.hosmer_lemeshow()`) with the sentence on why not to use it.
+- Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
+"""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,147 @@
+"""``preview``, ``query`` and ``site --counts`` with rows that stay in a database."""
+
+import json
+from fractions import Fraction
+
+import duckdb
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import discreet
+from discreet.cli.files import read_for
+from discreet.cli.preview import preview
+from discreet.cli.query import query
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.errors import InputError
+from discreet.plan import file as planfile
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
+from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+
+WARDS = ("a", "b", "other")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(command, *arguments):
+        app = typer.Typer()
+        app.command()(command)
+        return CliRunner().invoke(app, [str(a) for a in arguments])
+
+    return invoke
+
+
+@pytest.fixture
+def rows(rng):
+    n = 3000
+    scores = np.concatenate([rng.random(n - 3), [1.0, 0.3, np.nextafter(0.3, 0)]])
+    labels = (rng.random(n) < scores).astype(int)
+    return pa.table(
+        {"p": scores, "died": labels, "ward": rng.choice(["a", "b", "c"], n)}
+    )
+
+
+@pytest.fixture
+def database(rows, tmp_path):
+    path = tmp_path / "icu.duckdb"
+    made = ibis.duckdb.connect(path)
+    made.con.register("given", rows)
+    made.con.execute("CREATE TABLE prediction AS SELECT * FROM given")
+    made.disconnect()
+    return path
+
+
+def by_hand(database, text, path):
+    """Run a query and save its result, as a data manager would."""
+    with duckdb.connect(database, read_only=True) as opened:
+        opened.sql(text).write_csv(str(path))
+
+
+def written(plan, tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(planfile.dumps(plan))
+    return path
+
+
+@pytest.fixture
+def plan():
+    edges = Edges.realise(Warped(64), thresholds=(0.3,))
+    rounds = (Round(ClassHistogram(edges)),)
+    return Plan(discreet.SecureAggregation(), rounds, thresholds=(0.3,))
+
+
+def test_preview_shows_the_query_and_reads_no_row(run, plan, database, tmp_path):
+    path = written(plan, tmp_path)
+    shown = run(
+        preview, path, database, "--table", "prediction", "--score", "p",
+        "--label", "died", "--json", "preview.json",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert "3,000 examples were counted where they are, by" in shown.output
+    assert 'FROM "prediction"' in shown.output.replace('"icu"."main".', "")
+    found = json.loads((tmp_path / "preview.json").read_text())
+    assert "GROUP BY" in found["query"]
+
+
+def test_counts_pasted_back_are_what_the_rows_give(run, plan, database, rows, tmp_path):
+    shown = run(
+        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "--score", "p", "--label", "died", "--group", "ward",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    by_hand(database, shown.output, tmp_path / "counts.csv")
+    site = read_for(
+        plan, None, ["p"], "died", group="ward", counts=tmp_path / "counts.csv"
+    )
+    here = discreet.read(rows, score="p", label="died", group="ward")
+    assert np.array_equal(plan.statistic.count(site), plan.statistic.count(here))
+    grouped = Grouped(ClassHistogram(*plan.statistic.binnings), WARDS)
+    assert np.array_equal(grouped.count(site), grouped.count(here))
+    assert len(site) == 3000
+    with pytest.raises(InputError, match="holds no rows"):
+        list(site.batches())
+    other = ClassHistogram(Edges.realise(Uniform(10)))
+    with pytest.raises(InputError, match="made for other edges"):
+        other.count(site)
+
+
+def test_one_query_serves_both_rounds(run, database, rows, tmp_path):
+    tree = Hierarchy.over_unit_interval(2, 6)
+    second = EquiDepthFrom(tree, 8, (0.3,))
+    half = Fraction(1, 2)
+    plan = Plan(
+        discreet.DistributedDP(1),
+        rounds=(Round(tree, half), Round(second, half)),
+        thresholds=(0.3,),
+    )
+    shown = run(
+        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "--score", "p", "--label", "died",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    by_hand(database, shown.output, tmp_path / "counts.csv")
+    site = read_for(plan, None, ["p"], "died", counts=tmp_path / "counts.csv")
+    here = discreet.read(rows, score="p", label="died")
+    released = tree.count(here)
+    assert np.array_equal(tree.count(site), released)
+    resolved = second.resolve(released.astype(float))
+    assert np.array_equal(resolved.count(site), resolved.count(here))
+
+
+def test_counts_of_another_plan_are_refused(plan, tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("died,p,rows_0123456789ab\n0,0.5,12\n")
+    with pytest.raises(InputError, match="not the counts of this plan's query"):
+        read_for(plan, None, ["p"], "died", counts=path)
+
+
+def test_rows_or_counts_and_not_both(plan, tmp_path):
+    for place, counts in ((None, None), ("a.csv", tmp_path / "counts.csv")):
+        with pytest.raises(InputError, match="and not both"):
+            read_for(plan, place, ["p"], "died", counts=counts)

@@ -1,0 +1,167 @@
+"""PostgreSQL and Spark, real ones: ten million hard rows count as NumPy counts them.
+
+``tests/engines/install.sh`` installs both; where one is not, its tests say so and skip.
+"""
+
+import importlib.util
+import os
+import shutil
+import warnings
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import discreet
+from bench import postgres_cluster
+from discreet.errors import ReadHereWarning
+from discreet.statistic import ClassHistogram
+from tests.unit.data import engines
+
+pytestmark = pytest.mark.slow
+
+MILLIONS = 10_000_000
+
+
+class Postgres:
+    def __init__(self, address):
+        import psycopg
+
+        self.connection = psycopg.connect(address, autocommit=True)
+        self.backend = ibis.postgres.from_connection(self.connection)
+        self.tables = 0
+
+    def held(self, rows):
+        kinds = {
+            "double": "double precision",
+            "int64": "bigint",
+            "bool": "boolean",
+            "string": "text",
+        }
+        self.tables += 1
+        name = f"rows{self.tables}"
+        columns = ", ".join(f"{f.name} {kinds[str(f.type)]}" for f in rows.schema)
+        self.connection.execute(f"CREATE TABLE {name} ({columns})")
+        text = f"COPY {name} FROM STDIN (FORMAT csv, NULL '\\N')"
+        with self.connection.cursor() as cursor, cursor.copy(text) as copy:
+            for batch in rows.to_batches(2**20):
+                copy.write(_as_csv(batch))
+        return self.backend.table(name)
+
+
+def _as_csv(batch):
+    """Write rows as PostgreSQL reads them: 17 digits a double, \\N for null."""
+    columns = []
+    for column in batch.columns:
+        null = column.is_null(nan_is_null=False).to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(column.type):
+            plain = column.to_numpy(zero_copy_only=False).tolist()
+            texts = [repr(v) for v in plain]
+        else:
+            texts = [
+                f'"{str(v).replace(chr(34), chr(34) * 2)}"' for v in column.to_pylist()
+            ]
+        columns.append(["\\N" if n else t for n, t in zip(null, texts, strict=True)])
+    return "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
+
+
+class Spark:
+    def __init__(self, session, folder):
+        self.session, self.folder, self.tables = session, folder, 0
+
+    def held(self, rows):
+        self.tables += 1
+        path = self.folder / f"rows{self.tables}.parquet"
+        pq.write_table(rows, path)
+        return self.session.read.parquet(str(path))
+
+
+@pytest.fixture(scope="module", params=["postgres", "spark"])
+def engine(request, tmp_path_factory):
+    with warnings.catch_warnings():
+        if request.param == "postgres":
+            if postgres_cluster.programs() is None:
+                pytest.skip("no PostgreSQL: run tests/engines/install.sh")
+            with postgres_cluster.cluster() as address:
+                found = Postgres(address)
+                yield found
+                found.connection.close()
+            return
+        if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
+            pytest.skip("no Java or pyspark: run tests/engines/install.sh")
+        warnings.simplefilter("ignore")  # pyspark's own
+        from pyspark.sql import SparkSession
+
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder.master("local[2]").appName("discreet")
+        session = builder.config("spark.ui.enabled", "false").getOrCreate()
+        yield Spark(session, tmp_path_factory.mktemp("spark"))
+        session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_row_is_read():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's and pandas' own
+        warnings.simplefilter("error", ReadHereWarning)
+        yield
+
+
+@pytest.mark.parametrize("name", engines.STATISTICS)
+def test_an_engine_counts_what_the_rows_give(engine, name, rng):
+    statistic = engines.STATISTICS[name]
+    rows = engines.hard_rows(statistic, rng, 3000)
+    given = engines.options(statistic)
+    here, there = (
+        discreet.read(rows, **given),
+        discreet.read(engine.held(rows), **given),
+    )
+    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
+    assert engines.refusal(there, statistic) == engines.refusal(here, statistic)
+
+
+@pytest.mark.parametrize("kind", engines.LABELS)
+def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
+    rows, given = engines.labelled(kind)
+    here, there = (
+        discreet.read(rows, **given),
+        discreet.read(engine.held(rows), **given),
+    )
+    statistic = engines.STATISTICS["uniform"]
+    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
+
+
+def test_ten_million_rows_count_bit_by_bit(engine, rng):
+    statistic = engines.STATISTICS["warped"]
+    rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")
+    here, there = (
+        discreet.read(rows).fitted(),
+        discreet.read(engine.held(rows)).fitted(),
+    )
+    assert np.array_equal(statistic.count(there), statistic.count(here))
+    assert there.set_aside == here.set_aside
+
+
+def test_decimals_of_postgres_are_the_nearest_doubles(engine):
+    if not isinstance(engine, Postgres):
+        pytest.skip("a kind of PostgreSQL's own")
+    texts = [
+        "0.1",
+        "0.30000000000000004",
+        "0.29999999999999999",
+        "0.3",
+        "0.12345678901234567890123",
+    ]
+    values = ", ".join(f"({t}::numeric, 1)" for t in texts)
+    engine.connection.execute("CREATE TABLE exact (y_score numeric, y_true int)")
+    engine.connection.execute(f"INSERT INTO exact VALUES {values}")  # noqa: S608 - our own numbers
+    edges = discreet.data.edges.Edges.realise(
+        discreet.Listed((0.0, *sorted({float(t) for t in texts}), 1.0))
+    )
+    statistic = ClassHistogram(edges)
+    here = discreet.Examples([float(t) for t in texts], [1] * len(texts))
+    there = discreet.read(engine.backend.table("exact"))
+    assert np.array_equal(statistic.count(there), statistic.count(here))

@@ -1,0 +1,214 @@
+"""Engines count as NumPy does, bit by bit; where they cannot, rows are read."""
+
+import decimal
+import sqlite3
+import warnings
+
+import ibis
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import discreet
+from discreet import InputError
+from discreet.data.cuts import Cuts
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.tables import TableSource
+from discreet.errors import ReadHereWarning
+from discreet.statistic import ClassHistogram, Paired
+from tests.unit.data import engines
+
+SMALL = ClassHistogram(Edges.realise(Warped(16), thresholds=(0.3,)))
+
+
+def loaded(connection, name, rows):
+    connection.con.register("given", rows)
+    connection.con.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608
+    connection.con.unregister("given")
+    return connection.table(name)
+
+
+def in_duckdb(rows, tmp_path):
+    del tmp_path
+    return loaded(ibis.duckdb.connect(), "rows", rows)
+
+
+def in_sqlite(rows, tmp_path):
+    kinds = {"double": "REAL", "int64": "INTEGER", "bool": "BOOLEAN", "string": "TEXT"}
+    columns = ", ".join(f'"{f.name}" {kinds[str(f.type)]}' for f in rows.schema)
+    path = tmp_path / "rows.sqlite"
+    with sqlite3.connect(path) as made:
+        made.execute(f"CREATE TABLE rows ({columns})")
+        marks = ", ".join("?" * rows.num_columns)
+        values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
+        made.executemany(f"INSERT INTO rows VALUES ({marks})", values)  # noqa: S608
+    made.close()
+    return ibis.sqlite.connect(path).table("rows")
+
+
+ENGINES = {"duckdb": in_duckdb, "sqlite": in_sqlite}
+
+
+@pytest.fixture(params=ENGINES)
+def held(request, tmp_path):
+    """Put rows into an engine; any reading of single rows is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadHereWarning)
+        yield lambda rows: ENGINES[request.param](rows, tmp_path)
+
+
+@pytest.mark.parametrize("name", engines.STATISTICS)
+def test_an_engine_counts_what_the_rows_give(held, name, rng):
+    statistic = engines.STATISTICS[name]
+    rows = engines.hard_rows(statistic, rng, 3000)
+    given = engines.options(statistic)
+    here, there = discreet.read(rows, **given), discreet.read(held(rows), **given)
+    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
+    assert engines.refusal(there, statistic) == engines.refusal(here, statistic)
+
+
+@pytest.mark.parametrize("kind", engines.LABELS)
+def test_labels_of_every_kind_mean_the_same_in_an_engine(held, kind):
+    rows, given = engines.labelled(kind)
+    here, there = discreet.read(rows, **given), discreet.read(held(rows), **given)
+    assert engines.outcomes(there, SMALL) == engines.outcomes(here, SMALL)
+
+
+def test_two_models_are_counted_in_one_query(held, rng):
+    edges = Edges.realise(Uniform(16))
+    columns = {f"s{k}": rng.random(500) for k in (1, 2)}
+    rows = pa.table({**columns, "y_true": rng.integers(0, 2, 500)})
+    there = discreet.read(held(rows), score=["s1", "s2"])
+    here = discreet.read(rows, score=["s1", "s2"])
+    for form in ("joint", "marginals"):
+        statistic = Paired(edges, edges, form)
+        assert np.array_equal(statistic.count(there), statistic.count(here))
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32", "decimal(9, 4)"])
+def test_scores_of_other_kinds_are_cast_to_the_nearest_double(kind, rng):
+    plain = np.round(rng.uniform(0, 1, 400), 4)
+    connection = ibis.duckdb.connect()
+    table = loaded(connection, "doubles", pa.table({"y_score": plain}))
+    table = table.mutate(y_score=table.y_score.cast(kind), y_true=ibis.literal(1))
+    expected = (
+        [float(decimal.Decimal(str(v))) for v in plain]
+        if kind.startswith("decimal")
+        else plain.astype(np.float32 if kind == "float32" else np.int64)
+        if kind == "float32"
+        else np.rint(plain)
+    )
+    statistic = ClassHistogram(Edges.realise(Uniform(10_000)))
+    counts = statistic.count(discreet.read(table))
+    here = discreet.Examples(np.asarray(expected, dtype=float), np.ones(400, dtype=int))
+    assert np.array_equal(counts, statistic.count(here))
+
+
+def test_where_an_engine_would_differ_rows_are_read_and_a_warning_says_so(rng):
+    connection = ibis.duckdb.connect()
+    wide = pa.array([decimal.Decimal("0.12345678901234567890")] * 3)
+    table = loaded(connection, "wide", pa.table({"y_score": wide, "y_true": [0, 1, 1]}))
+    site = discreet.read(table, name="wide")
+    with pytest.warns(ReadHereWarning, match="wide: rows are read instead of counted"):
+        assert SMALL.count(site).sum() == 3
+    assert site.query([Cuts.within(site.scores, SMALL.edges)]) is None
+    rows = pa.table({"s1": rng.random(9), "s2": rng.random(9), "y_true": [0, 1, 1] * 3})
+    pair = Paired(SMALL.edges, SMALL.edges)
+    many = discreet.read(loaded(connection, "two", rows), score=["s1", "s2"])
+    with pytest.warns(ReadHereWarning, match="too many combinations"):
+        assert np.array_equal(
+            pair.count(many), pair.count(discreet.read(rows, score=["s1", "s2"]))
+        )
+
+
+def test_text_in_a_number_column_of_sqlite_is_no_number(tmp_path):
+    rows = pa.table({"y_score": [0.2, 0.8], "y_true": [0, 1]})
+    table = in_sqlite(rows, tmp_path)
+    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
+        made.execute("INSERT INTO rows VALUES ('high', 1), ('0.9', 1)")
+    made.close()
+    fitted = discreet.read(table).fitted()
+    assert SMALL.count(fitted).sum() == 3  # SQLite itself reads '0.9' as a number
+    assert fitted.set_aside == 1
+
+
+def test_a_file_and_an_address_are_opened_by_table_where_and_query(tmp_path):
+    rows = pa.table({"y_score": [0.2, 0.8, 0.5], "y_true": [0, 1, 1]})
+    in_sqlite(rows, tmp_path)
+    path = tmp_path / "rows.sqlite"
+    duck = tmp_path / "rows.duckdb"
+    made = ibis.duckdb.connect(duck)
+    loaded(made, "rows", rows)
+    made.disconnect()
+    for address in (path, str(path), f"sqlite://{path}", duck, f"duckdb://{duck}"):
+        assert len(discreet.read(address, table="rows")) == 3
+        assert len(discreet.read(address, table="rows", where="y_score > 0.4")) == 2
+        assert len(discreet.read(address, query="SELECT * FROM rows LIMIT 1")) == 1
+        assert discreet.read(address, table="rows").name == "rows"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgres://me:hunter2@nowhere.invalid/db",
+        "postgres://nowhere.invalid/db?password=hunter2",
+        "sqlite:///nowhere/hunter2.sqlite",
+    ],
+)
+def test_no_message_repeats_an_address(address):
+    with pytest.raises(InputError) as caught:
+        discreet.read(address, table="rows")
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_failing_engine_is_told_in_one_sentence_without_values(tmp_path):
+    rows = pa.table({"y_score": [0.2], "y_true": [0]})
+    table = in_sqlite(rows, tmp_path)
+    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
+        made.execute("DROP TABLE rows")
+    made.close()
+    with pytest.raises(InputError, match="the engine gave up") as caught:
+        SMALL.count(discreet.read(table))
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "needs table="),
+        ({"table": "a", "query": "b"}, "needs table="),
+        ({"query": "b", "where": "c"}, "needs table="),
+    ],
+)
+def test_a_database_needs_a_table_or_a_query(given, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        discreet.read(tmp_path / "x.sqlite", **given)
+    with pytest.raises(InputError, match="are for a database"):
+        discreet.read(pa.table({"y_score": [0.1], "y_true": [1]}), table="a")
+
+
+def test_a_lazy_frame_is_run_again_on_every_pass(rng):
+    frame = pl.DataFrame({"p": rng.random(300), "y_true": rng.integers(0, 2, 300)})
+    lazy = frame.lazy().with_columns(y_score=pl.col("p") / 2)
+    site = discreet.read(lazy)
+    expected = discreet.Examples(frame["p"] / 2, frame["y_true"])
+    for _ in range(2):
+        assert np.array_equal(SMALL.count(site), SMALL.count(expected))
+
+
+def test_the_query_is_the_engines_own_sql_and_gives_the_counts(rng):
+    rows = pa.table({"y_score": rng.random(200), "y_true": rng.integers(0, 2, 200)})
+    connection = ibis.duckdb.connect()
+    loaded(connection, "rows", rows)
+    source = TableSource(
+        connection.table("rows"),
+        discreet.data.arrow_columns.Names(("y_score",), "y_true"),
+    )
+    text = source.query([Cuts.within(discreet.read(rows).scores, SMALL.edges)])
+    assert "1048576" in text
+    by_hand = connection.con.sql(text).fetchall()
+    assert sum(row[-1] for row in by_hand) == 200

@@ -1,0 +1,217 @@
+"""How sites differ, from sites to sentences; nothing but the opened sums is read."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet import BetweenSites, Examples
+from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
+from discreet.plan import file as planfile
+from discreet.statistic.effect_terms import SITE_EFFECTS
+
+
+def hospitals(sites=12, *, shift=1.0, seed=3):
+    """Sites of unequal size whose scores are shifted: a pooled AUC mixes them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for k in range(sites):
+        n = int(np.exp(rng.uniform(math.log(150), math.log(1500))))
+        y = rng.random(n) < 0.2 + 0.4 * (k % 2)
+        z = rng.normal(1.4 * y - 1 + shift * (k % 2), 1)
+        found.append(Examples(1 / (1 + np.exp(-z)), y, subjects=np.arange(n) // 3))
+    return found
+
+
+@pytest.fixture(scope="module")
+def sites():
+    return hospitals()
+
+
+@pytest.fixture(scope="module")
+def result(sites):
+    names = ("auc", "log_oe", "recall@0.5")
+    return _evaluate(sites, between=BetweenSites(names))
+
+
+def _evaluate(sites, **choices):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.DisclosureWarning)
+        return discreet.evaluate(sites, **choices)
+
+
+@pytest.mark.parametrize("name", ["auc", "log_oe", "recall@0.5"])
+def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, name):
+    statistic = result.plan.statistic
+    terms = result.heterogeneity[name].terms
+    effects = [
+        terms.row.of(
+            statistic.edges,
+            statistic.inner.split(statistic.inner.count(site).astype(float)),
+            terms.at,
+        )
+        for site in sites
+    ]
+    values, variances = np.array(effects).T
+    found = result.heterogeneity[name].effects
+    known = RandomEffects(AnchoredSums.of_sites(values, variances, max(terms.anchors)))
+    laird = AnchoredSums.of_sites(values, variances)
+    for attribute in ("mean", "tau2", "sites"):
+        assert getattr(found, attribute) == pytest.approx(
+            getattr(known, attribute), abs=1e-6
+        )
+    assert found.interval() == pytest.approx(known.interval(), abs=1e-6)
+    assert found.prediction() == pytest.approx(known.prediction(), abs=1e-6)
+    for attribute in ("tau2", "i2"):
+        assert getattr(found.at_zero, attribute) == pytest.approx(
+            getattr(laird, attribute), abs=1e-6
+        )
+
+
+def test_the_real_protocol_opens_the_same_sums(sites, result):
+    names = ("auc", "log_oe", "recall@0.5")
+    masked = _evaluate(sites, between=BetweenSites(names), aggregation="secagg")
+    assert masked.releases[0].total.tolist() == result.releases[0].total.tolist()
+
+
+def test_a_shift_between_hospitals_shows_in_pairs_across_them_only(result):
+    within, sd = result.heterogeneity.within.by_pairs()
+    assert within == pytest.approx(0.839, abs=4 * sd)  # Phi(1.4 / sqrt 2)
+    assert result.auc.value > within + 4 * sd
+
+
+def test_text_json_and_page_say_it(result, tmp_path):
+    text = str(result)
+    assert "a new site's" in text
+    assert "Within a site" in text
+    assert "10 further numbers of the sites' own AUC" in text
+    found = json.loads(result.to_json())["heterogeneity"]
+    low, high = found["effects"]["auc"]["prediction95"]
+    assert low < found["effects"]["auc"]["mean"] < high
+    assert found["within_site"]["by_pairs"]["value"] < result.auc.value
+    result.save(tmp_path / "report.html")
+    assert "What a new site can expect" in (tmp_path / "report.html").read_text()
+
+
+def test_one_class_sites_are_counted_and_nothing_else_is_said(sites):
+    lonely = [Examples([0.3, 0.4], [0, 0]), Examples([0.9], [1])]
+    found = _evaluate([*sites, *lonely], between=True).heterogeneity["auc"]
+    assert (found.sites, found.not_estimable) == (12, 2)
+    assert "2 more not estimable" in found.sentence()
+
+
+def test_a_plan_with_sums_over_sites_survives_its_file(result):
+    text = planfile.dumps(result.plan)
+    again = planfile.loads(text)
+    assert again == result.plan
+    assert again.digest() == result.plan.digest()
+    assert "net" not in text
+
+
+def test_so_few_sites_are_refused_before_anything_is_counted(sites):
+    with pytest.raises(discreet.PlanError, match="at least 5"):
+        discreet.evaluate(sites[:4], between=True)
+
+
+def test_classes_and_groups_do_not_go_with_it(sites):
+    with pytest.raises(discreet.PlanError, match="two classes and no groups"):
+        discreet.evaluate(sites, groups=["a"], between=True)
+    with pytest.raises(discreet.PlanError, match="name@number"):
+        discreet.evaluate(sites, between=BetweenSites(("recall@half",)))
+
+
+def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
+    names = [f"{n}@0.5" if SITE_EFFECTS[n].at else n for n in SITE_EFFECTS]
+    for some in (names[:4], names[4:]):
+        found = _evaluate(sites, between=BetweenSites(tuple(some), within=False))
+        for name in some:
+            spread = found.heterogeneity[name]
+            low, high = spread.prediction()
+            assert low <= spread.mean <= high
+
+
+def test_under_noise_for_whole_sites_the_interval_knows_the_noise():
+    many = hospitals(60)
+    exact = _evaluate(many, between=True).heterogeneity["auc"]
+    private = discreet.DistributedDP(16, unit="client", max_examples=200)
+    noisy = _evaluate(
+        many, privacy=private, examples=12_000, between=BetweenSites(within=False)
+    )
+    spread = noisy.heterogeneity["auc"]
+    assert spread.effects.noise is not None
+    assert "further noisy numbers" in str(noisy.claim)
+    assert spread.effects.noise_of_tau2() > 0
+    assert abs(spread.effects.sites - exact.sites) < 40
+    assert "pairs within sites" not in str(noisy)
+
+
+# -- clusters --------------------------------------------------------------
+
+
+def repeated(rows, seed, *, people=400):
+    """People with some rows each, all of one person's alike."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(people) < 0.4
+    z = rng.normal(1.3 * y - 0.6, 1)
+    each = np.full(people, rows)
+    s = 1 / (1 + np.exp(-(np.repeat(z, each) + rng.normal(0, 0.3, each.sum()))))
+    return Examples(s, np.repeat(y, each), subjects=np.repeat(np.arange(people), each))
+
+
+@pytest.mark.parametrize("metric", ["auc", "average_precision", "brier"])
+def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
+    """Rows that repeat a person add little: deviations are near those of people."""
+    people = BetweenSites((), within=False, clusters="subject")
+    found = _evaluate([repeated(6, k) for k in range(5)], between=people)
+    alone = _evaluate([repeated(1, k) for k in range(5)])
+    low, high = found.metric(metric).interval(cluster="subject")
+    plain = found.metric(metric).interval()
+    single = alone.metric(metric).interval()
+    assert high - low == pytest.approx(single.high - single.low, rel=0.15)
+    assert plain.high - plain.low < 0.55 * (high - low)
+
+
+def test_single_rows_are_clusters_that_change_nothing():
+    people = BetweenSites((), within=False, clusters="subject")
+    found = _evaluate([repeated(1, k) for k in range(5)], between=people)
+    for metric in ("auc", "average_precision", "brier"):
+        factor = found.metric(metric).clustered.factor
+        assert factor == pytest.approx(1.0, abs=1e-4)
+
+
+def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
+    """The six functions of a row stand for the slopes well enough."""
+    asked = BetweenSites((), within=False, clusters="site")
+    found = _evaluate(sites, between=asked)
+    cells = found.reading.bins
+    from discreet.metrics.table import METRICS
+
+    inner = found.plan.statistic.inner
+    for metric in ("auc", "average_precision", "brier"):
+        slopes = np.concatenate(METRICS[metric].slopes(cells))
+        moved = np.array([slopes @ inner.count(site) for site in sites])
+        k = len(sites)
+        known = math.sqrt(k / (k - 1) * (moved**2).sum())
+        estimate = found.metric(metric)
+        said = estimate.sampling.sd * estimate.clustered.factor
+        assert said == pytest.approx(known, rel=0.15), metric
+        assert estimate.clustered.freedom == k - 1
+
+
+def test_an_interval_over_clusters_that_were_not_asked_for_is_an_error(result):
+    with pytest.raises(discreet.NotReleasedError, match="clusters='site'"):
+        result.auc.interval(cluster="site")
+
+
+def test_the_report_says_the_interval_over_clusters(sites):
+    found = _evaluate(sites, between=BetweenSites(clusters="site"))
+    assert "If rows of one site are alike" in str(found)
+    plain = json.loads(found.to_json())["metrics"]["auc"]
+    low, high = plain["clustered"]["interval95"]
+    assert low < plain["interval95"][0]
+    assert high > plain["interval95"][1]
