@@ -43,6 +43,10 @@ class UndefinedMetricWarning(UserWarning):
     """A metric is NaN because the pooled data do not define it."""
 
 
+class IgnoredWarning(UserWarning):
+    """Something that was given is not used."""
+
+
 class DisclosureWarning(UserWarning):
     """What is about to be released says more about the data than it seems."""
 

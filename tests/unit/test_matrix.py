@@ -240,7 +240,7 @@ def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
 
 def test_a_curator_has_one_source():
     with pytest.raises(discreet.PlanError, match="one source, not 3"):
-        discreet.evaluate(data("histogram"), privacy=discreet.CentralDP(1))
+        discreet.evaluate(data("histogram"), privacy=discreet.CentralDP(1), groups=[])
 
 
 def test_enough_cells_are_carried_out():

@@ -138,7 +138,15 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         except AbortedError as error:
             _tell(f"Aborted: {error}.")
             raise typer.Exit(1) from error
-    write_result(result, wide=wide, json=json, report=report, plots=plots)
+    identity = folder.identity()
+    write_result(
+        result,
+        wide=wide,
+        json=json,
+        report=report,
+        plots=plots,
+        sign=None if identity is None else identity.sign,
+    )
     saved.discard()  # not before somebody has the result
 
 

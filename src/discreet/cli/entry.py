@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from discreet.cli.words import in_options
 from discreet.site.failures import (
     EXIT_INTERRUPTED,
     exit_code,
@@ -57,7 +58,8 @@ def run(
     except typer.Abort:
         sys.exit(1)
     except Exception as err:  # noqa: BLE001 - the process ends here in every case
-        tell(sentence(err, doing=_path(command, arguments)), speaker=speaker)
+        words = in_options(sentence(err, doing=_path(command, arguments)))
+        tell(words, speaker=speaker)
         sys.exit(exit_code(err))
     _flush()
     if code == EXIT_INTERRUPTED:  # click has turned the interrupt into its exit code

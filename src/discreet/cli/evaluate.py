@@ -50,6 +50,7 @@ from discreet.cli.files import (
 )
 from discreet.data.sources import read
 from discreet.data.tables import is_address
+from discreet.errors import InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
@@ -112,6 +113,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     threshold: Thresholds = None,
     bins: Bins = None,
     max_examples_per_site: MaxExamplesPerSite = None,
+    model_name: Annotated[
+        str, typer.Option("--model", help="Name of the measured model.")
+    ] = "",
     random_groups: RandomGroups = None,
     between: Between = None,
     clusters: ClusterChoice = None,
@@ -131,6 +135,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         min_survivors=min_survivors,
         colluders=colluders,
     )
+    if (group is None) != (groups is None):
+        raise InputError(
+            "--group names the column and --in-group each group in it: give both"
+        )
     asked = {"table": table, "where": where, "query": query}
     sites = [
         read(
@@ -162,6 +170,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             classes=classes,
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
+            model=model_name,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
             between=chosen_between(between, clusters) or False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -157,13 +158,19 @@ def write_result(
     json: Path | None,
     report: Path | None,
     plots: Path | None,
+    sign: Callable[[bytes], bytes] | None = None,
 ) -> None:
-    """Print a result, and write the files that were asked for."""
+    """Print a result, and write the files that were asked for.
+
+    ``sign`` is the coordinator's: its reports can be checked with ``discreet verify``.
+    """
+    from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
+
     typer.echo(result.to_text(wide=wide))
     if json is not None:
-        json.write_text(result.to_json(indent=1), encoding="utf-8")
+        json.write_text(signed_json(result, sign), encoding="utf-8")
     if report is not None:
-        result.save(report)
+        result.save(report, sign=sign)
         typer.echo(f"The report is in {report}")
     if plots is not None:
         _write_plots(result, plots)

@@ -32,6 +32,11 @@ class _Commands(LaterGroup):
             "pooled.",
             _ANALYST,
         ),
+        "compare": Place(
+            "discreet.cli.compare:compare",
+            "Compare two models on the same examples of several files: one release.",
+            _ANALYST,
+        ),
         "plan": Place(
             "discreet.cli.plan:plan",
             "Choose a plan from public facts and predict its errors; no data is "
@@ -92,6 +97,11 @@ class _Commands(LaterGroup):
             "discreet.cli.coordinate:doctor",
             "Look at everything that could fail when the coordinator starts.",
             _COORDINATOR,
+        ),
+        "verify": Place(
+            "discreet.cli.verify:verify",
+            "Compute a report's numbers again; check its digest and signature.",
+            _REVIEWER,
         ),
         "attack": Place(
             "discreet.cli.attack:app",

@@ -26,6 +26,7 @@ import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.cuts import Cuts
+from discreet.data.scores import ScoreRange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,6 +139,19 @@ class CountsItself(Protocol):
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
         """Return what the engine is asked, for somebody to read; None as above."""
+
+
+@runtime_checkable
+class BoundsItself(Protocol):
+    """A source that can keep a few rows of each subject where they are."""
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read every row."""
+
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> CountsItself | None:
+        """Return the rows that are kept; None where they must be read."""
 
 
 def spread(parts: Sequence[Source], work: Callable[[Iterator[Columns]], T]) -> list[T]:

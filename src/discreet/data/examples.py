@@ -17,6 +17,7 @@ from discreet.arrays import CodeVector, FloatVector
 from discreet.data.batches import (
     BATCH_ROWS,
     Batch,
+    BoundsItself,
     Columns,
     CountsItself,
     Parted,
@@ -110,6 +111,7 @@ class Examples:
             columns=len(columns),
             name=name,
         )
+        self.grouped = groups is not None
         self._rows: int | None = len(matrix)
         if check:
             self.validate()
@@ -152,6 +154,7 @@ class Examples:
         self.lenient = False
         self.every_row = False
         self.set_aside = 0
+        self.grouped = False
 
     def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
@@ -167,15 +170,18 @@ class Examples:
         rule where the number of rows is public and a row may be replaced: one symbol
         is sent for each row, and a row left out would be seen to be missing.
         """
-        found = Examples.from_source(
-            self._source,
+        found = self._over(self._source)
+        found.lenient, found.every_row = True, every_row
+        return found
+
+    def _over(self, source: Source) -> Examples:
+        return Examples.from_source(
+            source,
             labels=self.label_code,
             scores=self.scores,
             columns=self.columns,
             name=self.name,
         )
-        found.lenient, found.every_row = True, every_row
-        return found
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
@@ -208,6 +214,22 @@ class Examples:
             raise self._diagnosis()
         self.set_aside = sum(seen.aside for seen in shares)
         self._rows = sum(seen.rows for seen in shares)
+        return found
+
+    def bounded_in_place(self, most: int, *, alone: bool) -> Examples | None:
+        """Have the source keep a few rows of each subject, or of all together.
+
+        None where it cannot: the rule for that (``site.bounding``) then needs the rows.
+        """
+        source = self._source
+        plain = self.label_code == LabelCode() and not self.every_row
+        if not plain or not isinstance(source, BoundsItself):
+            return None
+        kept = source.bounded(most, self.scores, alone=alone, strict=not self.lenient)
+        if kept is None:
+            return None
+        found = self._over(kept)
+        found.lenient = self.lenient
         return found
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
@@ -290,6 +312,7 @@ class Examples:
     def _diagnosis(self) -> InputError:
         """Read everything once more and say how much is wrong, and what to do."""
         rows = outside = nonnumeric = strange = 0
+        percents = self.scores.kind == "probability"
         coder = Coder(self.label_code)
         cuts = [Cuts.within(self.scores)] * self.columns
         for raw in (raw for part in self._sources(cuts) for raw in part()):
@@ -302,12 +325,13 @@ class Examples:
                     nonnumeric += column.size
                 else:
                     outside += int(weights[~self.scores.inside(scores)].sum())
+                    percents = percents and not ((scores < 0) | (scores > 100)).any()
         if nonnumeric:
             problem = "scores are text or other objects; give numbers"
         elif outside:
             problem = (
                 f"{outside} of {rows * self.columns} scores are NaN or outside "
-                f"{self.scores}; {_range_remedy(self.scores)}"
+                f"{self.scores}; {_range_remedy(self.scores, percents=percents)}"
             )
         else:
             problem = coder.complaint(strange, rows)
@@ -367,8 +391,13 @@ class _Arrays:
             )
 
 
-def _range_remedy(scores: ScoreRange) -> str:
+def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
     match scores.kind:
+        case "probability" if percents:
+            return (
+                "all lie in [0, 100]: if they are percents, divide them by 100; drop "
+                "missing ones; or declare kind='logit' or kind='other'"
+            )
         case "probability":
             return "drop missing ones, or declare kind='logit' or kind='other'"
         case "logit":

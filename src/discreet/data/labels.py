@@ -38,6 +38,7 @@ class Coder:
         self._code = code
         self._other: object | None = None
         self._too_many = False
+        self._met = False
 
     def encode(self, labels: NDArray[Any]) -> CodeVector | None:
         """Return codes, or None when a label is missing or not of the code."""
@@ -65,6 +66,11 @@ class Coder:
 
     def complaint(self, strange: int, rows: int) -> str:
         """Say what is wrong with the labels."""
+        if self._too_many and not self._met:
+            return (
+                "no label equals the one that positive= names; check its spelling, "
+                "capitals and kind"
+            )
         if self._too_many:
             return (
                 "labels take more than two values; declare a multi-class problem "
@@ -85,6 +91,7 @@ class Coder:
         if _nulls(labels).any():
             return None
         codes = _equal(labels, _like(positive, labels))
+        self._met = self._met or bool(codes.any())
         rest = labels[~codes]
         if rest.size:
             if self._other is None:

@@ -26,12 +26,14 @@ text, dates, others    not counted in place: the rows are read
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
 from discreet.data.arrow_columns import Names
 from discreet.data.cuts import Cuts
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.optional import load
 
@@ -47,6 +49,9 @@ _MOST_DIGITS: Final = 15
 _MOST_CELLS: Final = 2**22
 """More combinations of rounded scores than this are no fewer than rows."""
 _WORD: Final = 2**62
+PRIME: Final = 2**31 - 1
+MULTIPLIER: Final = 48271
+"""A subject's number times this, modulo the prime, says where its sample begins."""
 
 
 def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
@@ -87,6 +92,76 @@ def folded(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> Any:
     )
 
 
+def bounded(
+    table: Any, names: Names, scores: ScoreRange, most: int, engine: str
+) -> Any | None:
+    """Keep at most so many rows of each subject, by the rule of ``site.bounding``.
+
+    Rows that do not fit belong to nobody's sample, and go on to the rule for them.
+    Without a subject column all rows are one client's. None where an engine would
+    order or number rows in its own way: text for labels or subjects, or groups.
+    """
+    ibis = load("ibis", "sql")
+    numbers = [number(table[name], engine) for name in names.scores]
+    label = table[names.label]
+    whole = label.type().is_integer() or label.type().is_boolean()
+    known = engine in TESTED and names.group is None
+    if any(column is None for column in numbers) or not (whole and known):
+        return None
+    code = label.cast("int64")
+    if names.subject is None:
+        subject, named = ibis.literal(0, "int64"), ibis.literal(True)
+    elif table[names.subject].type().is_integer():
+        subject = table[names.subject].cast("int64")
+        named = subject.notnull()
+    else:
+        return None
+    fits = code.isin([0, 1]) & named
+    for column in numbers:
+        fits &= ~_missing(column, engine)
+    places = {
+        name: ibis.ifelse(fits, _within(ibis, column, scores), ibis.null("float64"))
+        for name, column in zip(names.scores, numbers, strict=True)
+    }
+    rows = table.select(
+        code_=ibis.ifelse(fits, code, ibis.null("int64")),
+        subject_=ibis.ifelse(fits, subject, ibis.null("int64")),
+        **{f"place_{k}_": place for k, place in enumerate(places.values())},
+        **{names.label: label},
+        **{
+            # A row of nobody has no place: it is left out as one without a score.
+            name: ibis.ifelse(named, column, ibis.null("float64"))
+            for name, column in zip(names.scores, numbers, strict=True)
+        },
+    )
+    own = ibis.window(group_by=rows.subject_)
+    order = [rows[f"place_{k}_"] for k in range(len(places))]
+    sorted_ = ibis.window(group_by=rows.subject_, order_by=[*order, rows.code_])
+    counted = rows.mutate(
+        many_=rows.count().over(own), rank_=ibis.row_number().over(sorted_) + 1
+    )
+    begin = ((counted.subject_ % PRIME + PRIME) % PRIME * MULTIPLIER) % PRIME
+    m, k = counted.many_, ibis.literal(most, "int64")
+    kept = (m <= k) | ((counted.rank_ * k + begin % m) % m < k)
+    return counted.filter(counted.subject_.isnull() | kept).select(
+        *names.scores, names.label
+    )
+
+
+def _within(ibis: Any, score: Any, scores: ScoreRange) -> Any:
+    """Return where a score counts: the nearer end, if it lies outside."""
+    if not (math.isfinite(scores.low) and math.isfinite(scores.high)):
+        return score
+    low, high = _exact(ibis, scores.low), _exact(ibis, scores.high)
+    return ibis.cases((score < low, low), (score > high, high), else_=score)
+
+
+def _missing(score: Any, engine: str) -> Any:
+    if engine == "sqlite":  # it has no NaN
+        return score.isnull()
+    return score.isnull() | score.isnan()
+
+
 def weight_name(cuts: Sequence[Cuts]) -> str:
     """Return the name of the column of counts: it tells queries of plans apart.
 
@@ -113,12 +188,9 @@ def number(column: Any, engine: str) -> Any | None:
 
 
 def _clipped(ibis: Any, score: Any, cuts: Cuts, engine: str) -> Any:
-    missing = score.isnull()
-    if engine != "sqlite":  # it has no NaN
-        missing |= score.isnan()
     low, high = _exact(ibis, cuts.low), _exact(ibis, cuts.high)
     return ibis.cases(
-        (missing, ibis.null("float64")),
+        (_missing(score, engine), ibis.null("float64")),
         (score < low, _exact(ibis, cuts.low - cuts.beyond)),
         (score > high, _exact(ibis, cuts.high + cuts.beyond)),
         else_=score,

@@ -76,6 +76,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         where: which of its rows, in the engine's SQL.
         query: a SELECT in the engine's SQL, instead of a table.
     """
+    if group is not None and not isinstance(group, str):
+        raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
     names = Names(scores, label, group, subject, name or "")
     opened: Source
@@ -99,13 +101,15 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         opened = _lazy(source, names)
     else:
         opened = _table(_as_table(source), names)
-    return Examples.from_source(
+    examples = Examples.from_source(
         opened,
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
         name=names.title,
     )
+    examples.grouped = group is not None
+    return examples
 
 
 def _module(source: object) -> str:

@@ -22,6 +22,7 @@ from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns
 from discreet.data.cuts import Cuts
+from discreet.data.scores import ScoreRange
 from discreet.errors import DiscreetError, InputError, ReadHereWarning
 from discreet.optional import load
 
@@ -67,9 +68,7 @@ class TableSource:
         reason = pushdown.obstacle(self.table, self.names, cuts, self.engine)
         if reason is not None:
             warnings.warn(
-                self.names.problem(f"rows are read instead of counted: {reason}").args[
-                    0
-                ],
+                self._said(reason),
                 ReadHereWarning,
                 stacklevel=2,
             )
@@ -80,12 +79,40 @@ class TableSource:
             self._run(asked), replace(self.names, subject=None), weight
         )
 
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> TableSource | None:
+        """Keep at most so many rows of each subject (``alone``), or of all rows."""
+        if alone and self.names.subject is None:
+            return None  # whoever reads the rows says what is missing
+        names = self.names if alone else replace(self.names, subject=None)
+        found = pushdown.bounded(self.table, names, scores, most, self.engine)
+        if found is None:
+            warnings.warn(
+                self._said("whose rows they are is not told apart there as here"),
+                ReadHereWarning,
+                stacklevel=2,
+            )
+            return None
+        if strict and names.subject is not None:
+            nobody = self.table.aggregate(n=self.table[names.subject].isnull().sum())
+            (missing,) = (b.column(0)[0].as_py() or 0 for b in self._run(nobody))
+            if missing:
+                raise self.names.problem(
+                    f"{missing} rows name no subject; a row without one cannot be "
+                    "bounded"
+                )
+        return TableSource(found, replace(names, subject=None))
+
     def query(self, cuts: Sequence[Cuts]) -> str | None:
         """Return what the engine is asked, in its own SQL."""
         if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
             return None
         asked = pushdown.folded(self.table, self.names, cuts, self.engine)
         return str(load("ibis", "sql").to_sql(asked))
+
+    def _said(self, reason: str) -> str:
+        return str(self.names.problem(f"rows are read instead of counted: {reason}"))
 
     def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
         try:

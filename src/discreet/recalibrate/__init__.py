@@ -1,7 +1,7 @@
 """Recalibration: maps from scores to probabilities, fitted to a release alone."""
 
 from discreet.recalibrate.choose import METHODS, fit
-from discreet.recalibrate.effect import Effect, effect
+from discreet.recalibrate.effect import Effect, effect, mapped_predictions
 from discreet.recalibrate.maps import CalibrationMap, from_json, load, save
 from discreet.recalibrate.transformer import as_transformer
 
@@ -14,5 +14,6 @@ __all__ = [
     "fit",
     "from_json",
     "load",
+    "mapped_predictions",
     "save",
 ]

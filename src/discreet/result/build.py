@@ -8,7 +8,7 @@ it is: one evaluation, several, or two models compared.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
@@ -38,15 +38,17 @@ def result_of(
     claim: Claim,
     *,
     estimator: Estimator | None = None,
+    site_names: Sequence[str] = (),
 ) -> Result:
     """Build the result of a plan from its releases.
 
     ``estimator`` reads every part; by default the one that suits the plan's noise, or
-    a published method where the plan releases the tree that it reads.
+    a published method where the plan releases the tree that it reads. ``site_names``
+    are the sites' where the plan has no roster.
     """
 
     def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
-        return _evaluations(plan, each, claim, estimator)
+        return _evaluations(plan, each, claim, estimator, _names(plan, site_names))
 
     together: Sequence[Release] = releases
     if plan.cohort.random_groups > 1 and releases[0].members:
@@ -72,14 +74,15 @@ def _evaluations(
     releases: Sequence[Release],
     claim: Claim,
     estimator: Estimator | None,
+    site_names: tuple[str, ...],
 ) -> dict[str, Evaluation]:
     """Read every part of one sum."""
     parts = {}
     last = releases[-1]
     opened = open_release(plan, releases)
-    for name, observed in opened.parts().items():
-        if not name:
-            _warn_if_fine(plan, observed)
+    observations = opened.parts()
+    _warn_if_fine(plan, observations.values())
+    for name, observed in observations.items():
         reader = estimator or _reader(plan, observed)
         parts[name] = Evaluation(
             reader.read(observed),
@@ -89,6 +92,7 @@ def _evaluations(
             plan,
             tuple(releases),
             name,
+            site_names=site_names,
             heterogeneity=heterogeneity_of(opened),
             clusters=clusters_of(opened),
         )
@@ -131,11 +135,24 @@ def _pairs(
     return found
 
 
-def _warn_if_fine(plan: Plan, observed: NoisyHistogram) -> None:
-    if plan.privacy.protects is not None or observed.tree is not None:
+def _names(plan: Plan, given: Sequence[str]) -> tuple[str, ...]:
+    if plan.roster is not None:
+        return tuple(member.name for member in plan.roster.sites)
+    return tuple(given) if all(given) else ()
+
+
+def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
+    """Warn once, of the part whose bins are finest beside its examples."""
+    if plan.privacy.protects is not None:
         return
-    bins = len(observed.edges)
-    if 0 < observed.total_negatives + observed.total_positives < 10 * bins:
+    fine = [
+        len(part.edges)
+        for part in parts
+        if part.tree is None
+        and 0 < part.total_negatives + part.total_positives < 10 * len(part.edges)
+    ]
+    if fine:
+        bins = max(fine)
         warnings.warn(
             f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
             "is nearly the data itself: use fewer bins or a private model",

@@ -44,9 +44,10 @@ from discreet.metrics.thresholds import probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
-from discreet.result.page import Page, Section
+from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.reclassified import Reclassification, reclassification
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 from discreet.statistic.observed import NoiseLaw
 
@@ -273,17 +274,29 @@ class ModelComparison(Parts):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
+            "release": record_of(self.a, self.names),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
             "dependence": self.dependence,
         }
 
-    def page(self) -> Page:
+    def called(self, first: str, second: str) -> ModelComparison:
+        """Return the same comparison with names for the models."""
+        return replace(self, names=(first, second))
+
+    def page(self, made: str = "") -> Page:
         """Return the report: the difference, then both models."""
-        both = Section({"Both models": self.summary()}, "", (f"{self.verdict()}.",))
-        sections = (both, *(part.section() for part in self.values()))
-        return report.page(sections, self.a.plan, self.claim)
+        return Page(
+            dict(self),
+            self.claim,
+            summary=self.summary(),
+            verdict=f"{self.verdict()}.",
+            models=self.names,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )
 
 
 def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:

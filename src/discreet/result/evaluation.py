@@ -8,6 +8,7 @@ is an error that names the way to get it.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ import numpy as np
 
 from discreet import recalibrate
 from discreet.arrays import FloatVector
-from discreet.errors import NotReleasedError, UndefinedMetricWarning
+from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
@@ -40,10 +41,11 @@ from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
-from discreet.result.page import Section, save
+from discreet.result.page import Page, save
 from discreet.result.pictures import curve, picture
 from discreet.result.plot import AnyPlot, Display, Line, PlotKind
 from discreet.result.random_groups import RandomGroups
+from discreet.result.record import Sign
 from discreet.result.text import titled
 from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
@@ -68,6 +70,7 @@ class Evaluation(Validation):
         releases: what was opened, round by round.
         name: which of several parts this is, a class or a group.
         random_groups: the same in random groups of sites, where it was asked for.
+        site_names: what the sites are called, where that is known.
         heterogeneity: how sites differ, where it was asked for.
         clusters: which rows are alike, where it was asked for.
     """
@@ -80,6 +83,7 @@ class Evaluation(Validation):
     releases: tuple[Release, ...] = ()
     name: str = ""
     random_groups: RandomGroups | None = None
+    site_names: tuple[str, ...] = ()
     heterogeneity: Heterogeneity | None = None
     clusters: ClusterProducts | None = None
 
@@ -176,6 +180,7 @@ class Evaluation(Validation):
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
+        self._check_threshold(threshold)
         found = self._at(threshold)
         if found.undefined():
             warnings.warn(
@@ -184,6 +189,18 @@ class Evaluation(Validation):
                 stacklevel=2,
             )
         return found
+
+    def _check_threshold(self, threshold: float) -> None:
+        """Refuse a threshold that no score can reach; infinity is scikit-learn's."""
+        scores = self._counted("the confusion counts").observed.edges.scores
+        if not math.isfinite(threshold) or scores.low <= threshold <= scores.high:
+            return
+        percent = scores.kind == "probability" and 1 < threshold <= 100
+        remedy = "divide a percentage by 100" if percent else "give a score"
+        raise InputError(
+            f"the threshold {threshold:g} lies outside the scores' range {scores}; "
+            f"{remedy}"
+        )
 
     def _at(self, threshold: float) -> AtThreshold:
         return at_threshold(self._counted("the confusion counts"), threshold)
@@ -298,6 +315,15 @@ class Evaluation(Validation):
         """The calibration (reliability) curve with its bands."""
         return calibration_curve(self._calibration_counts())
 
+    @property
+    def recalibrated(self) -> ReliabilityCurve | None:
+        """The curve after the map, None where the scores are best left as they are."""
+        if self.calibrator.name == "identity":
+            return None
+        counts = self._calibration_counts()
+        said = recalibrate.mapped_predictions(counts.edges, self.calibrator)
+        return calibration_curve(counts, predictions=said)
+
     @cached_property
     def calibrator(self) -> CalibrationMap:
         """The map from scores to calibrated probabilities, chosen from the release."""
@@ -343,15 +369,19 @@ class Evaluation(Validation):
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def save(self, path: str | Path) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=lambda: report.page((self.section(),), self.plan, self.claim),
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
-        )
+    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
+        """Save the result: .html (a report with pictures), .json or .txt.
 
-    def section(self) -> Section:
-        """Return this evaluation's part of a report: tables, sentences, pictures."""
-        return report.section(self)
+        ``sign`` is a coordinator's: ``discreet verify`` checks it.
+        """
+        save(self, path, sign)
+
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
+        return Page(
+            {self.name: self},
+            self.claim,
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )

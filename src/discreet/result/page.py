@@ -1,115 +1,370 @@
-"""The result as one HTML file: numbers, pictures, claim and plan, nothing to load.
+"""The result as one HTML file for three readers: who decides, who analyses, who checks.
 
-The file holds its styles and pictures, runs no script and asks no server, so it can
-be mailed, archived and opened behind a hospital's firewall.
+The file holds its style, its pictures, its script and the release itself. It asks no
+server: its content security policy allows its own script and style, by their hashes, and
+nothing else. Without scripts it shows the same pictures and tables at the plan's
+threshold; the script only moves points and looks numbers up
+(``docs/decisions/page.md``).
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping
+import base64
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
+from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
-from discreet.result.text import interval_column
+from discreet.result.explorer import COUNTS, MEASURES, Explorer, gap
+from discreet.result.plot import png
+from discreet.result.record import Sign, record_of, signature_of
+from discreet.result.text import interval_column, titled
+from discreet.result.words import (
+    Headline,
+    calibration_words,
+    counted_words,
+    headlines,
+    plain_claim,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.figure import Figure
 
+    from discreet.result.evaluation import Evaluation
+
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_DOCTYPE: Final = re.compile(r"^.*?(?=<svg)", re.DOTALL)
-
-
-@dataclass(frozen=True, eq=False)
-class Section:
-    """One evaluation on the page: its tables, then its pictures."""
-
-    tables: Mapping[str, Mapping[str, Estimate]]
-    """Estimates by name, by the table's heading."""
-    counts: str
-    lines: tuple[str, ...] = ()
-    """Sentences below the tables: calibration, notes, refusals."""
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    """Pictures by what they show, for readers who cannot see them."""
-    name: str = ""
+SUFFIXES: Final = (".html", ".json", ".txt")
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """What the file says, from the headline to the small print."""
+    """What the file says: one evaluation, or several of one release side by side."""
 
-    title: str
-    sections: tuple[Section, ...]
+    parts: Mapping[str, Evaluation]
     claim: Claim
-    plan: str = ""
-    """The plan file, so that a reader can check what was asked."""
-    digest: str = ""
+    summary: Mapping[str, Estimate] = field(default_factory=dict)
+    """A table over all parts: averages, differences."""
+    verdict: str = ""
+    models: tuple[str, ...] = ()
+    """What two models are called, when the parts are these."""
+    sentences: Callable[[Evaluation], Sequence[str]] = lambda _: ()
+    pictures: Callable[[Evaluation], Mapping[str, Figure]] = lambda _: {}
+    """Further pictures of a part, by what they show."""
+    made: str = ""
+    """The day on which it was made."""
+
+    @property
+    def first(self) -> Evaluation:
+        """The part that stands for all where they agree."""
+        return next(iter(self.parts.values()))
+
+    @property
+    def drawn(self) -> dict[str, Evaluation]:
+        """The parts that have curves."""
+        return {
+            name: part
+            for name, part in self.parts.items()
+            if part.reading.has_curves and part.refusal is None
+        }
+
+    @property
+    def title(self) -> str:
+        """What is measured."""
+        plan = self.first.plan
+        if self.models:
+            return " and ".join(self.models)
+        return plan.model.name if plan is not None and plan.model.name else "Classifier"
 
 
-def save(
-    path: str | Path,
-    *,
-    html: Callable[[], Page],
-    json: Callable[[], str],
-    text: Callable[[], str],
-) -> None:
-    """Save a result in the form that the file's name asks for."""
+class Showable(Protocol):
+    """A result that can be saved."""
+
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        ...
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the table and the claim."""
+        ...
+
+
+def save(result: Showable, path: str | Path, sign: Sign | None = None) -> None:
+    """Save a result in the form that the file's name asks for.
+
+    ``sign`` is the coordinator's: it signs the digest of the release in the file.
+    """
     found = check_suffix(path)
     match found.suffix:
         case ".html":
-            content = render(html())
+            page = result.page(f"{datetime.now(UTC):%Y-%m-%d}")
+            content = render(page, signature=signature_of(record_in(page), sign))
         case ".json":
-            content = json()
+            content = signed_json(result, sign)
         case _:
-            content = text() + "\n"
+            content = result.to_text(wide=True) + "\n"
     found.write_text(content, encoding="utf-8")
 
 
-def render(page: Page) -> str:
-    """Return the HTML of a page; the same page always gives the same bytes."""
-    sections = [
-        {
-            "name": section.name,
-            "counts": section.counts,
-            "lines": section.lines,
-            "tables": [_cells(*table) for table in section.tables.items()],
-            "figures": {
-                shows: _svg(figure, salt=f"{section.name}{shows}")
-                for shows, figure in section.figures.items()
-            },
-        }
-        for section in page.sections
-    ]
-    promise, *rest = str(page.claim).splitlines()
-    return _template().render(
-        title=page.title,
-        sections=sections,
-        promise=promise.removeprefix("Claim: "),
-        claim=rest,
-        plan=page.plan,
-        digest=page.digest,
-    )
+def signed_json(result: Showable, sign: Sign | None = None) -> str:
+    """Return everything as JSON, with the coordinator's signature of the release."""
+    found = result.to_dict()
+    signature = signature_of(found.get("release"), sign)
+    if signature is not None:
+        found["release"]["signature"] = signature
+    return json.dumps(found, indent=1, allow_nan=False)
 
 
-def _cells(heading: str, rows: Mapping[str, Estimate]) -> dict[str, object]:
-    interval, cells_of = interval_column(rows)
-    written = {name: cells_of(found) for name, found in rows.items()}
-    return {"heading": heading, "interval": interval, "rows": written}
+def record_in(page: Page) -> dict[str, Any] | None:
+    """Return the record of the release that a page shows."""
+    return record_of(page.first, page.models)
 
 
 def check_suffix(path: str | Path) -> Path:
     """Return the path of a report, or say which kinds there are."""
     found = Path(path)
-    if found.suffix not in (".html", ".json", ".txt"):
+    if found.suffix not in SUFFIXES:
         raise InputError("a report is saved as .html, .json or .txt")
     return found
+
+
+def render(page: Page, *, signature: str | None = None) -> str:
+    """Return the HTML of a page; the same page always gives the same bytes.
+
+    ``signature`` is the coordinator's, of the record's digest.
+    """
+    style, script = (_text(f"report.{kind}") for kind in ("css", "js"))
+    explorer = Explorer(page.drawn) if page.drawn else None
+    plan = page.first.plan
+    record = record_in(page)
+    promise, *claim = str(page.claim).splitlines()
+    return _template().render(
+        title=page.title,
+        question=_question(page),
+        facts={**counted_words(page.first), **_made(page)},
+        headlines=[_headline(h) for h in _headlines(page)],
+        verdict=page.verdict,
+        promises=plain_claim(page.claim),
+        calibration=_calibration(page),
+        explorer=None if explorer is None else _explorer(explorer),
+        data=None if explorer is None else _json(explorer.data()),
+        names=list(page.parts),
+        summary=_cells(page.summary) if page.summary else None,
+        tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
+        pictures=[
+            (shows, base64.b64encode(png(figure, 100)).decode())
+            for part in page.parts.values()
+            for shows, figure in page.pictures(part).items()
+        ],
+        thresholds=[
+            found for name, part in page.parts.items() for found in _rates(part, name)
+        ],
+        notes=[
+            (name, line)
+            for name, part in page.parts.items()
+            for line in page.sentences(part)
+        ],
+        promise=promise.removeprefix("Claim: "),
+        claim=claim,
+        plan="" if plan is None else dumps(plan),
+        digest="" if plan is None else plan.digest().hex(),
+        record=None if record is None else _json(_marked(record, page, signature)),
+        record_digest="" if record is None else record["digest"],
+        releases=[] if record is None else record["releases"],
+        versions=_versions(),
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+    )
+
+
+def _marked(
+    record: dict[str, Any], page: Page, signature: str | None
+) -> dict[str, Any]:
+    """Add what is not part of the release: the day, and who signed."""
+    signed = {} if signature is None else {"signature": signature}
+    return {**record, "made": page.made, **signed}
+
+
+def _policy(style: str, script: str) -> str:
+    """Allow this script and this style, and nothing else at all."""
+    hashed = {
+        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        for kind, content in (("script", script), ("style", style))
+    }
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
+        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _json(content: Any) -> str:
+    """Return JSON that cannot end the script element that holds it."""
+    plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _question(page: Page) -> str:
+    many = len(page.parts) > 1
+    who = "the models tell" if page.models else "it tells"
+    where = " in each group or class" if many and not page.models else ""
+    sites = page.first.expected
+    pooled = (
+        "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
+    )
+    return f"How well {who} positives from negatives{where}, measured {pooled}."
+
+
+def _made(page: Page) -> dict[str, str]:
+    version = f"discreet {sys.modules['discreet'].__version__}"
+    made = f"{page.made}, with {version}" if page.made else version
+    return {"Privacy": f"{page.claim.loss}, {page.claim.setting}", "Made": made}
+
+
+def _headlines(page: Page) -> list[Headline]:
+    if len(page.parts) == 1:
+        return headlines(page.first)
+    found = []
+    for name, part in page.parts.items():
+        found += [h._replace(title=f"{h.title}, {name}") for h in headlines(part)[:1]]
+    return found[:6]
+
+
+def _headline(shown: Headline) -> dict[str, Any]:
+    low, high = shown.found.interval()
+    known = shown.found.value == shown.found.value
+    unit = known and 0 <= low <= high <= 1
+    return {
+        "title": shown.title,
+        "value": f"{shown.found.value:.3f}" if known else "undefined",
+        "interval": f"{low:.3f} to {high:.3f}" if known else "",
+        "sentence": shown.sentence,
+        "bar": (200 * low, 200 * max(high - low, 0.01), 200 * shown.found.value)
+        if unit
+        else None,
+    }
+
+
+def _calibration(page: Page) -> list[tuple[str, str]]:
+    return [
+        (name, calibration_words(part))
+        for name, part in page.parts.items()
+        if part.calibratable
+    ]
+
+
+def _explorer(explorer: Explorer) -> dict[str, Any]:
+    several = len(explorer.parts) > 1
+    return {
+        "thresholds": explorer.thresholds,
+        "start": explorer.start,
+        "shown": explorer.thresholds[explorer.start],
+        "frames": [
+            {"name": frame.name, "title": frame.title, "svg": frame.svg()}
+            for frame in explorer.frames()
+        ],
+        "recalibrated": not several
+        and explorer.first.calibratable
+        and explorer.first.recalibrated is not None,
+        "measures": [
+            {
+                "name": name,
+                "title": MEASURES[name],
+                "cells": [_cell(e) for e in explorer.shown(name)],
+                "gap": _gap(explorer.shown(name)) if several else None,
+            }
+            for name in explorer.measures
+        ],
+        "counts": [
+            {
+                "name": name,
+                "title": title,
+                "cells": [_count(e) for e in explorer.shown(name)],
+            }
+            for name, title in COUNTS.items()
+        ],
+        "several": several,
+        "names": list(explorer.parts),
+    }
+
+
+def _cell(found: Estimate) -> tuple[str, str]:
+    if found.value != found.value:
+        return "undefined", ""
+    low, high = found.interval()
+    return f"{found.value:.3f}", f"[{low:.3f}, {high:.3f}]"
+
+
+def _count(found: Estimate) -> tuple[str, str]:
+    low, high = (f"{end:,.0f}" for end in found.interval())
+    return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
+
+
+def _gap(estimates: Sequence[Estimate]) -> str:
+    found = gap(estimates)
+    return f"{found:.3f}" if found == found else "-"  # noqa: PLR0124 - NaN
+
+
+def _measures(part: Evaluation) -> dict[str, Estimate]:
+    """Return what is in the big table: all that was asked for, one row a meaning.
+
+    AUPR is average precision but for ties: it is shown where the two differ.
+    """
+    shown = dict(part.metrics)
+    areas = [shown.get(name) for name in ("average_precision", "aupr")]
+    if all(e is not None for e in areas):
+        first, second = (f"{e.value:.4f}" for e in areas if e is not None)
+        if first == second:
+            del shown["aupr"]
+    return titled(shown) if shown else {}
+
+
+def _rates(part: Evaluation, name: str) -> list[dict[str, Any]]:
+    """Return all thresholds of the plan as one table."""
+    found = part.at_thresholds()
+    if not found:
+        return []
+    titles = list(found[0].rates())
+    rows = []
+    for at in found:
+        rates = at.rates()
+        rows.append((f"{at.threshold:g}", [_cell(rates[title]) for title in titles]))
+    return [{"name": name, "titles": titles, "rows": rows}]
+
+
+def _cells(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
+    interval, cells_of = interval_column(rows)
+    written = {title: cells_of(found) for title, found in rows.items()}
+    return {"name": name, "interval": interval, "rows": written}
+
+
+def _versions() -> dict[str, str]:
+    modules = {"discreet": "discreet", "NumPy": "numpy", "SciPy": "scipy"}
+    found = {
+        title: str(sys.modules[module].__version__)
+        for title, module in modules.items()
+        if module in sys.modules
+    }
+    return {**found, "Python": platform.python_version()}
+
+
+@cache
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -128,13 +383,3 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template("report.html.j2")
-
-
-def _svg(figure: Figure, *, salt: str) -> str:
-    """Return a figure as an SVG element whose ids are its own and never change."""
-    from matplotlib import rc_context  # noqa: PLC0415 - slow to import
-
-    drawn = io.StringIO()
-    with rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return _DOCTYPE.sub("", drawn.getvalue())

@@ -15,6 +15,7 @@ from discreet.result.notebook import claim_html, picture_html, table_html
 from discreet.result.page import Page, save
 from discreet.result.pictures import picture
 from discreet.result.plot import AnyPlot, Display
+from discreet.result.record import Sign
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +39,8 @@ class Parts(Mapping[str, Evaluation]):
         """Return everything as plain values."""
 
     @abstractmethod
-    def page(self) -> Page:
-        """Return the report."""
+    def page(self, made: str = "") -> Page:
+        """Return the report, made on a day."""
 
     def plot(
         self,
@@ -70,11 +71,6 @@ class Parts(Mapping[str, Evaluation]):
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
         """Save the result: .html (a report with pictures), .json or .txt."""
-        save(
-            path,
-            html=self.page,
-            json=lambda: self.to_json(indent=1),
-            text=lambda: self.to_text(wide=True),
-        )
+        save(self, path, sign)

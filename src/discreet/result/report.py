@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from discreet.arrays import FloatVector
 from discreet.estimate.reading import Reading, ScalarReading
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
-from discreet.plan.file import dumps
-from discreet.plan.plan import Plan
-from discreet.privacy.claim import Claim
 from discreet.result.heterogeneity import cluster_sentences
-from discreet.result.page import Page, Section
-from discreet.result.plot import PlotKind
+from discreet.result.record import record_of
 from discreet.result.text import metric_table, number, rate_line, titled
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from discreet.result.evaluation import Evaluation
 
 JSON_VERSION: Final = 1
@@ -48,6 +46,8 @@ def document(result: Evaluation) -> dict[str, Any]:
     }
     if result.plan is not None:
         found["plan_digest"] = result.plan.digest().hex()
+    if not result.name:  # several parts share one record
+        found["release"] = record_of(result)
     if isinstance(result.reading, ScalarReading):
         return found | {"facts": dict(result.reading.facts)}
     if result.influence:
@@ -122,50 +122,19 @@ def _calibration(result: Evaluation) -> dict[str, Any] | None:
     }
 
 
-def section(result: Evaluation) -> Section:
-    """Return an evaluation's part of a report: tables, sentences, pictures."""
-    drawn: dict[str, PlotKind | Literal["calibration"]] = {}
-    if result.reading.has_curves and result.refusal is None:
-        drawn = {"ROC curve": "roc", "Precision and recall": "pr"}
-    if result.calibratable:
-        drawn["Calibration"] = "calibration"
-    figures = {shows: result.plot(kind).figure_ for shows, kind in drawn.items()}
-    if result.heterogeneity is not None:
-        between = result.heterogeneity.picture(result)
-        figures |= {} if between is None else {"What a new site can expect": between}
-    heading = "Over all thresholds" if result.reading.has_curves else "Released"
-    return Section(
-        tables={
-            heading: titled(result.metrics),
-            **{
-                f"At {f.threshold:g}": f.rates(every=True)
-                for f in result.at_thresholds()
-            },
-        },
-        counts=count_line(result),
-        lines=sentences(result),
-        figures=figures,
-        name=result.name,
-    )
-
-
-def page(sections: Sequence[Section], plan: Plan | None, claim: Claim) -> Page:
-    """Return the report of one release: its sections, its claim, its plan."""
-    if plan is None:
-        return Page("Evaluation", tuple(sections), claim)
-    model = f" of {plan.model.name}" if plan.model.name else ""
-    return Page(
-        f"Evaluation{model}", tuple(sections), claim, dumps(plan), plan.digest().hex()
-    )
-
-
 def sentences(result: Evaluation) -> tuple[str, ...]:
     """Return what stands below the tables: calibration, refusals, notes."""
     lines = [_calibration_line(result)] if result.calibratable else []
+    return (*lines, *notes(result))
+
+
+def notes(result: Evaluation) -> tuple[str, ...]:
+    """Return refusals, cautions, what a liar can do, and how random groups differ."""
+    lines = []
     if result.refusal is not None:
         lines.append(f"Undefined: {result.refusal}.")
     cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
-    notes = (f"Note: {note}." for note in (*result.notes, *cautions))
+    cautious = (f"Note: {note}." for note in (*result.notes, *cautions))
     grouped: tuple[str, ...] = ()
     if result.random_groups is not None:
         titles = {
@@ -176,7 +145,15 @@ def sentences(result: Evaluation) -> tuple[str, ...]:
     if result.heterogeneity is not None:
         between = result.heterogeneity.sentences(result)
     between = (*between, *cluster_sentences(result))
-    return (*lines, *notes, *_influence_lines(result), *grouped, *between)
+    return (*lines, *cautious, *_influence_lines(result), *grouped, *between)
+
+
+def pictures(result: Evaluation) -> dict[str, Figure]:
+    """Return what a report draws beside the curves: how sites differ."""
+    if result.heterogeneity is None:
+        return {}
+    between = result.heterogeneity.picture(result)
+    return {} if between is None else {"What a new site can expect": between}
 
 
 def _calibration_line(result: Evaluation) -> str:

@@ -22,8 +22,9 @@ from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
 from discreet.result.fairness import Fairness
-from discreet.result.page import Page, Section
+from discreet.result.page import Page
 from discreet.result.parts import Parts
+from discreet.result.record import record_of
 from discreet.result.text import metric_table
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -109,6 +110,7 @@ class MultiEvaluation(Parts):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         found: dict[str, Any] = {
+            "release": record_of(next(iter(self.values()))),
             "parts": {name: part.to_dict() for name, part in self.items()},
             "macro": {n: self.average(n).to_dict() for n in self._asked()},
             "weighted": {
@@ -121,11 +123,16 @@ class MultiEvaluation(Parts):
             }
         return found
 
-    def page(self) -> Page:
+    def page(self, made: str = "") -> Page:
         """Return the report: the averages, then every part."""
-        averages = Section({"All parts": self.summary()}, "")
-        sections = (averages, *(part.section() for part in self.values()))
-        return report.page(sections, next(iter(self.values())).plan, self.claim)
+        return Page(
+            self.parts,
+            self.claim,
+            summary=self.summary(),
+            sentences=report.notes,
+            pictures=report.pictures,
+            made=made,
+        )
 
 
 def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, Unpack
 
 from discreet.data.edges import EdgeRule, Edges, Listed
-from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
-from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.result.comparison import ModelComparison
+from discreet.runtime.doors import ColumnNames, Sources, model_of, sites_of
 from discreet.runtime.simulation import run
 from discreet.statistic import Paired
 
@@ -24,15 +22,18 @@ EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
 
 
-def compare(
-    sites: Sequence[Examples],
+def compare(  # noqa: PLR0913 - every public choice is a keyword
+    sites: Sources,
     *,
-    privacy: PrivacyModel | None = None,
+    privacy: PrivacyModel | str | None = None,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
     form: Literal["marginals", "joint"] = "joint",
     examples: int | None = None,
     prevalence: float | None = None,
-    names: tuple[str, str] = ("a", "b"),
+    names: tuple[str, str] | None = None,
     entropy: Entropy = SYSTEM,
+    **columns: Unpack[ColumnNames],
 ) -> ModelComparison:
     """Compare the AUCs of two models whose scores are two columns of each site.
 
@@ -41,9 +42,11 @@ def compare(
     and each model's own metrics are coarser than an evaluation's. ``marginals`` counts
     each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
     is careful: models that err alike differ less. ``names`` are what the result calls
-    the two models.
+    the two models: by default their columns, ``score=[first, second]``. Sites are
+    given as to ``evaluate``.
 
     >>> import numpy as np
+    >>> from discreet import Examples
     >>> rng = np.random.default_rng(1)
     >>> y = rng.random(20_000) < 0.3
     >>> good, poor = (1 / (1 + np.exp(-rng.normal(y * d, 1))) for d in (2.0, 0.5))
@@ -51,12 +54,13 @@ def compare(
     >>> compare([site]).verdict()[:21]
     'a is better than b (a'
     """
-    if not sites or any(site.columns != 2 for site in sites):
+    sites = sites_of(sites, classes=None, columns=columns)
+    if any(site.columns != 2 for site in sites):
         raise InputError(
             "a comparison needs sites with two score columns, one a model: "
             "score=[first, second]"
         )
-    model = privacy or SecureAggregation()
+    model = model_of(privacy, epsilon, delta)
     facts = PublicFacts(examples, prevalence, sites[0].scores)
     cohort = model.cohort(len(sites))
     signal = model.signal(cohort, cells=1 if form == "joint" else 2)
@@ -70,7 +74,12 @@ def compare(
     found = run(plan, sites, entropy=entropy)
     if not isinstance(found, ModelComparison):
         raise PlanError("this plan does not compare two models")
-    return replace(found, names=names)
+    return found.called(*(names or _called(columns)))
+
+
+def _called(columns: ColumnNames) -> tuple[str, str]:
+    score = columns.get("score", ())
+    return ("a", "b") if isinstance(score, str) or not score else (score[0], score[1])
 
 
 def _joint_rule(facts: PublicFacts, signal: float | None) -> EdgeRule:

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypedDict, Unpack, overload
+from typing import Unpack, overload
 
 from discreet import exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
-from discreet.errors import InputError
+from discreet.errors import IgnoredWarning, InputError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator
 from discreet.estimate.tree_reading import TreeMethod
-from discreet.models.secure_aggregation import SecureAggregation
 from discreet.parsing import whole
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
+from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import BetweenSites, Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
+from discreet.runtime.doors import ColumnNames, Sources, model_of, sites_of
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label_auc import run_ranks
 from discreet.secagg.random_groups import FEWEST_GROUPS
 
 
-class Choices(TypedDict, total=False):
+class Choices(ColumnNames, total=False):
     """The keywords of ``evaluate`` that do not decide what it returns."""
 
-    privacy: PrivacyModel | None
+    privacy: PrivacyModel | str | None
+    epsilon: float | str | None
+    delta: float | str | None
+    model: str
     examples: int | None
     prevalence: float | None
     thresholds: Sequence[float] | None
@@ -49,7 +53,7 @@ class Choices(TypedDict, total=False):
 
 @overload
 def evaluate(
-    sites: Sequence[Examples],
+    sites: Sources,
     *,
     classes: None = ...,
     groups: None = ...,
@@ -59,7 +63,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    sites: Sequence[Examples],
+    sites: Sources,
     *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
@@ -68,9 +72,12 @@ def evaluate(
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
-    sites: Sequence[Examples],
+    sites: Sources,
     *,
-    privacy: PrivacyModel | None = None,
+    privacy: PrivacyModel | str | None = None,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    model: str = "",
     examples: int | None = None,
     prevalence: float | None = None,
     thresholds: Sequence[float] | None = None,
@@ -85,6 +92,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     between: BetweenSites | bool = False,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Result:
     """Evaluate the pooled data of several sites in one process.
 
@@ -92,9 +100,14 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     the sum of the counts is looked at.
 
     Args:
-        sites: the sites' examples.
-        privacy: the privacy model; exact sums by default. ``LabelDP`` gives the AUC
-            alone unless its mechanism releases curves, ``ExactMPC`` the areas alone.
+        sites: a list of the sites' Examples, frames or paths, or a mapping of the
+            sites' names to them.
+        privacy: the privacy model, or its name beside ``epsilon``; exact sums by
+            default. ``LabelDP`` gives the AUC alone unless its mechanism releases
+            curves, ``ExactMPC`` the areas alone.
+        epsilon: the loss of a privacy model that is given by its name.
+        delta: likewise.
+        model: what the measured model is called.
         examples: public: roughly how many examples there are in all.
         prevalence: public: roughly which share of them is positive.
         thresholds: decision thresholds to report; they become bin edges.
@@ -115,6 +128,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
+        columns: where frames and files keep labels, scores, groups and subjects, and
+            what the scores are: the keywords of ``discreet.read``.
 
     Classes or groups give several evaluations by name, everything else one.
 
@@ -126,7 +141,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.releases[0].contributors
     (0.92, 2)
     """
-    check_sites(sites)
+    sites = sites_of(sites, classes=classes, columns=columns)
+    groups = _checked_groups(sites, groups)
     if random_groups is not None:
         whole(
             random_groups,
@@ -134,7 +150,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             least=FEWEST_GROUPS,
             most=len(sites),
         )
-    model = privacy or SecureAggregation()
+    private = model_of(privacy, epsilon, delta)
     asked = Question(
         PublicFacts(examples, prevalence, sites[0].scores),
         None if thresholds is None else tuple(float(t) for t in thresholds),
@@ -146,13 +162,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
-    plan = model.plan_for(asked, together)
+    plan = private.plan_for(asked, together)
     cohort = replace(
         plan.cohort,
         max_examples_per_site=max_examples_per_site,
         random_groups=random_groups or 1,
     )
-    plan = replace(plan, cohort=cohort)
+    plan = replace(plan, cohort=cohort, model=ModelRef(model) if model else plan.model)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     reader = None if interpolation is None else plan.privacy.estimator(interpolation)
@@ -163,6 +179,20 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         aggregation=aggregation,
         progress=progress,
     )
+
+
+def _checked_groups(
+    sites: Sequence[Examples], groups: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Say when groups are there and nobody asks for them; an empty list is no wish."""
+    if groups is None and any(site.grouped for site in sites):
+        warnings.warn(
+            "the sites' groups are not used: name them with groups=[...], or give "
+            "groups=[] to evaluate all examples together",
+            IgnoredWarning,
+            stacklevel=3,
+        )
+    return groups or None
 
 
 def check_sites(sites: Sequence[Examples]) -> None:
@@ -211,4 +241,10 @@ def run(
         custody=kept,
         progress=progress,
     )
-    return result_of(plan, releases, claim, estimator=estimator)
+    return result_of(
+        plan,
+        releases,
+        claim,
+        estimator=estimator,
+        site_names=[site.name for site in sites],
+    )

@@ -1,40 +1,50 @@
-"""Bounded contributions: at most c examples a subject or client.
+r"""Bounded contributions: at most k examples a subject or client.
 
-Which rows a subject keeps is decided by that subject's own rows alone: the i-th of
-them enters a reservoir of c with probability c/i, with coins hashed from the
-subject's name and i. So adding or removing a subject changes nobody else's rows,
-and a second round or a retry keeps the same ones.
+Which rows a subject keeps is decided by that subject's own rows alone, whatever their
+order in a file or table. Of its m rows, sorted by score, label and group, the r-th
+(from 1) is kept when m <= k, or when
+
+.. math:: (r k + h) \bmod m < k,
+   \qquad h = (48271\, x \bmod (2^{31} - 1)) \bmod m
+
+with x the subject's number (a hash of a name that is no whole number). That is
+systematic sampling: exactly k rows, spread over the subject's scores, and with h
+even over subjects each row has the chance k/m. So adding or removing a subject changes
+nobody else's rows, a second round or a retry keeps the same ones, and a database can do
+it by a window function (``discreet.data.pushdown.bounded``), since all numbers are whole.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.data.examples import Batch, Columns, Examples
+from discreet.data.batches import Columns
+from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
+from discreet.data.pushdown import MULTIPLIER, PRIME
 from discreet.errors import InputError
 from discreet.privacy.unit import Unit
 
-_EVERYBODY: Final = None
+_EVERYBODY: Final = 0
 """Under unit client all rows of a site belong to one."""
-_NOBODY: Final = object()
-"""Whom a row belongs to that names no subject."""
 
 
 def bounded(examples: Examples, unit: Unit | None) -> Examples:
     """Return the examples with at most ``unit.max_examples`` of each unit."""
     if unit is None or unit.kind not in ("subject", "client"):
         return examples
-    most = unit.examples
-    kept = _chosen(examples, unit, most)
+    in_place = examples.bounded_in_place(unit.examples, alone=unit.kind == "subject")
+    if in_place is not None:
+        return in_place
+    classes = examples.label_code.classes
+    whole = _kept(examples, unit)
     found = Examples.from_source(
-        lambda: _filtered(examples, unit, kept),
-        labels=LabelCode(classes=examples.label_code.classes),
+        lambda: iter([whole] if len(whole.labels) else []),
+        labels=LabelCode(classes=classes),
         scores=examples.scores,
         columns=examples.columns,
         name=examples.name,
@@ -43,50 +53,61 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
     return found
 
 
-def _chosen(examples: Examples, unit: Unit, most: int) -> dict[object, frozenset[int]]:
-    """Read everything once; return the ordinals that each subject keeps."""
-    reservoirs: dict[object, list[int]] = {}
-    seen: Counter[object] = Counter()
+def _kept(examples: Examples, unit: Unit) -> Columns:
+    """Read everything once; return the rows that count."""
+    batches: list[Batch] = []
+    subjects: list[object] = []
     for batch in examples.batches():
-        for subject in _subjects(batch, unit, lenient=examples.lenient):
-            if subject is _NOBODY:
-                continue  # it cannot be bounded: it is left out
-            i = seen[subject]
-            seen[subject] += 1
-            kept = reservoirs.setdefault(subject, [])
-            if i < most:
-                kept.append(i)
-                continue
-            place = _hashed(subject, i) % (i + 1)
-            if place < most:
-                kept[place] = i
-    return {subject: frozenset(kept) for subject, kept in reservoirs.items()}
-
-
-def _filtered(
-    examples: Examples, unit: Unit, kept: dict[object, frozenset[int]]
-) -> Iterator[Columns]:
+        named = _subjects(batch, unit, lenient=examples.lenient)
+        known = np.array([name is not None for name in named], dtype=np.bool_)
+        examples.set_aside += int(np.count_nonzero(~known))
+        batches.append(batch.where(known))
+        subjects.extend(name for name in named if name is not None)
+    if not batches:
+        none = np.zeros(0)
+        return Columns((none,) * examples.columns, none.astype(np.int64))
+    numbers = {name: k for k, name in enumerate(dict.fromkeys(subjects))}
+    code = np.array([numbers[name] for name in subjects], dtype=np.int64)
+    seed = np.array([_seed(name) for name in numbers], dtype=np.int64)
+    rows = _joined(batches)
+    groups = [] if rows.groups is None else [rows.groups.astype(str)]
+    order = np.lexsort([*groups, rows.labels, *reversed(rows.scores), code])
+    kept = np.sort(order[_places(code[order], seed, unit.examples)])
     classes = examples.label_code.classes
-    named = None if classes is None else np.array(classes, dtype=object)
-    seen: Counter[object] = Counter()
-    for batch in examples.batches():
-        mask = np.zeros(len(batch), dtype=np.bool_)
-        subjects = _subjects(batch, unit, lenient=examples.lenient)
-        examples.set_aside += subjects.count(_NOBODY)
-        for row, subject in enumerate(subjects):
-            if subject is not _NOBODY:
-                mask[row] = seen[subject] in kept[subject]
-                seen[subject] += 1
-        yield Columns(
-            tuple(column[mask] for column in batch.scores),
-            batch.labels[mask] if named is None else named[batch.labels[mask]],
-            None if batch.groups is None else batch.groups[mask],
-            None if batch.subjects is None else batch.subjects[mask],
-        )
+    labels = rows.labels[kept]
+    return Columns(
+        tuple(column[kept] for column in rows.scores),
+        labels if classes is None else np.array(classes, dtype=object)[labels],
+        None if rows.groups is None else rows.groups[kept],
+        None if rows.subjects is None else rows.subjects[kept],
+    )
 
 
-def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object]:
-    """Return whom each row belongs to; of nobody's row a lenient reader says so."""
+def _places(
+    code: NDArray[np.int64], seed: NDArray[np.int64], most: int
+) -> NDArray[np.bool_]:
+    """Say which rows are kept, of rows that are sorted by subject."""
+    many = np.bincount(code, minlength=seed.size)
+    ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
+    m = many[code]
+    h = (seed * MULTIPLIER % PRIME)[code] % m
+    return (m <= most) | ((ranks * most + h) % m < most)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    def column(parts: list[Any]) -> Any:
+        return None if parts[0] is None else np.concatenate(parts)
+
+    return Batch(
+        tuple(column(list(c)) for c in zip(*(b.scores for b in batches), strict=True)),
+        column([b.labels for b in batches]),
+        column([b.groups for b in batches]),
+        column([b.subjects for b in batches]),
+    )
+
+
+def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object | None]:
+    """Return whom each row belongs to; None is nobody, if the reader is lenient."""
     if unit.kind == "client":
         return [_EVERYBODY] * len(batch)
     if batch.subjects is None and not lenient:
@@ -95,9 +116,9 @@ def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object]:
             "column; name it with subject="
         )
     if batch.subjects is None:
-        return [_NOBODY] * len(batch)
+        return [None] * len(batch)
     named = [_named(subject) for subject in batch.subjects.tolist()]
-    missing = named.count(_NOBODY)
+    missing = named.count(None)
     if missing and not lenient:
         raise InputError(
             f"{missing} of {len(batch)} rows name no subject; a row without one "
@@ -106,11 +127,13 @@ def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object]:
     return named
 
 
-def _named(subject: object) -> object:
-    missing = subject is None or subject != subject  # noqa: PLR0124 - NaN
-    return _NOBODY if missing else subject
+def _named(subject: object) -> object | None:
+    return None if subject != subject else subject  # noqa: PLR0124 - NaN is nobody
 
 
-def _hashed(subject: object, i: int) -> int:
-    text = f"{type(subject).__name__}:{subject}:{i}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big")
+def _seed(subject: object) -> int:
+    if isinstance(subject, int):
+        return subject % PRIME
+    text = f"{type(subject).__name__}:{subject}".encode()
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    return int.from_bytes(digest, "big") % PRIME

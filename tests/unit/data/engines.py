@@ -8,6 +8,8 @@ import pyarrow as pa
 import discreet
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
+from discreet.privacy.unit import Unit
+from discreet.site.bounding import bounded
 from discreet.statistic import ClassHistogram, Grouped, Hierarchy
 
 LOGIT = ScoreRange.declare("logit")
@@ -92,3 +94,30 @@ def labelled(kind):
     column, given = LABELS[kind]
     scores = list(itertools.islice(itertools.cycle([0.1, 0.4, 0.9]), len(column)))
     return pa.table({"y_score": scores, "y_true": column}), given
+
+
+def rows_of_people(rng, n=600):
+    """Several rows a person, with ties, rows that do not fit, and rows of nobody."""
+    scores = rng.choice([0.0, 0.25, 0.3, 1.0, -2.0, 7.0, np.nan, 0.77], n)
+    rows = np.arange(n)
+    return pa.table(
+        {
+            "y_score": pa.array(scores, mask=rows % 13 == 1),
+            "y_true": pa.array(rng.integers(0, 3, n), mask=rows % 19 == 2),
+            "person": pa.array(rng.integers(-9, 40, n), mask=rows % 31 == 3),
+        }
+    )
+
+
+def bounded_outcomes(table, statistic):
+    """What counts under the units subject and client, and what was set aside."""
+    found = []
+    for unit in (
+        Unit("subject", "add_remove", max_examples=3),
+        Unit("client", "add_remove", max_examples=50),
+    ):
+        fitted = discreet.read(table, subject="person").fitted()
+        kept = bounded(fitted, unit)
+        counts = statistic.count(kept).tolist()
+        found.append((counts, fitted.set_aside + kept.set_aside))
+    return found

@@ -134,6 +134,13 @@ def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
     assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
 
 
+def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
+    rows = engines.rows_of_people(rng)
+    statistic = engines.STATISTICS["warped"]
+    there = engines.bounded_outcomes(engine.held(rows), statistic)
+    assert there == engines.bounded_outcomes(rows, statistic)
+
+
 def test_ten_million_rows_count_bit_by_bit(engine, rng):
     statistic = engines.STATISTICS["warped"]
     rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")

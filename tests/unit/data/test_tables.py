@@ -16,6 +16,8 @@ from discreet.data.cuts import Cuts
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
+from discreet.privacy.unit import Unit
+from discreet.site.bounding import bounded
 from discreet.statistic import ClassHistogram, Paired
 from tests.unit.data import engines
 
@@ -84,6 +86,21 @@ def test_two_models_are_counted_in_one_query(held, rng):
     for form in ("joint", "marginals"):
         statistic = Paired(edges, edges, form)
         assert np.array_equal(statistic.count(there), statistic.count(here))
+
+
+def test_a_persons_rows_are_bounded_by_a_window_function(held, rng):
+    rows = engines.rows_of_people(rng)
+    there = engines.bounded_outcomes(held(rows), SMALL)
+    assert there == engines.bounded_outcomes(rows, SMALL)
+
+
+def test_rows_of_nobody_are_refused_before_joining(held):
+    rows = pa.table(
+        {"y_score": [0.1, 0.2], "y_true": [0, 1], "who": pa.array([1, None])}
+    )
+    site = discreet.read(held(rows), subject="who")
+    with pytest.raises(InputError, match="1 rows name no subject"):
+        bounded(site, Unit("subject", "add_remove", max_examples=1))
 
 
 @pytest.mark.parametrize("kind", ["int64", "float32", "decimal(9, 4)"])

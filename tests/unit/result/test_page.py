@@ -1,5 +1,8 @@
 """The HTML report: one file, escaped, the same bytes every time."""
 
+import base64
+import hashlib
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -11,12 +14,10 @@ import pytest
 import discreet
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
-from discreet.privacy.claim import Claim, Trust
-from discreet.privacy.loss import Unbounded
-from discreet.result.page import Page, Section, render
+from discreet.result.explorer import Explorer
+from discreet.result.page import render
 from discreet.runtime.simulation import run
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -75,8 +76,8 @@ def test_the_report_is_one_file_that_loads_nothing(
     page = Outline((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert page.loads == []
-    assert "script" not in page.tags
-    assert page.tags.count("svg") == 3
+    assert page.tags.count("script") == 3  # the release, the numbers, the script
+    assert page.tags.count("figure") == 4
     said = re.sub(r"\s+", " ", " ".join(page.words))
     assert f"{result.auc.value:.4f}" in said
     assert "1-DP for one example added or removed" in said
@@ -120,12 +121,15 @@ def test_another_suffix_is_refused_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_undefined_metric_says_so() -> None:
-    claim = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
-    nothing = Section(
-        {"Areas": {"AUC": Estimate.undefined("one class")}}, "0 of 1 sites"
-    )
-    assert ">undefined</td>" in render(Page("Empty", (nothing,), claim))
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_an_undefined_metric_says_so(tmp_path: Path) -> None:
+    one_class = discreet.evaluate([discreet.Examples([0.2, 0.7], [1, 1])])
+    one_class.save(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<b>undefined</b>" in text
+    assert "the pooled data hold no negatives" in text
+    assert Outline(text).tags.count("figure") == 0
 
 
 def test_groups_share_one_report(tmp_path: Path) -> None:
@@ -143,13 +147,50 @@ def test_groups_share_one_report(tmp_path: Path) -> None:
     )
     found.save(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert Outline(text).tags.count("svg") == 6
-    assert "<h2>old</h2>" in text
+    assert Outline(text).tags.count("figure") == 4  # each holds both groups
+    assert '<th scope="col">gap</th>' in text
+    assert "AUC, old" in text
 
 
-def test_limits_without_a_sampling_error_are_not_called_an_interval() -> None:
-    claim = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
-    exact = Estimate(0.9, NotYet(), Zero(), Binning(0.9, 0.9, 0.0))
-    text = render(Page("Exact", (Section({"Areas": {"AUC": exact}}, ""),), claim))
+def test_limits_without_a_sampling_error_are_not_called_an_interval(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(6)
+    scores = rng.random(400)
+    site = discreet.Examples(scores, rng.random(400) < scores)
+    found = discreet.exact.evaluate([site] * 3)
+    found.save(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<th scope="col">binning limits</th>' in text
     assert '<th scope="col">95% interval</th>' not in text
+
+
+def test_the_policy_allows_this_script_and_style_and_nothing_else(
+    result: discreet.Evaluation,
+) -> None:
+    text = render(result.page())
+    policy = re.search(r'Policy" content="([^"]*)"', text)
+    assert policy is not None
+    allowed = html.unescape(policy.group(1))
+    assert "default-src 'none'" in allowed
+    assert "unsafe" not in allowed
+    for tag in ("style", "script"):
+        content = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert content is not None
+        digest = hashlib.sha256(content.group(1).encode()).digest()
+        assert f"sha256-{base64.b64encode(digest).decode()}'" in allowed
+    assert " style=" not in text
+
+
+def test_the_slider_holds_what_the_library_says(result: discreet.Evaluation) -> None:
+    data = Explorer({"": result}).data()
+    k = data["start"]
+    at = result.at(data["thresholds"][k])
+    for measure in data["measures"]:
+        value, low, high = data["parts"][0][measure][k]
+        assert value == pytest.approx(at[measure].value, abs=1e-11)
+        assert (low, high) == pytest.approx(tuple(at[measure].interval()), abs=1e-11)
+
+
+def test_a_report_is_small(result: discreet.Evaluation) -> None:
+    assert len(render(result.page()).encode()) < 400_000

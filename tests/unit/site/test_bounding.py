@@ -92,3 +92,35 @@ def test_rows_without_a_subject_are_refused():
         bounded(discreet.Examples([0.1], [1]), TWO)
     with pytest.raises(InputError, match="1 of 2 rows name no subject"):
         bounded(site([0.1, 0.2], ["a", None]), TWO)
+
+
+def kept_by_definition(rows, most):
+    """The rule, row by row: rows are (score, label, subject)."""
+    kept = []
+    for subject in {row[2] for row in rows}:
+        own = sorted(row for row in rows if row[2] == subject)
+        m = len(own)
+        h = (subject % (2**31 - 1)) * 48271 % (2**31 - 1) % m
+        kept += [
+            row
+            for r, row in enumerate(own, 1)
+            if m <= most or (r * most + h) % m < most
+        ]
+    return sorted(kept)
+
+
+def test_the_rows_that_are_kept_are_those_of_the_formula(rng):
+    subjects = rng.integers(-5, 40, 600)
+    scores, labels = np.round(rng.random(600), 1), rng.integers(0, 2, 600)
+    rows = list(zip(scores.tolist(), labels.tolist(), subjects.tolist(), strict=True))
+    assert rows_of(bounded(site(scores, subjects, labels), TWO)) == kept_by_definition(
+        rows, 2
+    )
+
+
+def test_the_order_of_the_rows_decides_nothing(rng):
+    scores, subjects = rng.random(300), rng.choice(list("abc"), 300)
+    labels, order = rng.integers(0, 2, 300), rng.permutation(300)
+    whole = rows_of(bounded(site(scores, subjects, labels), TWO))
+    mixed = site(scores[order], subjects[order], labels[order])
+    assert rows_of(bounded(mixed, TWO)) == whole

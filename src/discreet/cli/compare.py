@@ -1,0 +1,114 @@
+"""``discreet compare``: two models on the same examples, one release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.choices import (
+    Colluders,
+    Delta,
+    Epsilon,
+    High,
+    Kind,
+    KindOfScores,
+    Low,
+    MinSurvivors,
+    Prevalence,
+    Privacy,
+    PrivacyChoice,
+    chosen_model,
+)
+from discreet.cli.files import (
+    JsonFile,
+    LabelColumn,
+    PlotFolder,
+    PositiveLabel,
+    ReportFile,
+    Wide,
+    write_result,
+)
+from discreet.data.sources import read
+from discreet.errors import InputError
+from discreet.runtime.comparison import compare as compare_sites
+
+
+def compare(  # noqa: PLR0913, PLR0917 - one option a choice
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+    ],
+    score: Annotated[
+        list[str],
+        typer.Option(help="Column of one model's scores; give it twice."),
+    ],
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="What a model is called, in the order of --score."),
+    ] = None,
+    privacy: PrivacyChoice = Privacy.secure_aggregation,
+    epsilon: Epsilon = None,
+    delta: Delta = "0",
+    min_survivors: MinSurvivors = None,
+    colluders: Colluders = None,
+    joint: Annotated[
+        bool,
+        typer.Option(
+            "--joint",
+            help="Count pairs of bins: knows how the models' errors go together, and "
+            "has many more counts for noise to fill.",
+        ),
+    ] = False,
+    examples: Annotated[
+        int | None,
+        typer.Option(help="Public: roughly how many examples there are in all."),
+    ] = None,
+    prevalence: Prevalence = None,
+    label: LabelColumn = "y_true",
+    positive: PositiveLabel = None,
+    kind: KindOfScores = Kind.probability,
+    low: Low = None,
+    high: High = None,
+    wide: Wide = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+    plots: PlotFolder = None,
+) -> None:
+    """Compare two models on the same examples of several files: one release."""
+    if len(score) != 2:
+        raise InputError(
+            f"a comparison is of two models: give --score twice, not {len(score)} times"
+        )
+    names = name or score
+    if len(names) != 2:
+        raise InputError("two models have two names: give --name twice or not at all")
+    model = chosen_model(
+        privacy,
+        epsilon=epsilon,
+        delta=delta,
+        min_survivors=min_survivors,
+        colluders=colluders,
+    )
+    sites = [
+        read(
+            path,
+            label=label,
+            score=score,
+            positive=positive,
+            kind=kind.value,
+            low=low,
+            high=high,
+        )
+        for path in files
+    ]
+    found = compare_sites(
+        sites,
+        privacy=model,
+        form="joint" if joint else "marginals",
+        examples=examples,
+        prevalence=prevalence,
+        names=(names[0], names[1]),
+    )
+    write_result(found, wide=wide, json=json, report=report, plots=plots)

@@ -1,0 +1,146 @@
+"""What people hand over, turned into sites and a privacy model; nothing is guessed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict
+
+from discreet.data.examples import Examples
+from discreet.data.scores import ScoreKind
+from discreet.data.sources import read
+from discreet.errors import InputError
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import MODELS, PrivacyModel
+
+Sources: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""Examples, frames, Arrow tables or paths, in a list or by the sites' names."""
+
+
+class ColumnNames(TypedDict, total=False):
+    """Where frames and files keep what is needed, as ``discreet.read`` takes it."""
+
+    label: str
+    score: str | Sequence[str]
+    group: str | None
+    subject: str | None
+    positive: object | None
+    kind: ScoreKind
+    low: float | None
+    high: float | None
+
+
+def sites_of(
+    sources: Sources, *, classes: Sequence[str] | None, columns: ColumnNames
+) -> list[Examples]:
+    """Return a site for each source, called by its name in every message."""
+    if isinstance(sources, Examples | str | Path) or _is_frame(sources):
+        raise InputError(
+            "sites is a list, one entry a site; put even a single site into [...]"
+        )
+    if not isinstance(sources, Mapping | Iterable):
+        raise InputError(
+            "sites is a list of Examples, frames or paths, or a mapping of names to them"
+        )
+    named = isinstance(sources, Mapping)
+    entries = sources.items() if isinstance(sources, Mapping) else enumerate(sources, 1)
+    sites = []
+    for key, source in entries:
+        name = str(key) if named else f"site {key}"
+        sites.append(_site(source, name, named, classes, columns))
+    if not sites:
+        raise InputError("there are no sites: give at least one")
+    _check_alike(sites)
+    return sites
+
+
+def _site(
+    source: Any,
+    name: str,
+    named: bool,
+    classes: Sequence[str] | None,
+    columns: ColumnNames,
+) -> Examples:
+    if isinstance(source, Examples):
+        if columns:
+            given = ", ".join(f"{word}=" for word in columns)
+            raise InputError(
+                f"{source.name or name}: Examples know their columns already; leave "
+                f"out {given}"
+            )
+        if not named:
+            return source
+        renamed = copy(source)  # the caller's own keeps its name
+        renamed.name = name
+        return renamed
+    title = name if named or not isinstance(source, str | Path) else None
+    try:
+        return read(source, classes=classes, name=title, **columns)
+    except InputError as err:
+        if title is None or str(err).startswith(f"{title}: "):
+            raise
+        raise InputError(f"{title}: {err}") from None
+
+
+def _is_frame(source: object) -> bool:
+    return hasattr(source, "__arrow_c_stream__")
+
+
+def _check_alike(sites: Sequence[Examples]) -> None:
+    first = sites[0]
+    for number, site in enumerate(sites, 1):
+        if site.scores != first.scores:
+            raise InputError(
+                f"the sites declare different kinds or ranges of scores: "
+                f"{first.name or 'site 1'} and {site.name or f'site {number}'}"
+            )
+
+
+def model_of(
+    privacy: PrivacyModel | str | None, epsilon: Any, delta: Any
+) -> PrivacyModel:
+    """Return the privacy model, from its name and its loss or as it is."""
+    loss = {
+        word: given
+        for word, given in (("epsilon", epsilon), ("delta", delta))
+        if given is not None
+    }
+    words = " and ".join(f"{word}=" for word in loss)
+    if isinstance(privacy, PrivacyModel):
+        if loss:
+            raise InputError(
+                f"the privacy model holds its own loss: leave out {words}, or give its "
+                f"name, privacy='{privacy.name}'"
+            )
+        return privacy
+    if privacy is None:
+        if loss:
+            raise InputError(
+                f"{words} needs a privacy model, for instance privacy='distributed'"
+            )
+        return SecureAggregation()
+    if privacy not in MODELS:
+        raise InputError(
+            f"privacy is a model such as DistributedDP(epsilon=1), or the name of one: "
+            f"{', '.join(MODELS)}"
+        )
+    model = MODELS[privacy]
+    takes = inspect.signature(model).parameters
+    unknown = [word for word in loss if word not in takes]
+    if unknown:
+        raise InputError(
+            f"privacy='{privacy}' has no {unknown[0]}: leave it out, or choose "
+            "privacy='distributed'"
+        )
+    needed = [
+        word
+        for word, parameter in takes.items()
+        if parameter.default is parameter.empty and word not in loss
+    ]
+    if needed:
+        raise InputError(
+            f"privacy='{privacy}' needs {needed[0]}=, for instance {needed[0]}=1"
+        )
+    return model(**loss)
