@@ -262,6 +262,45 @@ def test_a_function_that_fails_tells_the_coordinator_nothing(
     assert "Smith" not in said, "nor its own terminal"
 
 
+def rehearsing(grid: LoopGrid, calls: list[int]) -> LoopGrid:
+    """The same nodes, as they rehearse: without a policy, and with their function."""
+
+    def noted(
+        model: ArrayRecord | None, context: Context
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        calls.append(context.node_id)
+        return scored(model, context)
+
+    nodes = {}
+    for place in grid.nodes:
+        app = ClientApp()
+        add_evaluation(app, noted, rehearsal=True)
+        nodes[place] = Node(app, Context(1, place, {}, RecordDict(), {}))
+    return LoopGrid(nodes)
+
+
+def test_a_rehearsal_calls_the_function_and_sends_made_up_data(grid: LoopGrid) -> None:
+    calls: list[int] = []
+    plan = plan_for(SecureAggregation())
+    result = run(rehearsing(grid, calls), plan, rehearsal=True)
+    assert result.claim.setting == "REHEARSAL"
+    assert set(calls) == {11, 12, 13}
+    real = run(grid, plan).releases[0].total
+    assert not np.array_equal(result.releases[0].total, real)
+
+
+@pytest.mark.parametrize("coordinator_rehearses", [True, False])
+def test_a_rehearsal_of_one_end_alone_is_declined(
+    grid: LoopGrid, tmp_path: Path, coordinator_rehearses: bool
+) -> None:
+    nodes = grid if coordinator_rehearses else rehearsing(grid, [])
+    with pytest.raises(AbortedError, match="3 declined"):
+        run(nodes, plan_for(DistributedDP("1")), rehearsal=coordinator_rehearses)
+    for place in grid.nodes:
+        with Ledger(tmp_path / str(place) / "ledger.sqlite") as ledger:
+            assert not ledger.spent("people").epsilon
+
+
 def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:
     def other(message: Message, context: Context) -> Message:
         del context

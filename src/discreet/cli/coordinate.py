@@ -21,7 +21,14 @@ from discreet.cli.files import (
     read_plan,
     write_result,
 )
-from discreet.cli.site import PORT, LogFile, PlanFile, missing_flower, show_findings
+from discreet.cli.site import (
+    PORT,
+    LogFile,
+    PlanFile,
+    Rehearse,
+    missing_flower,
+    show_findings,
+)
 from discreet.parsing import shown
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
 from discreet.runtime.event_log import EventLog
@@ -72,6 +79,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     plots: PlotFolder = None,
     report: ReportFile = None,
     log: LogFile = None,
+    rehearse: Rehearse = False,
 ) -> None:
     """Run a plan over the sites that connect, and print the evaluation.
 
@@ -101,6 +109,9 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         if finding.state == "note":
             _tell(finding.text)
     agreed, folder = read_plan(plan), CoordinatorKeys(keys)
+    if rehearse:
+        agreed = agreed.rehearsed()
+        _tell("REHEARSAL: the sites send made-up data, and nobody is charged.")
     saved = deploy.saved_session(agreed, folder, state)
     if fresh:
         saved.discard()

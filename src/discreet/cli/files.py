@@ -19,6 +19,7 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
+from discreet.privacy.claim import REHEARSAL
 from discreet.site.preview import plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
@@ -166,6 +167,8 @@ def write_result(
     """
     from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
 
+    if result.claim.setting == "REHEARSAL":
+        typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
     typer.echo(result.to_text(wide=wide))
     if json is not None:
         json.write_text(signed_json(result, sign), encoding="utf-8")

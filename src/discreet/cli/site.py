@@ -54,6 +54,14 @@ Address: TypeAlias = Annotated[
 LedgerFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="The ledger; by default beside the policy.")
 ]
+Rehearse: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--rehearse",
+        help="Try everything with made-up data: nobody is charged, and the result says "
+        "so. Coordinator and sites say it, or none of them.",
+    ),
+]
 LogFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Append what happens, as JSON lines without data, to this file."),
@@ -80,6 +88,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
     log: LogFile = None,
+    rehearse: Rehearse = False,
 ) -> None:
     """Take part in a plan with this site's data, once.
 
@@ -109,9 +118,11 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         counts=counts,
     )
     looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
-    findings = examine([*looked.checks(connect=False), ("log", lambda: check_log(log))])
-    require(findings, _tell)
+    checks = looked.checks(connect=False, charged=not rehearse)
+    require(examine([*checks, ("log", lambda: check_log(log))]), _tell)
     agreed, note = looked.plan(), EventLog(log)
+    if rehearse:
+        _tell("REHEARSAL: made-up data is sent, yours is not; nothing is charged.")
     steps = steps_of(agreed)
 
     def answered(answer: Letter, number: int) -> None:
@@ -137,6 +148,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         SiteKeys(keys),
         answered=answered,
         tell=connection,
+        rehearse=rehearse,
     )
     _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
     note("started", plan=agreed.digest().hex(), coordinator=coordinator)

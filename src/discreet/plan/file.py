@@ -25,7 +25,7 @@ from discreet.statistic.protocol import STATISTICS, Before
 
 _KEYS: Final = {
     *("version", "digest", "thresholds", "metrics"),
-    *("model", "facts", "privacy", "cohort", "round", "roster"),
+    *("model", "facts", "privacy", "cohort", "round", "roster", "rehearsal"),
 }
 
 
@@ -60,6 +60,8 @@ def dumps(plan: Plan) -> str:
     }
     if plan.roster is not None:
         document["roster"] = _roster_table(plan.roster)
+    if plan.rehearsal:
+        document["rehearsal"] = True
     return tomli_w.dumps(document)
 
 
@@ -100,6 +102,7 @@ def _plan(document: dict[str, Any]) -> Plan:
         model=ModelRef(**document["model"]),
         version=document["version"],
         roster=_roster(document["roster"]) if "roster" in document else None,
+        rehearsal=document.get("rehearsal", False),
     )
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -66,6 +66,8 @@ class Plan:
     model: ModelRef = field(default_factory=ModelRef)
     version: int = VERSION
     roster: Roster | None = None
+    rehearsal: bool = False
+    """Whether made-up data is counted: another plan, with another digest."""
 
     def __post_init__(self) -> None:
         if type(self.version) is not int or self.version != VERSION:
@@ -87,6 +89,8 @@ class Plan:
             raise PlanError(f"metrics are {', '.join(METRICS)}")
         if "brier" in self.metrics and self.facts.scores.kind == "other":
             raise PlanError("the Brier score needs probabilities or logits")
+        if type(self.rehearsal) is not bool:
+            raise PlanError("a plan is a rehearsal, or it is not: true or false")
         if self.roster is not None:
             self._check_roster(len(self.roster.sites))
 
@@ -115,6 +119,10 @@ class Plan:
                 "give edges, or use SecureAggregation or DistributedDP"
             )
 
+    def rehearsed(self) -> Plan:
+        """Return the plan as it is rehearsed."""
+        return replace(self, rehearsal=True)
+
     @property
     def statistic(self) -> Statistic:
         """The statistic of the last round, from which the metrics are estimated."""
@@ -136,6 +144,8 @@ class Plan:
         # What came later is written where it is used: older plans keep their digest.
         if self.roster is None:
             del document["roster"]
+        if not self.rehearsal:
+            del document["rehearsal"]
         if self.cohort.max_examples_per_site is None:
             del document["cohort"]["max_examples_per_site"]
         if self.cohort.random_groups == 1:
@@ -176,6 +186,8 @@ class Plan:
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites are in every sum."""
+        if self.rehearsal:
+            setting = "REHEARSAL"
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
         if self.roster is not None and trust is Trust.SUM_ONLY:
             trust = Trust.SIGNED_SUM_ONLY

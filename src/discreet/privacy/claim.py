@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
-Setting: TypeAlias = Literal["deployed", "simulated", "seeded"]
+Setting: TypeAlias = Literal["deployed", "simulated", "seeded", "REHEARSAL"]
+"""Where the numbers come from; a rehearsal's are made up, and its stamp is loud."""
+
+REHEARSAL: Final = (
+    "REHEARSAL: every number is made up and says nothing about any model or patient; "
+    "nobody was charged. In earnest the claim would be:"
+)
 
 
 class Trust(Enum):
@@ -52,6 +58,8 @@ class Claim:
         else:
             promise = f"{self.loss} for {self.unit}."
         lines = [f"Claim: {promise} {self.trust.value}"]
+        if self.setting == "REHEARSAL":
+            lines[0] = f"{REHEARSAL} {lines[0]}"
         if self.computational:
             lines.append("Computational: it holds as long as the cryptography does.")
         match self.setting:
@@ -62,7 +70,7 @@ class Claim:
                 )
             case "seeded":
                 lines.append("Seeded randomness: for tests only, this protects nobody.")
-            case "deployed":
+            case "deployed" | "REHEARSAL":
                 pass
         if self.assumes:
             lines.append("Assumes: " + "; ".join(self.assumes) + ".")

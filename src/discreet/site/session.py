@@ -60,6 +60,7 @@ from discreet.site.progress import (
     progress_in,
     was_refused,
 )
+from discreet.site.rehearsal import check_agreed
 from discreet.site.respond import respond, stored_answer
 
 
@@ -79,6 +80,7 @@ class Site:
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
         log: told at the site, and nowhere else, how many rows did not fit.
+        rehearsal: whether the data is made up; no other plan is answered.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -90,6 +92,7 @@ class Site:
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     flips: ResponseKey | None = field(default=None, repr=False)
     log: Callable[[str], None] | None = field(default=None, repr=False)
+    rehearsal: bool = False
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -174,6 +177,7 @@ class Site:
         plan = invitation.plan
         if plan.digest() != letter.plan_digest:
             raise LetterError("the invitation's plan is not the one that it names")
+        check_agreed(plan, rehearsing=self.rehearsal)
         if session_of(plan, invitation.nonce) != letter.session:
             raise LetterError("the invitation's session does not fit its plan")
         if not 0 <= letter.round < len(plan.rounds):

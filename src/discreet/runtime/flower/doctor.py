@@ -52,6 +52,7 @@ from discreet.site.checkup import (
 )
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
+from discreet.site.rehearsal import check_agreed
 from discreet.site.secret_files import check_secret, read_secret
 
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared
@@ -77,8 +78,13 @@ class SiteDoctor:
     ledger: Path
     coordinator: str
 
-    def checks(self, *, connect: bool) -> Iterator[tuple[str, Check]]:
-        """Return what is looked at; to join tries the connection by itself."""
+    def checks(
+        self, *, connect: bool, charged: bool = True
+    ) -> Iterator[tuple[str, Check]]:
+        """Return what is looked at.
+
+        To join tries the connection by itself; a rehearsal charges nothing.
+        """
         yield "plan", self._look_at_plan
         yield "policy", self._look_at_policy
         yield "data", self._look_at_data
@@ -86,7 +92,8 @@ class SiteDoctor:
         yield "roster", self._look_at_roster
         yield "authority", self._look_at_authority
         yield "ledger", self._look_at_ledger
-        yield "budget", self._look_at_budget
+        if charged:
+            yield "budget", self._look_at_budget
         yield "disk", lambda: check_room(self.ledger.absolute().parent)
         yield "address", self._look_at_address
         yield "proxy", lambda: check_proxy(os.environ)
@@ -107,6 +114,7 @@ class SiteDoctor:
 
     def _look_at_plan(self) -> str:
         check_carried(self._plan)
+        check_agreed(self._plan, rehearsing=False)
         roster = self._plan.roster
         who = "no roster" if roster is None else f"{len(roster.sites)} sites"
         return f"{self._plan.digest().hex()[:16]}, {who}"
@@ -242,6 +250,7 @@ class CoordinatorDoctor:
 
     def _look_at_plan(self) -> str:
         check_carried(self._plan)
+        check_agreed(self._plan, rehearsing=False)
         if self._plan.roster is not None:
             return f"{self._plan.digest().hex()[:16]}, {len(self._plan.roster.sites)} sites"
         if not self.unauthenticated:

@@ -17,6 +17,7 @@ from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Session, Step, opened_evaluation
+from discreet.site.rehearsal import check_agreed
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
@@ -31,6 +32,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     identity: Ed25519PrivateKey | None = None,
     entropy: Entropy = SYSTEM,
     watch: Callable[[Step], None] | None = None,
+    rehearsal: bool = False,
 ) -> Result:
     """Evaluate a model on the data of the nodes of a grid.
 
@@ -52,7 +54,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         identity: the coordinator's key, when the roster names one.
         entropy: where nonces come from.
         watch: told after each step.
+        rehearsal: ask for made-up data; only nodes that rehearse answer, nobody is
+            charged, and the result is stamped REHEARSAL.
     """
+    if rehearsal:
+        plan = plan.rehearsed()
+    check_agreed(plan, rehearsing=rehearsal)
     if model is not None:
         bound = ModelRef(plan.model.name, model_digest(model))
         plan = replace(plan, model=bound)

@@ -29,6 +29,12 @@ from discreet.site.ledger import Ledger
 from discreet.site.letters import Ending, Kind, Letter
 from discreet.site.policy import Policy
 from discreet.site.progress import Progress
+from discreet.site.rehearsal import (
+    check_agreed,
+    made_up,
+    throwaway_folder,
+    throwaway_ledger,
+)
 from discreet.site.session import Site
 
 
@@ -55,6 +61,8 @@ class JoiningSite:
         report: told why the site declines.
         answered: told after each answer, with its number among the round's steps.
         tell: told of the connection.
+        rehearse: take part in a rehearsal of the plan, and in nothing else: the data
+            and the ledger are laid aside for made-up ones.
 
     Its state is kept beside the ledger until the session is over, so that neither a
     lost connection nor a crash loses what was paid for.
@@ -69,10 +77,18 @@ class JoiningSite:
     report: Report = report_on_stderr
     answered: Callable[[Letter, int], None] | None = None
     tell: Callable[[str], None] = lambda _: None
+    rehearse: bool = False
     _session: bytes | None = field(default=None, init=False)
     _declined: bool = field(default=False, init=False)
     _steps: dict[bytes, int] = field(default_factory=dict, init=False)
     _ending: Ending | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.rehearse:
+            self.plan = self.plan.rehearsed()
+            self.examples = made_up(self.plan)
+            self.ledger = throwaway_ledger(throwaway_folder() / "ledger.sqlite")
+        check_agreed(self.plan, rehearsing=self.rehearse)
 
     def check(self) -> None:
         """Refuse now what would be refused later: policy, data, floors, caps."""
@@ -133,6 +149,7 @@ class JoiningSite:
             self.plan,
             self.keys.identity(),
             flip_key(self.ledger),
+            rehearsal=self.rehearse,
         )
 
     def _note(self, letter: Letter, answer: Letter) -> None:

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import numpy as np
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable, Mod
@@ -36,15 +37,16 @@ from discreet.runtime.flower.records import (
     keep_model,
     model_digest,
 )
-from discreet.runtime.flower.simulated import (
-    REHEARSAL,
-    in_simulation,
-    throwaway_folder,
-    throwaway_ledger,
-)
+from discreet.runtime.flower.simulated import in_simulation
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy, PolicyError
+from discreet.site.rehearsal import (
+    PERMISSIVE,
+    made_up,
+    throwaway_folder,
+    throwaway_ledger,
+)
 from discreet.site.session import Site
 
 POLICY: Final = "discreet-policy"
@@ -65,7 +67,11 @@ by itself is made with ``check=False`` for the same reason."""
 
 
 def add_evaluation(
-    app: ClientApp, scored: Scored, *, entropy: Entropy = SYSTEM
+    app: ClientApp,
+    scored: Scored,
+    *,
+    entropy: Entropy = SYSTEM,
+    rehearsal: bool = False,
 ) -> None:
     """Let an app with ``@app.train()`` functions take part in private evaluations.
 
@@ -74,13 +80,18 @@ def add_evaluation(
         scored: gets the model that the server sent along and the node's context;
             returns scores and labels, the same ones each time.
         entropy: where keys, masks and noise come from.
+        rehearsal: answer rehearsals, and nothing else: ``scored`` is called, so that
+            its faults show, and what it returns is thrown away for made-up data; no
+            policy is needed, and no ledger is charged.
     """
-    app.query(ACTION)(handler(_site_of(scored, entropy)))
+    app.query(ACTION)(handler(_site_of(scored, entropy, rehearsal=rehearsal)))
 
 
-def evaluation_mod(scored: Scored, *, entropy: Entropy = SYSTEM) -> Mod:
+def evaluation_mod(
+    scored: Scored, *, entropy: Entropy = SYSTEM, rehearsal: bool = False
+) -> Mod:
     """Return the same as a mod, for an app that is made with a ``client_fn``."""
-    answer = handler(_site_of(scored, entropy))
+    answer = handler(_site_of(scored, entropy, rehearsal=rehearsal))
 
     def mod(
         message: Message, context: Context, call_next: ClientAppCallable
@@ -92,17 +103,19 @@ def evaluation_mod(scored: Scored, *, entropy: Entropy = SYSTEM) -> Mod:
     return mod
 
 
-def _site_of(scored: Scored, entropy: Entropy) -> Callable[[Message, Context], Site]:
+def _site_of(
+    scored: Scored, entropy: Entropy, *, rehearsal: bool
+) -> Callable[[Message, Context], Site]:
     simulated = cache(throwaway_folder)
 
     def rules_of(context: Context) -> tuple[Policy, Path]:
-        path = _path(context, POLICY)
+        path = None if rehearsal else _path(context, POLICY)
         if path is not None:
             ledger = _path(context, LEDGER) or path.with_name("ledger.sqlite")
             return policyfile.load(path), ledger
-        if in_simulation():
+        if rehearsal or in_simulation():
             own = simulated() / f"{context.node_id}.sqlite"
-            return REHEARSAL, throwaway_ledger(own)
+            return PERMISSIVE, throwaway_ledger(own)
         raise PolicyError(
             f"this node has no policy: start its SuperNode with {POLICY} in "
             "--node-config"
@@ -113,25 +126,33 @@ def _site_of(scored: Scored, entropy: Entropy) -> Callable[[Message, Context], S
         identity = _path(context, IDENTITY)
         model = keep_model(message, context)
         return Site(
-            lambda plan: _examples(scored, model, plan, context),
+            lambda plan: _examples(scored, model, plan, context, rehearsal=rehearsal),
             policy,
             Ledger(ledger, limits=policy.limits()),
             entropy,
             once_beside(ledger),
             identity=None if identity is None else read_identity(identity),
             flips=flip_key(ledger),
+            rehearsal=rehearsal,
         )
 
     return site_of
 
 
 def _examples(
-    scored: Scored, model: ArrayRecord | None, plan: Plan, context: Context
+    scored: Scored,
+    model: ArrayRecord | None,
+    plan: Plan,
+    context: Context,
+    *,
+    rehearsal: bool,
 ) -> Examples:
     """Score with the model that the plan names, and no other."""
     if model is not None and model_digest(model) != plan.model.digest:
         raise PolicyError("the model that came is not the one that the plan names")
     found = scored(model, context)
+    if rehearsal:
+        return made_up(plan, np.random.default_rng(context.node_id))
     if isinstance(found, Examples):
         return found
     scores, labels = found
