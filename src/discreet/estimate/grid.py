@@ -2,7 +2,8 @@ r"""Scores on a grid, seen in a release: the votes of k trees, scores rounded to
 
 If every score is a multiple of 1/k, bins without a multiple are empty. Together they
 are a test that little noise spoils: their sum is known to a few noise scales, and their
-neighbours say what smooth scores would have put there. The coarsest grid that leaves
+neighbours say what smooth scores would have put there. Bins with a multiple are not
+empty, or the scores are a few values somewhere. The coarsest grid that leaves
 all of its empty bins empty is taken, or a round one near it.
 
 A release on a grid is read as one of smooth scores, each spread over the grid's cell
@@ -27,6 +28,8 @@ _COARSEST, _FINEST = 4, 100
 _HEAVY: Final = 40.0
 _FEWEST: Final = 4
 """So many bins of so many examples or noise scales show what is between them."""
+_EMPTY, _MOSTLY = 8.0, 0.9
+"""Of the bins with a multiple between heavy ones, so many hold so many noise scales."""
 _SURE: Final = 3.0
 _MISSED: Final = 10.0
 """Empty bins hold at most so many standard deviations of their noise, where smooth
@@ -168,12 +171,20 @@ def find_grid(observed: NoisyHistogram) -> Grid | None:
     variance = np.maximum(noise.negatives + noise.positives + 2 * noise.cross, 0.0)
     widths = np.diff(even_places(edges))
 
+    unit = max(observed.law.scale, 1.0)
+    first, last = np.flatnonzero(heavy)[[0, -1]]
+
+    def gapped(held: BoolVector) -> bool:
+        """Say whether multiples are missing: then the scores are few, not on a grid."""
+        inside = total[first : last + 1][held[first : last + 1]]
+        return float(np.mean(inside >= _EMPTY * unit)) < _MOSTLY
+
     def fits(steps: int) -> bool:
         held = Grid.over(edges, steps).held
         sd = float(np.sqrt(variance[~held].sum()))
         if held.all() or abs(float(total[~held].sum())) > _SURE * sd:
             return False
-        if np.count_nonzero(heavy & held) < _FEWEST:
+        if np.count_nonzero(heavy & held) < _FEWEST or gapped(held):
             return False
         return _missing(held, heavy, total, widths) > _MISSED * max(sd, 1.0)
 

@@ -52,6 +52,13 @@ def test_smooth_scores_are_on_no_grid(rng, bins):
     assert find_grid(released(heaped, labels, bins, 1.0, rng)) is None
 
 
+def test_a_few_values_somewhere_are_no_grid(rng):
+    scores, labels = scored(rng, None)
+    values = np.sort(1 / (1 + np.exp(-rng.normal(-1.9, 1.6, 12))))
+    stepped = values[np.clip(np.searchsorted(values, scores), 0, 11)]
+    assert find_grid(released(stepped, labels, 60, 1.0, rng)) is None
+
+
 def test_every_multiple_has_one_bin():
     edges = Edges.realise(PriorSpread(30, 0.2))
     grid = Grid.over(edges, 50)
