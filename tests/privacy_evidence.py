@@ -11,7 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -54,7 +54,9 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
+from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.protocol import Statistic
+from discreet.statistic.site_sums import SiteSums
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
@@ -243,6 +245,44 @@ def two_rounds(unit_name: str) -> Row:
                 loss += loss_of(mechanism, tuple(apart), unknown)
             worst = max(worst, loss)
     return Row("distributed, pure", "two rounds", str(unit), "1-DP", 1.0, worst, TABLES)
+
+
+SITES_MODELS = (
+    DistributedDP(1),
+    DistributedDP(1, unit="client", max_examples=5),
+    LocalDP(1, "laplace"),
+)
+
+
+def site_effects(model: PrivacyModel) -> Row:
+    """A histogram and the sites' AUC, each block with its own noise and share."""
+    terms = replace(EffectTerms.of("auc", private=True), unit=16, fewest=2)
+    statistic = SiteSums(ClassHistogram(BINS), (terms,), share=Fraction(1, 4))
+    cohort = Cohort(SITES, 0 if model.route == "relay" else 1)
+    plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
+    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    unknown = 1 if model.route == "relay" else SITES - 1
+    unit = plan.privacy.protects
+    every = kinds(statistic)
+    worst = 0.0
+    for size in (4, 5):
+        for rows in itertools.combinations_with_replacement(every, size):
+            here = counted(statistic, unit, rows, range(size))
+            others = [()] if unit.kind == "client" else map(rows.__add__, zip(every))
+            for other in others:
+                there = counted(statistic, unit, other, range(len(other)))
+                apart = np.abs(np.subtract(here, there))
+                cuts = np.split(apart, np.cumsum(mechanism.sizes)[:-1])
+                worst = max(
+                    worst,
+                    sum(
+                        loss_of(noise, tuple(cut[cut > 0].tolist()), unknown)
+                        for noise, cut in zip(mechanism.mechanisms, cuts, strict=True)
+                    ),
+                )
+    name = "local, laplace" if model.route == "relay" else f"{model.name}, pure"
+    how = "exact table of the noise, all sites of 4 and 5 rows, all neighbours"
+    return Row(name, "sites' AUC", str(unit), str(model.loss), 1.0, worst, how)
 
 
 # -- channels --------------------------------------------------------------
@@ -450,6 +490,10 @@ def cases() -> dict[str, object]:
             )
     for unit in ("example", "subject", "client"):
         found[f"two rounds {unit}"] = lambda u=unit: two_rounds(u)
+    found |= {
+        f"sites {model.name} {model.protects}": lambda m=model: site_effects(m)
+        for model in SITES_MODELS
+    }
     for name in ("arc", "unary", "levels"):
         found[f"local {name}"] = lambda n=name: local(n)
     found["response"] = response

@@ -45,10 +45,10 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.label import LabelDP
     from discreet.models.local import LocalDP
     from discreet.models.secure_aggregation import SecureAggregation
-    from discreet.plan.cohort import PublicFacts
+    from discreet.plan.between_sites import BetweenSites
+    from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
-    from discreet.plan.rounds import BetweenSites
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -58,8 +58,9 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "BetweenSites": "plan.rounds",
+    "BetweenSites": "plan.between_sites",
     "CentralDP": "models.central",
+    "Cohort": "plan.cohort",
     "DistributedDP": "models.distributed",
     "Evaluation": "result.evaluation",
     "ExactMPC": "exact.model",
@@ -86,13 +87,14 @@ _HOMES: Final = {
     "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
 }
-_ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
-"""Packages that are used as ``discreet.curator.auc``."""
+_ROOMS: Final = frozenset({"curator", "exact", "flower", "recalibrate"})
+"""Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [
     "BetweenSites",
     "BudgetError",
     "CentralDP",
+    "Cohort",
     "DisclosureWarning",
     "DiscreetError",
     "DistributedDP",

@@ -22,7 +22,9 @@ from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.tasks import coordinator_grid
 from discreet.runtime.session import Step
 from discreet.site import policyfile
-from discreet.statistic import EquiDepthFrom, Hierarchy
+from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
+from discreet.statistic.effect_terms import EffectTerms
+from discreet.statistic.site_sums import SiteSums
 from e2e.flower_consortium import (
     POLICY,
     SITES,
@@ -105,6 +107,25 @@ def test_processes_give_the_sum_of_the_sites_own_answers(
     cost = 0 if isinstance(privacy, SecureAggregation) else 1
     for site, spent in before.items():
         assert running.spent(site) - spent == cost
+
+
+def test_how_sites_differ_travels_in_the_same_sum(running: Consortium) -> None:
+    """No further step, at most 400 further bytes, and what the sites' values give."""
+    plain = plan_for(SecureAggregation(), survivors=3, roster=running.roster)
+    assert isinstance(plain.statistic, ClassHistogram)
+    terms = replace(EffectTerms.of("auc", private=False), anchors=(0.1,))
+    statistic = SiteSums(plain.statistic, (terms,), within=True, clusters="site")
+    plan = replace(plain, rounds=(Round(statistic),))
+    watched = Watched(running)
+    result = watched.run(plan)
+    assert result.releases[0].total.tolist() == expected(plan)
+    assert len(watched.steps) == 5
+    assert 8 * (statistic.size - plain.statistic.size) <= 400
+    assert result.heterogeneity is not None
+    spread = result.heterogeneity["auc"]
+    low, high = spread.prediction()
+    assert spread.sites == len(SITES)
+    assert low < spread.mean < high
 
 
 def test_a_site_with_few_examples_does_not_decline(running: Consortium) -> None:

@@ -30,7 +30,12 @@ def test_every_model_and_statistic_has_a_row():
     models = {row.model.split(",")[0] for row in rows}
     assert models == set(MODELS) - {"secure-aggregation"}  # which claims no loss
     shown = {type(statistic).name for statistic in evidence.STATISTICS.values()}
-    others = {"equi-depth", "rank-sums", "shared-rows"}  # rows of their own
+    others = {
+        "equi-depth",
+        "rank-sums",
+        "shared-rows",
+        "site-sums",
+    }  # rows of their own
     assert shown | others == set(STATISTICS)
 
 

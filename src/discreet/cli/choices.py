@@ -18,8 +18,8 @@ from discreet.models.label import (
 )
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.between_sites import BetweenSites
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import BetweenSites
 from discreet.statistic.rank_sums import RANK_MECHANISMS
 
 

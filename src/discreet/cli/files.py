@@ -20,7 +20,7 @@ from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
-from discreet.site.preview import plan_cuts
+from discreet.site.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
     if place is None and counts is not None:
         names = Names(tuple(score), label, group, title=counts.name)
         return Examples.from_source(
-            CountsFile(counts, names, plan_cuts(plan, len(score))),
+            CountsFile(counts, names, plan_cuts(plan, len(score)), plan_bound(plan)),
             labels=LabelCode(positive, classes),
             scores=facts,
             columns=len(score),

@@ -68,6 +68,11 @@ class _Commands(LaterGroup):
             "Look at everything that could fail when this site joins.",
             _SITE,
         ),
+        "site own": Place(
+            "discreet.cli.own:own",
+            "Compare this site's own values with the opened result; nothing leaves.",
+            _SITE,
+        ),
         "keys": Place(
             "discreet.cli.keys:app",
             "Make, renew and trust keys; private halves stay where they are made.",
@@ -100,7 +105,8 @@ class _Commands(LaterGroup):
         ),
         "verify": Place(
             "discreet.cli.verify:verify",
-            "Compute a report's numbers again; check its digest and signature.",
+            "Compute every number of a report again and check its digest and "
+            "signature.",
             _REVIEWER,
         ),
         "attack": Place(

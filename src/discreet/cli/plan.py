@@ -42,6 +42,7 @@ from discreet.cli.choices import (
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
+from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
@@ -55,6 +56,7 @@ from discreet.result.prediction import (
     check_protocol,
     predict,
 )
+from discreet.statistic.site_sums import SiteSums
 
 
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
@@ -146,7 +148,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     chosen = replace(chosen, roster=roster)
     check_protocol(chosen, sites=known)
     _describe(chosen)
-    refusal = None
+    refusal = _between(chosen)
     if not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
     elif classes is None:
@@ -154,7 +156,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             progress.add_task("Predicting errors", total=None)
             found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
         _show(found, auc)
-        refusal = found.refusal
+        refusal = found.refusal or refusal
     else:
         typer.echo("There is no prediction for more than two classes.")
     if refusal is not None:
@@ -164,6 +166,24 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     if out is not None:
         out.write_text(planfile.dumps(chosen), encoding="utf-8")
         typer.echo(f"Wrote {out}")
+
+
+def _between(chosen: Plan) -> str | None:
+    """Print what noise leaves of how sites differ; return why it is no use, if so."""
+    statistic = chosen.statistic
+    if chosen.privacy.protects is None or not isinstance(statistic, SiteSums):
+        return None
+    typer.echo(f"{float(statistic.share):.0%} of the budget for how sites differ")
+    spreads = predicted_spreads(statistic, chosen.privacy, chosen.facts, chosen.cohort)
+    for spread in spreads:
+        if spread.refusal is not None:
+            return f"{spread.title} over the sites: {spread.refusal}"
+        typer.echo(
+            f"A new site's {spread.title}: its 95% interval reaches "
+            f"{spread.reach / spread.reach_without_noise:.2f} times as far as without "
+            f"noise (sites that differ by an sd of {spread.usual**0.5:.2f})"
+        )
+    return None
 
 
 def _plannable(asked: PrivacyModel, bins: int | None) -> PrivacyModel:

@@ -42,6 +42,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, ReleaseError
 from discreet.estimate.estimate import Interval
 from discreet.estimate.slopes import numeric_slopes
+from discreet.statistic.effect_terms import EffectTerms
 
 _FEWEST: Final = 2
 _PLACES: Final = (np.arange(128) + 0.5) / 128
@@ -95,7 +96,12 @@ class AnchoredSums:
     @property
     def q(self) -> float:
         """Cochran's Q with these weights."""
-        return max(self.effect_squared - self.effect * self.effect / self.weight, 0.0)
+        return max(self.noisy_q, 0.0)
+
+    @property
+    def noisy_q(self) -> float:
+        """The same where noise may make it less than 0."""
+        return self.effect_squared - self.effect * self.effect / self.weight
 
     def expected_q(self, tau2: FloatVector | float) -> FloatVector | float:
         """Return the mean of Q when sites differ by this variance."""
@@ -244,10 +250,14 @@ class RandomEffects:
         squares = self.sites + 2 * away * s.weight + away**2 * s.weight_squared
         expected = np.maximum(s.expected_q(tau2), 1e-12)
         variance = 2.0 * np.maximum(squares, 1e-12) * (1 - 1 / self.sites)
-        variance = variance + self._q_noise
-        scale, freedom = variance / (2 * expected), 2 * expected**2 / variance
-        below = np.maximum.accumulate(chdtrc(freedom, s.q / scale))
-        return np.interp(_PLACES, below, tau2, left=0.0)
+        if self.noise is None:
+            scale, freedom = variance / (2 * expected), 2 * expected**2 / variance
+            below = chdtrc(freedom, s.q / scale)
+        else:  # noise is near symmetric, and Q may be less than 0
+            variance += self._q_noise
+            below = ndtr((expected - s.noisy_q) / np.sqrt(variance))
+        rising = np.maximum.accumulate(below)
+        return np.interp(_PLACES, rising, tau2, left=0.0)
 
     @property
     def _mean_noise(self) -> float:
@@ -257,7 +267,7 @@ class RandomEffects:
     def _q_noise(self) -> float:
         """The noise's variance in Q less its mean at the variance that was found."""
         tau2 = self.tau2
-        return self._noise_of(lambda s: s.q - float(s.expected_q(tau2)))
+        return self._noise_of(lambda s: s.noisy_q - float(s.expected_q(tau2)))
 
     def noise_of_tau2(self) -> float:
         """Return the standard deviation that the noise gives the variance."""
@@ -267,9 +277,28 @@ class RandomEffects:
         if self.noise is None:
             return 0.0
         *numbers, anchor = astuple(self.sums)
+        squares = numbers[2] > 0 and self.noise[2, 2] == 0  # not a number of its own
 
         def moved(values: FloatVector) -> float:
+            if squares:
+                values = values.copy()
+                values[2] = numbers[2] * (values[1] / numbers[1]) ** 2
+                values[2] *= numbers[0] / values[0]
             return function(AnchoredSums.of_numbers(values, anchor))
 
         slopes = numeric_slopes(moved, np.array(numbers))
         return max(float(slopes @ self.noise @ slopes), 0.0)
+
+
+def lost_in_noise(terms: EffectTerms, effects: RandomEffects) -> str | None:
+    """Say that the noise hides how sites differ, if it does.
+
+    It does when the variance between sites is unsure by so much that sites all over the
+    effect's range, two deviations to either side of its middle, could not be excluded.
+    """
+    if effects.noise_of_tau2() <= ((terms.high - terms.low) / 4) ** 2:
+        return None
+    return (
+        "the noise is larger than any difference between sites: it takes more sites or a "
+        "larger epsilon"
+    )

@@ -123,21 +123,20 @@ def _net_benefit(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
     return Effect(value, max(spread, 1 / total) / total)
 
 
-# The anchors are about the squares of how far sites differ: logit areas by .17, as an
-# AUC of .8 by .028, half of the .055 that is usual (arXiv 2406.08628), because too
-# small an anchor costs little and too large a one hides small differences.
+# Anchors are about what is usual: for logit areas .1, as an AUC of .8 that differs by .05
+# between sites (.055 over 1,603 validations, arXiv 2406.08628).
 AUC: Final = SiteEffect(
-    "auc", "AUC", "logit", _auc, Defaults(-7, 7, 1e-4, 0.03, (-0.5, 3.5))
+    "auc", "AUC", "logit", _auc, Defaults(-7, 7, 1e-4, 0.1, (0, 2.8), 0.1)
 )
 LOG_OE: Final = SiteEffect(
-    "log_oe", "O:E", "log", _log_oe, Defaults(-5, 5, 1e-4, 0.1, (-1.5, 1.5)), True
+    "log_oe", "O:E", "log", _log_oe, Defaults(-5, 5, 1e-4, 0.1, (-1.5, 1.5), 0.2), True
 )
 SLOPE: Final = SiteEffect(
     "calibration_slope",
     "calibration slope",
     "identity",
     _slope,
-    Defaults(-3, 5, 1e-4, 0.02, (0, 2)),
+    Defaults(-3, 5, 1e-4, 0.02, (0, 2), 0.04),
     True,
 )
 IN_THE_LARGE: Final = SiteEffect(
@@ -145,18 +144,23 @@ IN_THE_LARGE: Final = SiteEffect(
     "calibration intercept",
     "identity",
     _in_the_large,
-    Defaults(-6, 6, 1e-4, 0.1, (-2, 2)),
+    Defaults(-6, 6, 1e-4, 0.1, (-2, 2), 0.2),
     True,
 )
 RECALL: Final = SiteEffect(
-    "recall", "recall", "logit", _recall, Defaults(-7, 7, 1e-4, 0.1, (-3, 4)), at=True
+    "recall",
+    "recall",
+    "logit",
+    _recall,
+    Defaults(-7, 7, 1e-4, 0.1, (-2, 3), 0.3),
+    at=True,
 )
 SPECIFICITY: Final = SiteEffect(
     "specificity",
     "specificity",
     "logit",
     _specificity,
-    Defaults(-7, 7, 1e-4, 0.1, (-3, 5)),
+    Defaults(-7, 7, 1e-4, 0.1, (-2, 4), 0.3),
     at=True,
 )
 NET_BENEFIT: Final = SiteEffect(
@@ -164,7 +168,7 @@ NET_BENEFIT: Final = SiteEffect(
     "net benefit",
     "identity",
     _net_benefit,
-    Defaults(-1, 1, 1e-8, 5e-4, (-0.1, 0.5)),
+    Defaults(-1, 1, 1e-8, 5e-4, (-0.1, 0.5), 1e-3),
     True,
     at=True,
 )

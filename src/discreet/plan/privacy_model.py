@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -19,6 +20,7 @@ from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import Mechanism
+from discreet.plan.between_sites import shared
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.rounds import Question, ResolvedRound, Round
@@ -187,7 +189,9 @@ class PrivacyModel(ABC):
         """Return the rounds that answer a question; one, by default."""
         signal = self.signal(cohort, cells=asked.cells)
         if signal is not None and asked.between is not None:
-            signal *= 1 - float(asked.between.share)
+            between = shared(asked.between, self, asked.facts, cohort)
+            asked = replace(asked, between=between)
+            signal *= 1 - float(between.share or 0)
         rule = asked.edges or self.edges(asked.facts, signal)
         return (Round(asked.statistic(rule, self.protects)),)
 

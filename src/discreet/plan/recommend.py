@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from discreet.data.edges import EdgeRule
 from discreet.metrics.table import DEFAULT_METRICS, Metric
+from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import BetweenSites, Multiclass, Question
+from discreet.plan.rounds import Multiclass, Question
 
 
 def recommend(  # noqa: PLR0913 - every public choice is a keyword

@@ -8,17 +8,15 @@ from typing import Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
 from discreet.errors import PlanError
+from discreet.plan.between_sites import BetweenSites
 from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import PublicFacts
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
-from discreet.statistic.cluster_products import Clusters
-from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.grouped import Grouped
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.protocol import Statistic
-from discreet.statistic.site_sums import SiteSums
 
 Multiclass: TypeAlias = Literal["ovr", "ovo"]
 
@@ -38,47 +36,6 @@ class ResolvedRound:
     index: int
     statistic: Statistic
     loss: Loss
-
-
-@dataclass(frozen=True, slots=True)
-class BetweenSites:
-    """What somebody wants to know about how sites differ.
-
-    Args:
-        effects: names of effects, ``recall@0.5`` for one at a threshold.
-        within: whether to compare pairs within sites with all pairs.
-        clusters: whose rows are alike, if intervals are to say so.
-        share: of the budget, under noise.
-    """
-
-    effects: tuple[str, ...] = ("auc",)
-    within: bool = True
-    clusters: Clusters | None = None
-    share: Fraction = Fraction(1, 4)
-
-    def statistic(self, inner: ClassHistogram, unit: Unit | None) -> SiteSums:
-        """Return the histogram with what sites add to it."""
-        private = unit is not None
-        terms = []
-        for text in self.effects:
-            name, at, threshold = text.partition("@")
-            place = threshold_of(threshold) if at else None
-            terms.append(EffectTerms.of(name, private=private, at=place))
-        return SiteSums(
-            inner,
-            tuple(terms),
-            self.within and not private,
-            self.clusters,
-            self.share,
-        )
-
-
-def threshold_of(text: str) -> float:
-    """Read the threshold of an effect's name."""
-    try:
-        return float(text)
-    except ValueError:
-        raise PlanError("an effect at a threshold is written name@number") from None
 
 
 @dataclass(frozen=True, slots=True)

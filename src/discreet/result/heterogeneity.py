@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from discreet.arrays import FloatVector
 from discreet.estimate.estimate import Interval
 from discreet.metrics.clusters import ClusterProducts
-from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
+from discreet.metrics.heterogeneity import (
+    AnchoredSums,
+    RandomEffects,
+    lost_in_noise,
+)
 from discreet.metrics.table import METRICS
 from discreet.statistic.blocks import cell_variance, law_of_block
 from discreet.statistic.cluster_products import decoded
-from discreet.statistic.effect_terms import NUMBERS, EffectTerms, Link
+from discreet.statistic.effect_terms import EffectTerms, Link
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.within_site import WithinSums
 
@@ -49,7 +51,9 @@ class Spread:
     @property
     def refusal(self) -> str | None:
         """Why nothing can be said, None when it can."""
-        return self.effects.refusal
+        if self.effects.refusal is not None or self.effects.noise is None:
+            return self.effects.refusal
+        return lost_in_noise(self.terms, self.effects)
 
     @property
     def sites(self) -> float:
@@ -228,10 +232,9 @@ def heterogeneity_of(opened: OpenedRound) -> Heterogeneity | None:
         found = RandomEffects(
             sums[anchor],
             sums.get(0.0),
-            None if exact else each * (matrix @ np.eye(NUMBERS) @ matrix.T),
+            None if exact else each * (matrix @ matrix.T),
         )
-        name = terms.effect if terms.at is None else f"{terms.effect}@{terms.at:g}"
-        spreads[name] = Spread(terms, found, opened.contributors)
+        spreads[terms.key] = Spread(terms, found, opened.contributors)
     within = None
     if statistic.within:
         within = WithinSums.decoded(statistic.pair_sums(opened.counts))

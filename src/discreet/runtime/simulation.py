@@ -16,10 +16,11 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator
 from discreet.estimate.tree_reading import TreeMethod
 from discreet.parsing import whole
+from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import BetweenSites, Multiclass, Question, Round
+from discreet.plan.rounds import Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation

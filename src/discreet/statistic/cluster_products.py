@@ -21,6 +21,7 @@ Exact sums only. *Overflow:* a person counts as at most 256 rows and a site as a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
@@ -85,14 +86,19 @@ def _sums_by_subject(
     places: dict[object, int] = {}
     cells: list[int] = []
     owners: list[int] = []
+    times: list[float] = []
     for batch in examples.batches():
         kept = batch.where(inner.fits(batch)) if examples.lenient else batch
         cells += inner.cells(kept).tolist()
-        for subject in _subjects(kept):
+        each = np.ones(len(kept)) if kept.weights is None else kept.weights
+        for subject, number in zip(_subjects(kept), each.tolist(), strict=True):
             key = object() if subject is None else subject
             owners.append(places.setdefault(key, len(places)))
+            # Rows of nobody that were counted together are clusters of one each.
+            times.append(math.sqrt(number) if subject is None else number)
     sums = np.zeros((max(len(places), 1), 2 * TERMS))
-    np.add.at(sums, np.array(owners, dtype=np.intp), x[np.array(cells, dtype=np.intp)])
+    moved = x[np.array(cells, dtype=np.intp)] * np.array(times)[:, None]
+    np.add.at(sums, np.array(owners, dtype=np.intp), moved)
     return sums
 
 

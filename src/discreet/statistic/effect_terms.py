@@ -14,15 +14,18 @@ and a site adds, each times ``unit`` and rounded to the nearest integer,
     b\varphi^2, \quad b\varphi(1-\varphi), \quad b(1-\varphi)^2, \quad 1 - b, \quad b^2 .
 
 The sums of 1, a, a^2, a theta and a theta^2 are linear in them
-(:meth:`EffectTerms.sums`). A site that cannot estimate its effect adds zeros.
+(:meth:`EffectTerms.sums`). A site that cannot estimate its effect adds zeros. Under
+noise the last number is left out (``squared``), which halves the noise of the others:
+the sum of b^2 is then taken as (sum of b)^2/k, as if the sites weighed the same; it
+enters results with a factor of 1/k.
 
 *Sensitivity.* The first four are at least 0 and add up to :math:`1 - b\varphi(1-\varphi)
-\le 1`, the last is at most 1. A whole site that is added or removed moves them by at
-most 2 in L1 and 2 in squared L2; any change of one site's data by at most 2 + 1 = 3 in
-L1 and 3 in squared L2, reached when a site goes from b = 1 to b near 0; rounding adds
-half a unit in each of the five, on both sides of a change.
+\le 1`, the last is at most 1. A whole site that is added or removed moves the four by at
+most 1 in L1 and squared L2, any change of one site's data by 2 and 2 (from one corner
+to another); the fifth adds 1 to each. Rounding adds half an integer a number, on both
+sides of a change.
 
-*Rounding.* Every number is off by at most 1/2 a site, so that k sites' sums of a theta^2
+*Rounding.* Every number is off by at most 1/2 an integer a site, so that k sites' sums of a theta^2
 are off by at most :math:`k\,(high-low)^2/(unit\,(v_{least}+t))` and less in the others.
 
 *Overflow.* Every number is at most ``unit`` a site, and ``unit`` times the most sites
@@ -49,7 +52,7 @@ from discreet.statistic.protocol import BinCounts
 Link: TypeAlias = Literal["logit", "log", "identity"]
 
 NUMBERS: Final = 5
-"""Integers an anchor."""
+"""Integers an anchor, one less without squares."""
 MOST_SITES: Final = 100_000
 """As many as a secure sum can have."""
 MOST_UNIT: Final = 2**45
@@ -75,6 +78,8 @@ class Defaults(NamedTuple):
     anchor: float
     private: tuple[float, float]
     """The range under noise, where every width costs."""
+    usual: float
+    """A variance between sites that is usual; what a plan under noise must show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class EffectTerms:
         unit: what a 1 is, in integers.
         fewest: examples of each class without which a site has no effect.
         at: the threshold, for effects that have one.
+        squared: whether the squares of the weights are added up too.
     """
 
     effect: str
@@ -131,6 +137,7 @@ class EffectTerms:
     unit: int
     fewest: int = FEWEST
     at: float | None = None
+    squared: bool = True
 
     def __post_init__(self) -> None:
         row = SITE_EFFECTS[self.effect]
@@ -166,6 +173,7 @@ class EffectTerms:
             anchors,
             PRIVATE_UNIT if private else MOST_UNIT,
             at=at,
+            squared=not private,
         )
 
     @property
@@ -179,9 +187,19 @@ class EffectTerms:
         return self.row.title if self.at is None else f"{self.row.title} at {self.at:g}"
 
     @property
+    def key(self) -> str:
+        """What results call it: its name, with its threshold if it has one."""
+        return self.effect if self.at is None else f"{self.effect}@{self.at:g}"
+
+    @property
     def size(self) -> int:
         """Integers that a site adds."""
-        return NUMBERS * len(self.anchors)
+        return self.numbers * len(self.anchors)
+
+    @property
+    def numbers(self) -> int:
+        """Integers an anchor."""
+        return NUMBERS if self.squared else NUMBERS - 1
 
     def encoded(self, edges: Edges, counts: BinCounts) -> IntVector:
         """Return a site's integers, from its own exact counts."""
@@ -199,18 +217,17 @@ class EffectTerms:
         numbers = []
         for anchor in self.anchors:
             b = (self.least + anchor) / (variance + anchor)
-            numbers += [
-                b * phi * phi,
-                b * phi * (1 - phi),
-                b * (1 - phi) * (1 - phi),
-                1 - b,
-                b * b,
-            ]
+            b_phi = b * phi
+            parts = [b_phi * phi, b_phi * (1 - phi), b * (1 - phi) ** 2, 1 - b, b * b]
+            numbers += parts[: self.numbers]
         found: IntVector = np.rint(np.array(numbers) * self.unit).astype(np.int64)
         return found
 
     def sums(self, anchor: float) -> FloatArray:
-        """Return the matrix from the five totals to 1, a, a^2, a theta, a theta^2."""
+        """Return the matrix from the totals to 1, a, a^2, a theta, a theta^2.
+
+        Without squares the third row is empty.
+        """
         g, low, width = self.least + anchor, self.low, self.high - self.low
         b = np.array([1.0, 2.0, 1.0, 0.0, 0.0])
         b_phi = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
@@ -224,24 +241,34 @@ class EffectTerms:
             (low * b + width * b_phi) / g,
             (low * low * b + 2 * low * width * b_phi + width * width * b_phi2) / g,
         ]
-        matrix: FloatArray = np.stack(rows) / self.unit
+        matrix: FloatArray = np.stack(rows)[:, : self.numbers] / self.unit
         return matrix
 
     def totals(self, numbers: FloatVector) -> dict[float, FloatVector]:
         """Return the sums of 1, a, a^2, a theta and a theta^2 by anchor."""
-        return {
-            anchor: self.sums(anchor) @ numbers[NUMBERS * i : NUMBERS * (i + 1)]
-            for i, anchor in enumerate(self.anchors)
-        }
+        found = {}
+        cuts = np.split(numbers, len(self.anchors))
+        for anchor, cut in zip(self.anchors, cuts, strict=True):
+            total: FloatVector = self.sums(anchor) @ cut
+            if not self.squared:
+                total[2] = total[1] ** 2 / max(total[0], 1.0)
+            found[anchor] = total
+        return found
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """Return the bounds that the module derives, for all anchors together."""
         s, times = self.unit, len(self.anchors)
-        if unit.kind == "client" and unit.relation == "add_remove":
-            bounds = (2 * s + 3, 2 * s * s + 4 * s + 2, s)
-        else:
-            bounds = (3 * s + 5, 3 * s * s + 8 * s + 5, s + 1)
-        return Sensitivity(times * bounds[0], times * bounds[1], bounds[2], unit)
+        present = unit.kind == "client" and unit.relation == "add_remove"
+        most = (1 if present else 2) + self.squared  # in both norms, before rounding
+        off = self.numbers if not present else -(-self.numbers // 2)
+        # (sqrt(most) s + sqrt(numbers) r)^2, r the rounding of one number
+        squares = most * s * s + math.isqrt(4 * most * self.numbers * s * s) + 1
+        return Sensitivity(
+            times * (most * s + off),
+            times * (squares + self.numbers),
+            s if present else s + 1,
+            unit,
+        )
 
     def table(self) -> dict[str, Any]:
         """Return what a plan's file says."""
@@ -254,6 +281,8 @@ class EffectTerms:
             "unit": self.unit,
             "fewest": self.fewest,
         }
+        if not self.squared:
+            table["squared"] = False
         return table if self.at is None else {**table, "at": self.at}
 
     @classmethod
@@ -269,4 +298,5 @@ class EffectTerms:
             table["unit"],
             table["fewest"],
             None if at is None else float(at),
+            table.get("squared", True),
         )

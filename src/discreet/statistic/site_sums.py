@@ -23,13 +23,14 @@ from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic import cluster_products, within_site
 from discreet.statistic.blocks import Block, law_of_block
 from discreet.statistic.cluster_products import Clusters
-from discreet.statistic.effect_terms import NUMBERS, EffectTerms
+from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
 MOST_BYTES: Final = 400
 """What the further numbers may add to a site's message."""
+USUAL_SHARE: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class SiteSums(Statistic):
     effects: tuple[EffectTerms, ...] = ()
     within: bool = False
     clusters: Clusters | None = None
-    share: Fraction = Fraction(1, 4)
+    share: Fraction = USUAL_SHARE
 
     name: ClassVar[str] = "site-sums"
 
@@ -120,8 +121,9 @@ class SiteSums(Statistic):
     def admits(self, unit: Unit | None, sites: int) -> None:
         """Refuse so few sites that the sums would show each of them.
 
-        A site has two unknown numbers an effect. As many sums as unknowns determine
-        them all but for which site is which.
+        A site has two unknown numbers an effect, and an anchor opens four sums beside
+        the number of sites: as many sums as unknowns determine them all but for which
+        site is which.
         """
         if unit is not None and (self.within or self.clusters):
             raise PlanError(
@@ -132,7 +134,7 @@ class SiteSums(Statistic):
             fewest = 3
         else:
             anchors = max((len(terms.anchors) for terms in self.effects), default=1)
-            fewest = (NUMBERS - 1) * anchors // 2 + 1
+            fewest = 2 * anchors + 1
         if sites < fewest:
             raise PlanError(
                 f"sums over fewer than {fewest} sites would show each site's own values: "

@@ -89,10 +89,11 @@ def test_no_sum_can_overflow():
 
 
 @pytest.mark.parametrize("unit", [16, 101, 2**8])
-def test_no_change_of_a_site_moves_its_numbers_further_than_is_said(unit):
+@pytest.mark.parametrize("squared", [False, True])
+def test_no_change_of_a_site_moves_its_numbers_further_than_is_said(unit, squared):
     """All pairs of extreme and random effects; presence and change."""
     rng = np.random.default_rng(1)
-    terms = replace(EffectTerms.of("auc", private=True), unit=unit)
+    terms = replace(EffectTerms.of("auc", private=True), unit=unit, squared=squared)
     effects = [
         Effect(v, s)
         for v in (-9.0, terms.low, 0.3, 1.5, terms.high, 9.0)
@@ -101,7 +102,9 @@ def test_no_change_of_a_site_moves_its_numbers_further_than_is_said(unit):
     effects += [
         Effect(rng.uniform(-1, 4), np.exp(rng.normal(-3, 2))) for _ in range(60)
     ]
-    numbers = [terms.of_effect(e) for e in effects] + [np.zeros(5, dtype=np.int64)]
+    numbers = [terms.of_effect(e) for e in effects] + [
+        np.zeros(terms.size, dtype=np.int64)
+    ]
     client, any_change = terms.sensitivity(CLIENT), terms.sensitivity(EXAMPLE)
     largest = 0
     for a, b in itertools.product(numbers, numbers):
@@ -114,8 +117,8 @@ def test_no_change_of_a_site_moves_its_numbers_further_than_is_said(unit):
         assert np.abs(a).sum() <= client.l1
         assert (a**2).sum() <= client.l2_squared
         assert np.abs(a).max() <= client.linf
-    assert largest > 0.99 * 3 * unit - 5, "the bound is far from what is reached"
-    assert max(a.sum() for a in numbers) > 2 * unit - 5
+    assert largest > 0.99 * (2 + squared) * unit - 5, "the bound is far off"
+    assert max(a.sum() for a in numbers) > (1 + squared) * unit - 5
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -299,3 +302,20 @@ def test_so_few_sites_that_sums_determine_them_are_refused():
         statistic.admits(None, 4)
     with pytest.raises(PlanError, match="added up exactly"):
         replace(statistic, within=True).admits(EXAMPLE, 30)
+
+
+def test_without_squares_sites_weigh_the_same_and_little_changes():
+    rng = np.random.default_rng(4)
+    variances = np.exp(rng.normal(-4.5, 0.7, 60))
+    effects = rng.normal(1.3, np.sqrt(0.1 + variances))
+    found = {}
+    for squared in (True, False):
+        terms = replace(
+            EffectTerms.of("auc", private=True), unit=2**20, squared=squared
+        )
+        pairs = zip(effects, variances, strict=True)
+        total = sum(terms.of_effect(Effect(*e)) for e in pairs).astype(float)
+        assert total.size == 4 + squared
+        found[squared] = AnchoredSums.of_numbers(terms.totals(total)[0.1], 0.1)
+    assert found[False].mean == found[True].mean
+    assert found[False].tau2 == pytest.approx(found[True].tau2, rel=0.02)

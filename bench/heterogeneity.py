@@ -1,0 +1,219 @@
+"""How often intervals about sites hold: new sites, the mean site, clusters; and noise.
+
+Three tables. *Sites*: the share of prediction intervals that hold a new site's true AUC
+and of intervals that hold the mean site's, for sites of 50 to 20,000 patients. The
+anchor and the method were chosen with AUC .8 and .87 at prevalence .25 and .4; here
+are others.
+*Clusters*: people with 1 to 10 rows that are alike; plain and clustered intervals.
+*Noise*: DistributedDP(unit="client", epsilon=1), 30 to 1,000 sites: what the planner
+predicts and what simulated releases have.
+
+    python bench/heterogeneity.py --repetitions 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+from scipy.special import expit, logit, ndtri
+
+import discreet
+from discreet.arrays import FloatVector
+from discreet.data.edges import Edges, Warped
+from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
+from discreet.noise.block_noise import BlockNoise
+from discreet.plan.between_sites import predicted_spreads
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.rounds import ResolvedRound
+from discreet.statistic.effect_terms import Effect, EffectTerms
+from discreet.statistic.protocol import BinCounts
+from discreet.statistic.site_sums import SiteSums
+
+EDGES = Edges.realise(Warped(512))
+SIZES = (50, 20_000)
+
+
+def site(
+    rng: np.random.Generator, auc: float, size: int, prevalence: float
+) -> BinCounts:
+    """Return the counts of a site whose scores are two normals of this AUC."""
+    positives = rng.binomial(size, prevalence)
+    shift = math.sqrt(2) * ndtri(auc)
+    found = []
+    for mean, n in ((0.0, size - positives), (shift, positives)):
+        scores = expit(rng.normal(mean, 1.0, n) - 0.8)
+        bins = EDGES.bins_of(scores).astype(np.intp)
+        found.append(np.bincount(bins, minlength=len(EDGES)).astype(float))
+    return BinCounts(*found)
+
+
+def cohorts(
+    rng: np.random.Generator, sites: int, tau: float, auc: float, prevalence: float
+) -> Iterator[tuple[FloatVector, float]]:
+    """Draw a site's true logit AUC and its counts, and a new site's true one."""
+    terms = EffectTerms.of("auc", private=False)
+    spread = tau / (auc * (1 - auc))
+    while True:
+        truths = rng.normal(logit(auc), spread, sites)
+        sizes = np.exp(
+            rng.uniform(math.log(SIZES[0]), math.log(SIZES[1]), sites)
+        ).astype(int)
+        total = np.zeros(terms.size)
+        for truth, size in zip(truths, sizes, strict=True):
+            total += terms.encoded(EDGES, site(rng, expit(truth), size, prevalence))
+        yield total, rng.normal(logit(auc), spread)
+
+
+def sites_table(repetitions: int, seed: int) -> None:
+    terms = EffectTerms.of("auc", private=False)
+    print(f"Sites of {SIZES[0]} to {SIZES[1]:,} patients, {repetitions} cohorts a row")
+    print("  AUC  prev  sites   tau | new site  textbook | mean   | fixed effect")
+    for auc, prevalence in ((0.75, 0.15), (0.83, 0.3)):
+        for sites in (5, 10, 30):
+            for tau in (0.02, 0.05, 0.1):
+                rng = np.random.default_rng([seed, sites, int(1000 * tau)])
+                drawn = cohorts(rng, sites, tau, auc, prevalence)
+                new = usual = mean = fixed = done = 0
+                for total, truth in (next(drawn) for _ in range(repetitions)):
+                    sums = terms.totals(total)
+                    found = RandomEffects(AnchoredSums.of_numbers(sums[0.1], 0.1))
+                    if found.refusal is not None:
+                        continue
+                    done += 1
+                    new += inside(found.prediction(), truth)
+                    usual += inside(found.textbook_prediction(), truth)
+                    mean += inside(found.interval(), logit(auc))
+                    at_zero = AnchoredSums.of_numbers(sums[0.0], 0.0)
+                    reach = 1.96 * math.sqrt(1 / at_zero.weight)
+                    fixed += abs(at_zero.mean - truth) <= reach
+                shares = [x / done for x in (new, usual, mean, fixed)]
+                print(
+                    f"  {auc:.2f} {prevalence:.2f} {sites:5d} {tau:6.2f} |  {shares[0]:.3f} "
+                    f"     {shares[1]:.3f}   | {shares[2]:.3f}  | {shares[3]:.3f}",
+                    flush=True,
+                )
+
+
+def inside(ends: tuple[float, float], truth: float) -> bool:
+    return ends[0] <= truth <= ends[1]
+
+
+def people(rng: np.random.Generator, size: int) -> discreet.Examples:
+    """Draw people with 1 to 10 rows, alike by a share of .64 of the variance."""
+    y = rng.random(size) < 0.35
+    rows = rng.integers(1, 11, size)
+    own = np.repeat(rng.normal(0, 0.8, size), rows)
+    labels = np.repeat(y, rows)
+    z = 1.3 * labels - 0.9 + own + rng.normal(0, 0.6, rows.sum())
+    who = np.repeat(np.arange(size), rows)
+    return discreet.Examples(expit(z), labels, subjects=who, check=False)
+
+
+def clusters_table(repetitions: int, seed: int) -> None:
+    """Six sites of 100 people; the truth from 400,000 people."""
+    rng = np.random.default_rng([seed, 77])
+    metrics = ("auc", "average_precision", "brier")
+    between = discreet.BetweenSites((), within=False, clusters="subject")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        large = discreet.evaluate(
+            [people(rng, 400_000)], edges=Warped(1024), interpolation="linear"
+        )
+        truth = {m: large.metric(m).value for m in metrics}
+        plain = dict.fromkeys(metrics, 0)
+        over = dict.fromkeys(metrics, 0)
+        for _ in range(repetitions):
+            drawn = [people(rng, 100) for _ in range(6)]
+            found = discreet.evaluate(drawn, edges=Warped(256), between=between)
+            for m in metrics:
+                plain[m] += inside(found.metric(m).interval(), truth[m])
+                ends = found.metric(m).interval(cluster="subject")
+                over[m] += inside(ends, truth[m])
+    print(f"Clusters: 600 people with 1 to 10 rows, {repetitions} cohorts")
+    for m in metrics:
+        print(
+            f"  {m:18} plain {plain[m] / repetitions:.3f}   clustered "
+            f"{over[m] / repetitions:.3f}",
+            flush=True,
+        )
+
+
+def noise_table(repetitions: int, seed: int) -> None:
+    print(f"DistributedDP(epsilon=1, unit='client'), {repetitions} releases a row")
+    print("  sites  share | sd of tau2: predicted  measured  ratio | refused  new site")
+    for sites in (30, 100, 300, 1000, 3000):
+        model = discreet.DistributedDP(1, unit="client", max_examples=1000)
+        plan = discreet.recommend(
+            PublicFacts(examples=1000 * sites, prevalence=0.25),
+            model,
+            between=discreet.BetweenSites(within=False),
+            cohort=Cohort(sites, 1),
+        )
+        statistic = cast("SiteSums", plan.statistic)
+        terms = statistic.effects[0]
+        told = predicted_spreads(statistic, plan.privacy, plan.facts, plan.cohort)[0]
+        this = ResolvedRound(0, statistic, plan.privacy.loss)
+        law = (
+            cast("BlockNoise", plan.privacy.noise(this, plan.cohort)).law(sites).laws[1]
+        )
+        rng = np.random.default_rng([seed, sites])
+        errors: list[float] = []
+        refused = held = read = 0
+        for _ in range(repetitions):
+            sizes = np.exp(rng.uniform(math.log(100), math.log(5000), sites))
+            variances = 2.2 / (sizes * 0.15 * 0.85)
+            effects = rng.normal(1.2, np.sqrt(variances + 0.09))
+            total = np.zeros(terms.size)
+            for effect in map(Effect, effects, variances):
+                total += terms.of_effect(effect)
+            noisy = total + law.sample(total, 1, rng)[0]
+            pair = [
+                AnchoredSums.of_numbers(terms.totals(t)[0.1], 0.1)
+                for t in (total, noisy)
+            ]
+            if not pair[1].leverage > 0:  # not even the number of sites is left
+                refused += 1
+                continue
+            exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in pair)
+            errors.append(float(seen - exact))
+            matrix = terms.sums(0.1)
+            variance = float(law.covariance(np.zeros(2)).negatives[0])
+            found = RandomEffects(pair[1], noise=variance * (matrix @ matrix.T))
+            if found.refusal or lost_in_noise(terms, found):
+                refused += 1
+                continue
+            read += 1
+            held += inside(found.prediction(), rng.normal(1.2, 0.3))
+        spread = float(np.median(np.abs(errors))) / 0.6745
+        covered = f"{held / read:.3f}" if read else "  -  "
+        print(
+            f"  {sites:5d}  {float(statistic.share):5.2f} | {told.noise_of_tau2:21.4f} "
+            f"{spread:9.4f} {told.noise_of_tau2 / spread:6.2f} | "
+            f"{refused / repetitions:6.1%}  {covered}",
+            flush=True,
+        )
+
+
+TABLES = {"sites": sites_table, "clusters": clusters_table, "noise": noise_table}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repetitions", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--only", choices=list(TABLES))
+    args = parser.parse_args()
+    for name, table in TABLES.items():
+        if args.only in (None, name):
+            table(args.repetitions, args.seed)
+
+
+if __name__ == "__main__":
+    main()
