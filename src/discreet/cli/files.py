@@ -20,7 +20,7 @@ from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
-from discreet.site.preview import plan_cuts
+from discreet.site.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 
 if TYPE_CHECKING:
@@ -65,6 +65,13 @@ CountsPath: TypeAlias = Annotated[
 ]
 JsonFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="Write every number to this JSON file.")
+]
+ExportFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
+        "metrics into this folder."
+    ),
 ]
 PlotFolder: TypeAlias = Annotated[
     Path | None,
@@ -128,7 +135,7 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
     if place is None and counts is not None:
         names = Names(tuple(score), label, group, title=counts.name)
         return Examples.from_source(
-            CountsFile(counts, names, plan_cuts(plan, len(score))),
+            CountsFile(counts, names, plan_cuts(plan, len(score)), plan_bound(plan)),
             labels=LabelCode(positive, classes),
             scores=facts,
             columns=len(score),
@@ -160,6 +167,7 @@ def write_result(
     report: Path | None,
     plots: Path | None,
     sign: Callable[[bytes], bytes] | None = None,
+    export: Path | None = None,
 ) -> None:
     """Print a result, and write the files that were asked for.
 
@@ -175,6 +183,9 @@ def write_result(
     if report is not None:
         result.save(report, sign=sign)
         typer.echo(f"The report is in {report}")
+    if export is not None:
+        result.export(export)
+        typer.echo(f"The tables are in {export}/")
     if plots is not None:
         _write_plots(result, plots)
 

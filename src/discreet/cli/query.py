@@ -8,10 +8,17 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.files import GroupColumn, LabelColumn, ScoreColumns, read_plan
+from discreet.cli.files import (
+    GroupColumn,
+    LabelColumn,
+    ScoreColumns,
+    SubjectColumn,
+    read_plan,
+)
 from discreet.data.arrow_columns import Names
 from discreet.data.pushdown import written
-from discreet.site.preview import plan_cuts
+from discreet.errors import InputError
+from discreet.site.preview import plan_bound, plan_cuts
 
 
 class Engine(StrEnum):
@@ -29,6 +36,7 @@ def query(
     score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
     label: LabelColumn = "y_true",
     group: GroupColumn = None,
+    subject: SubjectColumn = None,
 ) -> None:
     """Print the query that counts a plan's rows in a database, to run by hand.
 
@@ -36,5 +44,17 @@ def query(
     with it: `discreet site plan.toml --counts counts.csv`.
     """
     asked = read_plan(plan)
-    names = Names(tuple(score), label, group)
-    typer.echo(written(table, names, plan_cuts(asked, len(score)), engine.value) + ";")
+    bound, unit = plan_bound(asked), asked.privacy.protects
+    alone = unit is not None and unit.kind == "subject"
+    if alone and subject is None:
+        raise InputError("the plan protects subjects: name their column with --subject")
+    names = Names(tuple(score), label, group, subject if alone else None)
+    text = written(
+        table,
+        names,
+        plan_cuts(asked, len(score)),
+        engine.value,
+        scores=asked.facts.scores,
+        bound=bound,
+    )
+    typer.echo(text + ";")

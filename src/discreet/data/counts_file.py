@@ -19,6 +19,7 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import Columns
 from discreet.data.cuts import Cuts
 from discreet.data.pushdown import weight_name
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 
 
@@ -30,18 +31,32 @@ class CountsFile:
     names: Names
     cuts: tuple[Cuts, ...]
     """How the query rounded: as all of the plan's rounds need it."""
+    bound: int | None = None
+    """How many rows of a person the query counted at most, if the plan says so."""
 
     def __post_init__(self) -> None:
         if not self.path.is_file():
             raise self.names.problem("no such file")
         header = self._header()
-        if weight_name(self.cuts) not in header:
+        if self.weight not in header:
             raise self.names.problem(
                 "these are not the counts of this plan's query: no column "
-                f"{weight_name(self.cuts)}; run `discreet query` for this plan and save "
+                f"{self.weight}; run `discreet query` for this plan and save "
                 "its result with the header"
             )
         self.names.check(header)
+
+    @property
+    def weight(self) -> str:
+        """The column of counts; its name tells which query they come from."""
+        return weight_name(self.cuts, self.bound)
+
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> CountsFile | None:
+        """Return itself, if the query has bounded people's rows like this."""
+        del scores, alone, strict
+        return self if most == self.bound else None
 
     def __call__(self) -> Iterator[Columns]:
         """Refuse: there are no rows."""
@@ -55,7 +70,7 @@ class CountsFile:
             mine.covers(asked) for mine, asked in zip(self.cuts, cuts, strict=True)
         ):
             raise self.names.problem("these counts were made for other edges")
-        return plain_columns(self._batches(), self.names, weight_name(self.cuts))
+        return plain_columns(self._batches(), self.names, self.weight)
 
     def query(self, cuts: Sequence[Cuts]) -> None:
         """Return nothing: it has been asked already."""
@@ -71,8 +86,8 @@ class CountsFile:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         kinds = dict.fromkeys(self.names.scores, pa.float64())
         options = pa.csv.ConvertOptions(
-            include_columns=[*self.names.all(), weight_name(self.cuts)],
-            column_types={**kinds, weight_name(self.cuts): pa.int64()},
+            include_columns=[*self.names.all(), self.weight],
+            column_types={**kinds, self.weight: pa.int64()},
             strings_can_be_null=True,
         )
         try:

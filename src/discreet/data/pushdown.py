@@ -70,8 +70,18 @@ def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str
     return None
 
 
-def folded(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> Any:
-    """Return the query: label, group, rounded scores, and how many rows that is."""
+def folded(
+    table: Any,
+    names: Names,
+    cuts: Sequence[Cuts],
+    engine: str,
+    *,
+    bound: int | None = None,
+) -> Any:
+    """Return the query: label, group, rounded scores, and how many rows that is.
+
+    ``bound`` says of how many rows of a subject the table was made, if it was.
+    """
     ibis = load("ibis", "sql")
     kept = [names.label, *([] if names.group is None else [names.group])]
     plain = {name: number(table[name], engine) for name in names.scores}
@@ -88,7 +98,7 @@ def folded(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> Any:
     }
     rounded = clipped.select(*kept, **cells)
     return rounded.aggregate(
-        by=[*kept, *names.scores], **{weight_name(cuts): rounded.count()}
+        by=[*kept, *names.scores], **{weight_name(cuts, bound): rounded.count()}
     )
 
 
@@ -162,12 +172,13 @@ def _missing(score: Any, engine: str) -> Any:
     return score.isnull() | score.isnan()
 
 
-def weight_name(cuts: Sequence[Cuts]) -> str:
+def weight_name(cuts: Sequence[Cuts], bound: int | None = None) -> str:
     """Return the name of the column of counts: it tells queries of plans apart.
 
-    Counts of another plan's query would fall into wrong bins unseen.
+    Counts of another plan's query would fall into wrong bins unseen, or hold more rows
+    of a person than the noise was sized for.
     """
-    digest = hashlib.sha256(repr(tuple(cuts)).encode())
+    digest = hashlib.sha256(repr((tuple(cuts), bound)).encode())
     return f"rows_{digest.hexdigest()[:12]}"
 
 
@@ -218,16 +229,30 @@ def _exact(ibis: Any, value: float) -> Any:
     return found
 
 
-def written(table: str, names: Names, cuts: Sequence[Cuts], engine: str) -> str:
+def written(
+    table: str,
+    names: Names,
+    cuts: Sequence[Cuts],
+    engine: str,
+    *,
+    scores: ScoreRange,
+    bound: int | None = None,
+) -> str:
     """Return the query in an engine's SQL, for a table that nobody has looked at.
 
-    Its score columns are taken to be numbers.
+    Its score columns are taken to be numbers; where rows of a person are bounded,
+    labels and subjects to be whole numbers.
     """
     ibis = load("ibis", "sql")
     schema, _, name = table.rpartition(".")
-    columns = {n: "float64" if n in names.scores else "string" for n in names.all()}
+    other = "string" if bound is None else "int64"
+    columns = {n: "float64" if n in names.scores else other for n in names.all()}
     unseen = ibis.table(columns, name=name, database=schema or None)
     reason = obstacle(unseen, names, cuts, engine)
+    if reason is None and bound is not None:
+        unseen = bounded(unseen, names, scores, bound, engine)
+        reason = None if unseen is not None else "people in groups are not told apart"
     if reason is not None:
         raise InputError(f"there is no such query: {reason}")
-    return str(ibis.to_sql(folded(unseen, names, cuts, engine), dialect=engine))
+    asked = folded(unseen, names, cuts, engine, bound=bound)
+    return str(ibis.to_sql(asked, dialect=engine))

@@ -126,7 +126,7 @@ def preview(
     return Preview(
         plan,
         count,
-        examples.query(plan_cuts(plan, examples.columns)),
+        _query(plan, examples),
         tuple(_rounds(plan)),
         plan.claim("deployed", sites=sites),
         refusal,
@@ -148,6 +148,24 @@ def plan_cuts(plan: Plan, columns: int) -> tuple[Cuts, ...]:
         edges = [e[k] if len(e) == columns else e[0] for e in every if e]
         found.append(Cuts.within(scores, *edges, thresholds=plan.thresholds))
     return tuple(found)
+
+
+def plan_bound(plan: Plan) -> int | None:
+    """Return how many rows of a person or client count at most; None for any."""
+    unit = plan.privacy.protects
+    if unit is None or unit.kind not in ("subject", "client"):
+        return None
+    return unit.examples
+
+
+def _query(plan: Plan, examples: Examples) -> str | None:
+    bound, unit = plan_bound(plan), plan.privacy.protects
+    asked: Examples | None = examples
+    if bound is not None and unit is not None:
+        asked = examples.bounded_in_place(bound, alone=unit.kind == "subject")
+    if asked is None or plan.privacy.route == "ranks":
+        return None
+    return asked.query(plan_cuts(plan, examples.columns))
 
 
 def _refusal(

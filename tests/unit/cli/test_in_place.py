@@ -20,6 +20,7 @@ from discreet.errors import InputError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
+from discreet.site.bounding import bounded
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 
 WARDS = ("a", "b", "other")
@@ -145,3 +146,37 @@ def test_rows_or_counts_and_not_both(plan, tmp_path):
     for place, counts in ((None, None), ("a.csv", tmp_path / "counts.csv")):
         with pytest.raises(InputError, match="and not both"):
             read_for(plan, place, ["p"], "died", counts=counts)
+
+
+def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_path):
+    people = rows.append_column("who", pa.array(rng.integers(0, 900, rows.num_rows)))
+    path = tmp_path / "people.duckdb"
+    with duckdb.connect(path) as made:
+        made.register("given", people)
+        made.execute("CREATE TABLE prediction AS SELECT * FROM given")
+    edges = Edges.realise(Warped(64), thresholds=(0.3,))
+    privacy = discreet.DistributedDP(1, unit="subject", max_examples=2)
+    plan = Plan(privacy, (Round(ClassHistogram(edges)),), thresholds=(0.3,))
+    asked = (
+        written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "--score", "p", "--label", "died",
+    )  # fmt: skip
+    assert "--subject" in str(run(query, *asked).exception)
+    shown = run(query, *asked, "--subject", "who")
+    assert shown.exit_code == 0, shown.output
+    by_hand(path, shown.output, tmp_path / "counts.csv")
+    site = read_for(plan, None, ["p"], "died", counts=tmp_path / "counts.csv")
+    unit = plan.privacy.protects
+    here = discreet.read(people, score="p", label="died", subject="who")
+    expected = plan.statistic.count(bounded(here, unit))
+    assert np.array_equal(plan.statistic.count(bounded(site, unit)), expected)
+    assert expected.sum() < rows.num_rows
+    more = discreet.DistributedDP(1, unit="subject", max_examples=3)
+    with pytest.raises(InputError, match="not the counts of this plan's query"):
+        read_for(
+            Plan(more, plan.rounds, thresholds=(0.3,)),
+            None,
+            ["p"],
+            "died",
+            counts=tmp_path / "counts.csv",
+        )
