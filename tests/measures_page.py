@@ -133,12 +133,30 @@ read from joint counts or taken as none, which is careful.
 although the pair was picked for its size, `standardised(measure, mix)` at a declared mix of the groups, and `small()`:
 groups that are too small or too noisy are marked, never dropped.
 
+## Periods
+
+Declare periods as groups, in order: `result.drift(("auc", "observed_expected"))` compares each with the mean of those before
+it, and the population stability index of the scores; `false_alarm` is the share of whole series without any change that
+raise an alarm, over all periods and measures. `detectable("auc")` says beforehand which change would be seen.
+
+## Prediction sets
+
+`result.conformal(0.1)` (or `given="class"`; every group's own for groups) gives the least probability with which a label is in
+the set, so that 90% of sets hold the true one: the finite-sample rule of split conformal prediction on the released counts,
+with the noise's 95% quantile added. `discreet.result.conformal.conformal_classes` has the one threshold of several classes.
+
+## Several classes
+
+`result.class_map("temperature")` (one slope for all) or `"vector"` (an intercept and a slope a class) maps scores to
+probabilities from the one-vs-rest release; `result.top_label_ece` is the top label's calibration error over examples whose
+top score is above a half, with limits for the others: below a half no class's own histogram tells which label is the top.
+
 ## What is stated, not hidden
 
 - Log loss and what is made of it keep scores 1e-6 from 0 and 1; so does the logit of calibration lines and curves.
 - Intercept and slope are maximum likelihood, unpenalised; separated classes have none.
-- The smooth calibration curve is a logistic regression on a restricted cubic spline of the logit with five knots. ICI and
-  its kin cannot be below 0, so they are too large where little is wrong; their intervals take that scatter off
+- The smooth calibration curve is a logistic regression on a restricted cubic spline of the logit with five knots and a pull of
+  1e-4 towards calibrated scores, for ends without positives. ICI and its kin cannot be below 0, so they are too large where little is wrong; their intervals take that scatter off
   (`discreet.metrics.shapes.Folded`).
 - The Brier score's parts are CORP's: miscalibration - discrimination + uncertainty is the score, exactly.
 - A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.

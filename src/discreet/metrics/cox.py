@@ -45,10 +45,13 @@ def fit_placed(
     features: Callable[[FloatArray], FloatArray],
     start: FloatVector,
     offset: Callable[[FloatArray], FloatArray] = np.zeros_like,
+    *,
+    ridge: float = 0.0,
+    largest: float = _SEPARATED,
 ) -> PlacedFit:
-    """Fit labels on features of the scores, without a penalty.
+    """Fit labels on features of the scores, without a penalty unless one is given.
 
-    NaN where there is no finite fit.
+    NaN where there is no finite fit: a coefficient beyond ``largest``.
     """
     x_n, x_p = features(at.of_negatives), features(at.of_positives)
     flat = np.hstack([x_n.reshape(start.size, -1), x_p.reshape(start.size, -1)])
@@ -61,11 +64,11 @@ def fit_placed(
             np.append(np.zeros_like(n), p),
             start=start,
             offset=moved,
-            ridge=0.0,
+            ridge=ridge,
         )
     except np.linalg.LinAlgError:
         return _no_fit(x_n, x_p)
-    if not np.abs(fit.coefficients[:2]).max() < _SEPARATED:
+    if not np.abs(fit.coefficients).max() < largest:
         return _no_fit(x_n, x_p)
     q_n = fit.rates[: n.size].reshape(at.of_negatives.shape)
     q_p = fit.rates[n.size :].reshape(at.of_positives.shape)

@@ -2,7 +2,7 @@ r"""Distances between scores and a smooth calibration curve: ICI, E50, E90, Emax
 
 The curve c(s) is a logistic regression on a restricted cubic spline of logit s with five
 knots at the 5, 27.5, 50, 72.5 and 95% quantiles of the scores (Harrell 2015), fitted
-without penalty: the flexible curve of Austin and Steyerberg (2019). Over the examples,
+with next to no penalty: the flexible curve of Austin and Steyerberg (2019). Over the examples,
 
 .. math::
     \mathrm{ICI} = \overline{|c(s) - s|}, \quad E_{50}, E_{90}, E_{max}:
@@ -17,6 +17,7 @@ coefficients' error, sampling and noise together (:class:`discreet.metrics.shape
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -40,6 +41,9 @@ _TRUTHS: Final = 10
 _THIN: Final = 64
 _SHARES: Final = {"e50": 0.5, "e90": 0.9}
 _APART: Final = 1e-6
+_PULL: Final = 1e-4
+"""Where the lowest scores hold no positives the spline's end has no finite slope: so
+weak a pull towards calibrated scores gives it one and changes nothing else."""
 Distance: TypeAlias = Literal["ici", "e50", "e90", "emax", "eci"]
 
 
@@ -64,7 +68,13 @@ class SmoothCurve:
         knots = _knots(scores, weights)
         start = np.zeros(max(knots.size, 2))
         start[1] = 1.0
-        fit = fit_placed(at, lambda s: spline(logit(s), knots), start)
+        fit = fit_placed(
+            at,
+            lambda s: spline(logit(s), knots),
+            start,
+            ridge=_PULL,
+            largest=math.inf,
+        )
         return cls(at, knots, fit, scores, weights / max(float(weights.sum()), 1e-300))
 
     def rates(self, scores: FloatVector) -> FloatVector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,18 +17,29 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
+from discreet.estimate.reading import Reading
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
+from discreet.recalibrate.several_classes import (
+    ClassMap,
+    SeveralClassesMap,
+    fit_classes,
+    top_label_error,
+)
 from discreet.result import report
+from discreet.result.conformal import ConformalThresholds, Given
+from discreet.result.drift import WATCHED, Drift
 from discreet.result.evaluation import Evaluation
 from discreet.result.fairness import Fairness
 from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.record import record_of
 from discreet.result.text import metric_table
+from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
 Pair: TypeAlias = tuple[str, str]
+_SEVERAL_CLASSES: Final = ("one-vs-rest", "one-vs-one")
 
 
 class PairArea(NamedTuple):
@@ -79,6 +90,52 @@ class MultiEvaluation(Parts):
     def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
         """Return groups side by side at a threshold, gaps that hold all at once."""
         return Fairness(self.parts, threshold, level)
+
+    def conformal(
+        self, alpha: float, given: Given = "marginal"
+    ) -> dict[str, ConformalThresholds]:
+        """Return every group's own conformal thresholds."""
+        return {name: part.conformal(alpha, given) for name, part in self.items()}
+
+    def drift(
+        self,
+        measures: Sequence[str] = WATCHED,
+        *,
+        threshold: float | None = None,
+        false_alarm: float = 0.05,
+    ) -> Drift:
+        """Return the parts as periods in their order, with alarms at a stated rate."""
+        return Drift(self.parts, tuple(measures), threshold, false_alarm)
+
+    def class_map(self, name: ClassMap = "temperature") -> SeveralClassesMap:
+        """Return a map of all classes' scores to probabilities, from this release."""
+        return fit_classes(self._counts(), name)
+
+    @property
+    def top_label_ece(self) -> Estimate:
+        """The top label's calibration error, as far as each class against the rest tells.
+
+        Its limits say how much the examples whose top score is below a half may add.
+        """
+        return top_label_error(self._counts())
+
+    def _counts(self) -> dict[str, NoisyHistogram]:
+        """Return every class's counts against the rest."""
+        if self._statistic not in _SEVERAL_CLASSES:
+            raise NotReleasedError(
+                "maps of several classes need a plan that names classes; this result "
+                "has groups"
+            )
+        return {
+            name: part.reading.counts
+            for name, part in self.items()
+            if isinstance(part.reading, Reading)
+        }
+
+    @property
+    def _statistic(self) -> str:
+        plan = next(iter(self.values())).plan
+        return "" if plan is None else plan.statistic.name
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table and the claim; wide: every part's own table too."""

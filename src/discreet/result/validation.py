@@ -23,6 +23,7 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold
 from discreet.optional import load
+from discreet.result.conformal import ConformalThresholds, Given, conformal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -127,6 +128,10 @@ class Validation(ABC):
     def hosmer_lemeshow(self) -> HosmerLemeshow:
         """Return the Hosmer-Lemeshow test, with a sentence on why not to use it."""
         return hosmer_lemeshow(self._probabilities("Hosmer-Lemeshow test"))
+
+    def conformal(self, alpha: float, given: Given = "marginal") -> ConformalThresholds:
+        """Return thresholds of prediction sets that miss at most ``alpha`` of labels."""
+        return conformal(self._probabilities("conformal threshold"), alpha, given)
 
     def _probabilities(self, what: str) -> Reading:
         """Return a reading whose scores are probabilities, or say why there is none."""

@@ -1,0 +1,199 @@
+r"""Conformal thresholds from one release: prediction sets that hold the true label.
+
+The true-class score of an example is the probability that the model gives to its own
+label. With n examples of which a future one is exchangeable, a set of all labels whose
+probability is at least :math:`\tau` misses the true one with probability at most
+
+.. math:: \frac{1 + \#\{\text{true-class scores} < \tau\}}{n + 1} \le \alpha
+
+(Vovk et al. 2005; Papadopoulos et al. 2002), so :math:`\tau` is the largest that keeps
+the count below :math:`\alpha(n + 1) - 1`. A release gives that count at every edge.
+Under noise it is known up to an error of known size: its 95% quantile is added to the
+count, and of several crossings the lowest is taken, so that noise costs width and not
+coverage. Between two edges the count follows the reading's curve: a guess of where inside
+one bin the scores lie, by which coverage may differ.
+
+*Marginal* thresholds hold over all examples; *by class*, among the examples of each label;
+by group, where each group has thresholds of its own. None holds once the data drift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import FloatVector
+from discreet.data.edges import unit_edges
+from discreet.errors import InputError, NotReleasedError
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import covariance_of
+from discreet.metrics.cuts import Shares, cut_at
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Given: TypeAlias = Literal["marginal", "class"]
+_QUANTILE: Final = 1.6448536269514722
+"""The noise's 95% quantile is added to every count."""
+_HALVINGS: Final = 40
+Weights: TypeAlias = tuple[FloatVector, FloatVector]
+"""What each bin counts for: negatives' bins, positives' bins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConformalThresholds:
+    """The least probability with which a label is in the set."""
+
+    alpha: float
+    given: Given
+    negative: float
+    positive: float
+
+    def predict(self, scores: ArrayLike) -> NDArray[np.bool_]:
+        """Return which labels are in each example's set: columns negative, positive.
+
+        ``scores`` are probabilities of the positive class.
+        """
+        s = np.asarray(scores, dtype=np.float64)
+        return np.column_stack([1 - s >= self.negative, s >= self.positive])
+
+    def __str__(self) -> str:
+        held = "of all examples" if self.given == "marginal" else "within each class"
+        return (
+            f"a set of the labels with a probability of at least {self.negative:.4f} "
+            f"(negative) and {self.positive:.4f} (positive) holds the true one in "
+            f"{1 - self.alpha:.0%} {held} that are like these"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "alpha": self.alpha,
+            "given": self.given,
+            "negative": self.negative,
+            "positive": self.positive,
+        }
+
+
+def conformal(
+    reading: Reading, alpha: float, given: Given = "marginal"
+) -> ConformalThresholds:
+    """Return the thresholds of sets that miss the true label in at most ``alpha``."""
+    _check(reading, alpha)
+    bins = len(reading.observed.edges)
+    none, one = np.zeros(bins), np.ones(bins)
+
+    def positives_below(tau: float) -> Weights:
+        return none, 1 - _above(reading, tau).positives
+
+    def negatives_below(tau: float) -> Weights:
+        return _above(reading, 1 - tau, strictly=True).negatives, none
+
+    match given:
+        case "marginal":
+
+            def below(tau: float) -> Weights:
+                return negatives_below(tau)[0], positives_below(tau)[1]
+
+            found = _largest([(reading, below, (one, one))], alpha)
+            return ConformalThresholds(alpha, given, found, found)
+        case "class":
+            negative = _largest([(reading, negatives_below, (one, none))], alpha)
+            positive = _largest([(reading, positives_below, (none, one))], alpha)
+            return ConformalThresholds(alpha, given, negative, positive)
+        case _:
+            raise InputError("conformal thresholds are given 'marginal' or by 'class'")
+
+
+def conformal_classes(classes: Mapping[str, Reading], alpha: float) -> float:
+    """Return the marginal threshold of a multi-class problem, one for every class.
+
+    Each class's positives against the rest are its true-class scores.
+    """
+    terms = []
+    for reading in classes.values():
+        _check(reading, alpha)
+        bins = len(reading.observed.edges)
+        none, one = np.zeros(bins), np.ones(bins)
+
+        def below(
+            tau: float, reading: Reading = reading, none: FloatVector = none
+        ) -> Weights:
+            return none, 1 - _above(reading, tau).positives
+
+        terms.append((reading, below, (none, one)))
+    return _largest(terms, alpha)
+
+
+_Term: TypeAlias = tuple[Reading, Callable[[float], Weights], Weights]
+
+
+def _largest(terms: Sequence[_Term], alpha: float) -> float:
+    """Return the lowest place where the count with its noise reaches what is allowed."""
+    n, spread = _sum([(reading, counted) for reading, _, counted in terms])
+    allowed = alpha * (n - _QUANTILE * spread + 1) - 1
+    if allowed < 0:
+        raise NotReleasedError(
+            f"sets that miss at most {alpha:g} need at least {1 / alpha:.0f} examples "
+            "beyond the noise: use more data or a larger alpha"
+        )
+
+    def exceeds(tau: float) -> bool:
+        count, sd = _sum([(reading, below(tau)) for reading, below, _ in terms])
+        return count + _QUANTILE * sd > allowed
+
+    low, end = 0.0, 1.0
+    if not all(reading.observed.exact for reading, _, _ in terms):
+        # Noisy counts may cross what is allowed more than once: the first is taken.
+        own = np.concatenate([unit_edges(r.observed.edges) for r, _, _ in terms])
+        for place in np.unique(np.append(own, 1 - own)):
+            if exceeds(float(place)):
+                end = float(place)
+                break
+            low = float(place)
+    for _ in range(_HALVINGS):
+        middle = (low + end) / 2
+        if exceeds(middle):
+            end = middle
+        else:
+            low = middle
+    return low
+
+
+def _sum(terms: Sequence[tuple[Reading, Weights]]) -> tuple[float, float]:
+    """Return a released count and the standard deviation of its noise."""
+    count = variance = 0.0
+    for reading, (on_n, on_p) in terms:
+        observed = reading.observed
+        count += float(on_n @ observed.negatives + on_p @ observed.positives)
+        if not observed.exact:
+            row = np.concatenate([on_n, on_p])[None, :]
+            variance += max(float(covariance_of(observed, row)[0, 0]), 0.0)
+    return count, math.sqrt(variance)
+
+
+def _above(reading: Reading, p: float, *, strictly: bool = False) -> Shares:
+    """Return the shares of the bins at or above a probability."""
+    kind = reading.observed.edges.scores.kind
+    if kind == "logit":
+        with np.errstate(divide="ignore"):
+            t = float(np.log(p) - np.log1p(-p))
+    else:
+        t = p
+    if strictly and reading.observed.edges.atoms:
+        t = float(np.nextafter(t, math.inf))
+    return cut_at(reading.counts, t).curved
+
+
+def _check(reading: Reading, alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise InputError("alpha lies strictly between 0 and 1")
+    if reading.observed.edges.scores.kind == "other":
+        raise NotReleasedError(
+            "conformal sets need probabilities; scores of kind 'other' are none"
+        )
