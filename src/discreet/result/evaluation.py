@@ -45,6 +45,7 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
+from discreet.result.exports import export
 from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
 from discreet.result.page import Page, save
@@ -380,6 +381,10 @@ class Evaluation(Validation):
         ``sign`` is a coordinator's: ``discreet verify`` checks it.
         """
         save(self, path, sign)
+
+    def export(self, folder: str | Path, *, min_cell_count: int = 5) -> list[Path]:
+        """Write the measures, curves, OHDSI's tables and a model card's metrics."""
+        return export({self.name: self}, folder, min_cell_count=min_cell_count)
 
     def page(self, made: str = "") -> Page:
         """Return the report, made on a day."""
