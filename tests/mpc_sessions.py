@@ -27,7 +27,7 @@ from discreet.runtime.spu.packages import Package
 from discreet.runtime.spu.party import Party
 from discreet.runtime.spu.transport import client_context, server_context
 
-SIZES = (3, 4)
+SIZES = (4, 5)
 
 
 def owner_examples(size, seed):
@@ -44,7 +44,7 @@ class CuttingEngine:
         assert timeout > 0
         assert executable is None
         assert identity.name == f"party-{party}"
-        self._values = len(session.metrics)
+        self._values = session.program().opens
         self._party = party
         self._alarm = alarm
 

@@ -26,6 +26,7 @@ from discreet.errors import (
 if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet import curator
     from discreet.data.edges import (
+        Grid,
         Listed,
         Support,
         Uniform,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.local import LocalDP
     from discreet.models.secure_aggregation import SecureAggregation
     from discreet.plan.between_sites import BetweenSites
-    from discreet.plan.cohort import PublicFacts
+    from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
     from discreet.result.comparison import ModelComparison
@@ -59,6 +60,7 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "BetweenSites": "plan.between_sites",
     "CentralDP": "models.central",
+    "Cohort": "plan.cohort",
     "DistributedDP": "models.distributed",
     "Evaluation": "result.evaluation",
     "ExactMPC": "exact.model",
@@ -74,6 +76,7 @@ _HOMES: Final = {
     "PublicFacts": "plan.cohort",
     "RangeQueries": "estimate.range_queries",
     "SecureAggregation": "models.secure_aggregation",
+    "Grid": "data.edges",
     "Support": "data.edges",
     "Uniform": "data.edges",
     "Warped": "data.edges",
@@ -84,13 +87,14 @@ _HOMES: Final = {
     "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
 }
-_ROOMS: Final = frozenset({"curator", "exact", "recalibrate"})
-"""Packages that are used as ``discreet.curator.auc``."""
+_ROOMS: Final = frozenset({"curator", "exact", "flower", "recalibrate"})
+"""Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [
     "BetweenSites",
     "BudgetError",
     "CentralDP",
+    "Cohort",
     "DisclosureWarning",
     "DiscreetError",
     "DistributedDP",
@@ -98,6 +102,7 @@ __all__ = [
     "ExactMPC",
     "Examples",
     "FedCurve",
+    "Grid",
     "IgnoredWarning",
     "InputError",
     "LabelDP",

@@ -22,6 +22,7 @@ from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError
+from discreet.flower import Evaluating, add_evaluation, evaluate, evaluation_mod
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.secure_aggregation import SecureAggregation
@@ -32,14 +33,12 @@ from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
-from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
     read_identity,
 )
-from discreet.runtime.flower.mod import add_evaluation, evaluation_mod
 from discreet.runtime.flower.processes import free_port
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
@@ -299,6 +298,19 @@ def test_a_rehearsal_of_one_end_alone_is_declined(
     for place in grid.nodes:
         with Ledger(tmp_path / str(place) / "ledger.sqlite") as ledger:
             assert not ledger.spent("people").epsilon
+
+
+def test_a_strategy_evaluates_every_few_rounds_by_one_argument(grid: LoopGrid) -> None:
+    options = {"sites": 3, "wait_seconds": 1.0, "step_seconds": 0.5}
+    private = Evaluating(grid, plan_for(DistributedDP("1")), every=2, options=options)  # type: ignore[arg-type]
+    logged = [private(k, WEIGHTS) for k in range(5)]
+    assert [m is not None for m in logged] == [False, False, True, False, True]
+    assert set(private.results) == {2, 4}
+    last = logged[-1]
+    assert last is not None
+    assert last["auc"] == private.results[4].auc.value  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="every"):
+        Evaluating(grid, plan_for(DistributedDP("1")), every=0)  # type: ignore[arg-type]
 
 
 def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:

@@ -23,7 +23,40 @@ def test_a_missing_extra_names_an_installation_that_exists():
     check(str(MissingExtraError("this", "flower")))
 
 
+LOCKED = {"locked-site.txt": ("flower", "demo"), "locked-exact.txt": ("mpc",)}
+HASHED = "pip install --require-hashes -r "
+ITSELF = "pip install --no-deps --no-build-isolation ."
+
+
+def pinned(name):
+    """Return the versions that a file of pins names."""
+    lines = (ROOT / name).read_text().splitlines()
+    pairs = (line.partition("==") for line in lines if re.match(r"[a-z]", line))
+    return {name: version.rstrip(" \\") for name, _, version in pairs}
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_a_locked_installation_names_every_package_with_its_hashes(name):
+    """And nothing that the constraints would choose otherwise."""
+    blocks = re.split(r"\n(?=\S)", (ROOT / name).read_text().strip())
+    assert all("--hash=sha256:" in block for block in blocks)
+    versions, constraints = pinned(name), pinned("constraints.txt")
+    for package, version in versions.items():
+        assert constraints.get(package, version) == version, package
+    extras = PROJECT["optional-dependencies"]
+    direct = [*PROJECT["dependencies"], *(d for e in LOCKED[name] for d in extras[e])]
+    for dependency in direct:
+        plain = re.match(r"[A-Za-z0-9_-]+", dependency)[0].lower()
+        assert plain in versions, plain
+    assert "://" not in (ROOT / name).read_text()
+
+
 def check(line):
+    if line.startswith(HASHED):
+        assert line.removeprefix(HASHED).strip() in LOCKED
+        return
+    if line.strip() == ITSELF:
+        return
     found = re.search(r"pip install -c constraints\.txt -e '\.\[([a-z,]+)\]'", line)
     assert found, line
     assert set(found[1].split(",")) <= set(PROJECT["optional-dependencies"])

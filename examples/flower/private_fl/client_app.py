@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from discreet.runtime.flower.mod import add_evaluation
+from discreet.flower import add_evaluation
 from private_fl.task import from_arrays, load_data, to_arrays
 
 app = ClientApp()

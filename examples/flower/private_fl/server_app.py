@@ -8,9 +8,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from discreet import DistributedDP, PublicFacts, recommend
-from discreet.plan.cohort import Cohort
-from discreet.runtime.flower.evaluate import evaluate
+from discreet import Cohort, DistributedDP, PublicFacts, recommend
+from discreet.flower import evaluate
 from private_fl.task import initial_model
 
 app = ServerApp()

@@ -1,8 +1,9 @@
-r"""The computation itself: one JAX function of secret keys and labels.
+r"""The computation itself: one JAX function of the owners' secret words.
 
-It has no branch and no index that depends on data. After one sort by descending
-score, with :math:`t_i` the positives among the first i rows and :math:`e_i = 1`
-where row i is the last of its score (it differs from the *following* row):
+It has no branch and no index that depends on data. After merging the owners' sorted
+runs into descending scores, with :math:`t_i` the positives among the first i rows and
+:math:`e_i = 1` where row i is the last of its score (it differs from the *following*
+row):
 
 - :math:`S_i`, the positives *before* row i's group of equal scores, is the last
   :math:`e_j t_j` with j < i; :math:`E_i`, the positives up to the *end* of the
@@ -14,8 +15,15 @@ where row i is the last of its score (it differs from the *following* row):
   :math:`E_{r+1} = P`: each threshold's precision is met by half the recall on both
   its sides.
 
-The sums are inner products, whose traffic does not grow with the rows. Only the
-last step divides secrets: one long division of at most three scalars.
+The sums are inner products, whose traffic does not grow with the rows. Division is a
+look-up of 1/P and 1/(2PN) in public tables (``exact.tables``).
+
+**What one owner can spoil.** Shares of any 64-bit integer look alike, so nobody can
+refuse what an owner shares. A label is the last bit of a word, whatever the word is.
+Words that are negative or not in order would make the merged order wrong, and with it
+what another owner's row can change. So the order of every run is checked on the
+shares, and the values are multiplied by the outcome before they are opened: of an
+unsorted run nothing is learnt but that there was one.
 """
 
 from __future__ import annotations
@@ -25,48 +33,57 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
 from discreet.exact.encode import PAD
-from discreet.exact.program import DIGIT_BITS, DIGITS, RECIPROCALS, FixedPoint, Program
+from discreet.exact.merge import merged
+from discreet.exact.program import TABLES, ZERO, Program
+from discreet.exact.tables import SCALE, Tables
 from discreet.optional import load
 
 Pair: TypeAlias = tuple[Array, Array]
 
-
-def in_range(keys: Array, labels: Array, *, padded: bool) -> tuple[Array, Array | int]:
-    """Return labels that are bits whatever was shared, and how many rows are padding.
-
-    Shares of any 64-bit integer look alike, so nobody can refuse a forged label, and
-    one of 2^24 would lift another row's rank above all noise: what one row can change
-    rests on this line, not on the owners. Keys need no such line: each 64-bit integer
-    is a place in the order. Padding rows are told by their key and have no label.
-    """
-    labels = jnp.bitwise_and(labels, 1)
-    if not padded:
-        return labels, 0
-    real = (keys != PAD).astype(jnp.int64)
-    return labels * real, keys.shape[0] - jnp.sum(real)
+DIGIT_BITS = 4
+DIGITS = SCALE // DIGIT_BITS
 
 
-def sorted_rows(keys: Array, labels: Array) -> Pair:
-    """Sort by ascending keys: descending scores, padding last."""
-    ordered = lax.sort((keys, labels), num_keys=1)
-    return ordered[0], ordered[1]
+def in_order(runs: Sequence[Array], pad: Array) -> Array:
+    """Return 1 if every run ascends within 0 .. PAD, else 0."""
+    left = jnp.concatenate(runs)
+    right = jnp.concatenate([x for run in runs for x in (run[1:], pad[0])])
+    # Signs of differences say nothing where they overflow, which takes a negative word.
+    wrong = jnp.concatenate([right - left, left]) < 0
+    return (jnp.sum(wrong.astype(jnp.int64)) == 0).astype(jnp.int64)
 
 
 def running_sum(values: Array) -> Array:
-    """Add up; linear, so each party does it alone on its shares."""
-    found: Array = lax.associative_scan(jnp.add, values)
+    """Add up, in slices only: linear, so each party does it alone on its shares."""
+    found, step = values, 1
+    while step < values.shape[0]:
+        found = jnp.concatenate([found[:step], found[step:] + found[:-step]])
+        step *= 2
     return found
 
 
-def group_ends(keys: Array, *, ties: bool) -> Array:
-    """Return 1 at the last row of each group of equal keys, else 0."""
-    last = jnp.ones(1, jnp.int64)
+def labels_and_ends(words: Array, zero: Array, *, ties: bool) -> Pair:
+    """Return labels, and 1 at the last row of each group of equal scores.
+
+    ``zero`` is a public input: adding it turns a bit into an arithmetic share once.
+    Without it every use would convert the bit again, and a constant is folded away.
+    """
+    labels = ((words << 63) < 0).astype(jnp.int64) + zero
     if not ties:
-        return jnp.ones(keys.shape, jnp.int64)
-    return jnp.concatenate([(keys[1:] != keys[:-1]).astype(jnp.int64), last])
+        return labels, jnp.ones(words.shape, jnp.int64)
+    keys = words - labels
+    differ = _bit(keys[1:] != keys[:-1], zero)
+    return labels, jnp.concatenate([differ, differ[:1] * zero + 1])
+
+
+def _bit(found: Array, zero: Array) -> Array:
+    """Return 0 or 1; an equality is kept in eight bits, and a public 'and' makes it one."""
+    return (found & (zero == 0)).astype(jnp.int64) + zero
 
 
 def around_groups(ends: Array, positives: Array) -> Pair:
@@ -85,97 +102,133 @@ def around_groups(ends: Array, positives: Array) -> Pair:
 
     carried: Any = lax.associative_scan(then, start, axis=2)
     down, up = carried[1, 0], carried[1, 1]
-    before = jnp.concatenate([jnp.zeros(1, jnp.int64), down[:-1]])
-    return before, up[::-1]
+    return jnp.concatenate([down[:1] - down[:1], down[:-1]]), up[::-1]
 
 
-def divide(numerators: Array, denominators: Array) -> Array:
+def divide(numerator: Array, denominator: Array) -> Array:
     r"""Return :math:`\lfloor 16^{13} a/b \rfloor` for 0 <= a <= b, digit by digit.
 
-    A digit is how many of b, 2b, ..., 15b are at most 16 times the remainder: one
-    round of comparisons a digit instead of one a bit. A zero denominator gives
-    more than 1, whatever else is known.
+    For the one denominator that no public table holds: the pairs when sizes are
+    hidden. A digit is how many of b, 2b, ..., 15b are at most 16 times the
+    remainder. A zero denominator gives more than 1, whatever else is known.
     """
-    multiples = jnp.arange(1, 1 << DIGIT_BITS, dtype=jnp.int64)[:, None] * denominators
+    multiples = jnp.arange(1, 1 << DIGIT_BITS, dtype=jnp.int64) * denominator
 
     def digit(_: int, state: Pair) -> Pair:
         remainder, quotient = state
         remainder = remainder << DIGIT_BITS
-        found = jnp.sum((remainder[None, :] >= multiples).astype(jnp.int64), axis=0)
-        return remainder - found * denominators, (quotient << DIGIT_BITS) + found
+        found = jnp.sum((remainder >= multiples).astype(jnp.int64))
+        return remainder - found * denominator, (quotient << DIGIT_BITS) + found
 
-    whole = (numerators >= denominators).astype(jnp.int64)
-    left = numerators - whole * denominators
+    whole = (numerator >= denominator).astype(jnp.int64)
+    left = numerator - whole * denominator
     divided: Pair = lax.fori_loop(0, DIGITS, digit, (left, whole))
     return divided[1]
 
 
-def doubled_wins(labels: Array, before: Array, end: Array) -> Array:
-    """Return twice the pairs won by the positives, ties one half."""
-    return jnp.dot(1 - labels, before + end)
-
-
 def areas(
-    keys: Array,
-    labels: Array,
-    high: Array,
-    low: Array,
+    runs: Sequence[Array],
+    zero: Array,
+    by_rank: Array,
+    by_count: Array,
     *,
-    metrics: tuple[str, ...],
-    ties: bool,
-    padded: bool,
+    program: Program,
 ) -> Array:
-    """Return the areas asked for as integers over ``program.ONE``.
+    """Return whether all runs were in order, and then the areas asked for.
 
-    Padding rows, as rows without a label, stand in the last group, where each wins
-    every pair: that is subtracted again.
+    An area of 1 is ``tables.ONE``; AUPR is doubled, so that nothing is cut off after
+    the sum. Padding rows, as rows without a label, stand in the last group, where each
+    wins every pair: that is subtracted again.
     """
-    rows = keys.shape[0]
-    labels, padding = in_range(keys, labels, padded=padded)
-    bits = FixedPoint(rows)
-    keys, labels = sorted_rows(keys, labels)
+    tables, rows = Tables(program.rows), program.rows
+    pad = _pad(runs, zero)
+    ok = in_order(runs, pad)
+    words = merged(runs, pad)[:rows]
+    labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
-    ends = group_ends(keys, ties=ties)
     before, end = around_groups(ends, positives)
     total = positives[-1]
     following = jnp.concatenate([end[1:], total[None]])
-    at_ends = ends * positives
-    limbs = jnp.stack([at_ends * high, at_ends * low])
     steps = jnp.stack([positives - before, following - before], axis=1)
-    sums = limbs @ steps
-    precise = sums[0] + jnp.right_shift(sums[1], bits.low_bits)
-    unit = 1 << bits.high_bits
+    sums = (ends * positives * by_rank) @ steps
+    wins = jnp.dot(1 - labels, before + end)
+    place = _bit(total == jnp.arange(rows + 1), zero)
+    looked = by_count @ place
+    found = _assembled(sums, wins, end[0], looked, tables)
+    if program.padded:
+        padding = rows - jnp.sum(_bit(words != PAD, zero))
+        real = divide(wins - 2 * total * padding, 2 * total * (rows - padding - total))
+        found = jnp.concatenate([real[None], found[1:]])
+    places = [("auc", "average_precision", "aupr").index(m) for m in program.metrics]
+    chosen = jnp.stack([found[k] for k in places])
+    return jnp.concatenate([ok[None], ok * chosen])
 
-    wins = doubled_wins(labels, before, end) - 2 * total * padding
-    pairs = total * (rows - padding - total)
-    fractions = {
-        "auc": (wins, 2 * pairs),
-        "average_precision": (precise[0], total * unit),
-        "aupr": (precise[1] + end[0] * unit, 2 * total * unit),
-    }
-    chosen = [fractions[metric] for metric in metrics]
-    return divide(
-        jnp.stack([numerator for numerator, _ in chosen]),
-        jnp.stack([denominator for _, denominator in chosen]),
+
+def _pad(runs: Sequence[Array], zero: Array) -> Array:
+    """Return one secret word of padding, made of a share so that nothing is sent."""
+    found: Array = (runs[0][:1] * zero + PAD)[None]
+    return found
+
+
+def _assembled(
+    sums: Array, wins: Array, first_end: Array, looked: Array, tables: Tables
+) -> Array:
+    """Multiply limbs in one round, shift them in another, and add: the three areas.
+
+    Products with public 0/1 matrices pick what is multiplied and add up what came of
+    it: they are local, few operations to compile, and turn all shifted terms into
+    arithmetic shares at once.
+    """
+    pairs, ranks = tables.pair_limbs, tables.rank_limbs
+    # What is known: wins, the sums of AP and of AUPR limb by limb, the first end.
+    known = jnp.concatenate([wins[None], sums.T.reshape(-1), first_end[None]])
+    terms = [(0, a, 0, a * tables.pair_bits) for a in range(pairs)]
+    for k, m, shift in tables.products():
+        terms += [(1 + k, pairs + m, 1, shift), (1 + ranks + k, pairs + m, 2, shift)]
+    for m in range(tables.count_limbs):  # AUPR starts at precision 1: E_1 / P
+        shift = (m + 1) * tables.count_bits - SCALE
+        terms.append((1 + 2 * ranks, pairs + m, 2, shift))
+    terms.sort(key=lambda term: term[3] <= 0)  # those that are shifted down first
+    moving = sum(term[3] > 0 for term in terms)
+    left, right, area, shifts = np.array(terms).T
+    limbs = looked[2:]
+    product = (_one_hot(left, known.shape[0]) @ known) * (
+        _one_hot(right, limbs.shape[0]) @ limbs
     )
+    product = product << np.maximum(-shifts, 0)
+    into = _one_hot(area, 3).T
+    shifted = jnp.right_shift(product[:moving], shifts[:moving])
+    total = into[:, :moving] @ shifted + into[:, moving:] @ product[moving:]
+    undefined = _one_hot(np.array([0, 1, 1]), 2) @ looked[:2]
+    found: Array = total + undefined
+    return found
 
 
-def noisy_pair(keys: Array, labels: Array, noise: list[Array], *, ties: bool) -> Array:
-    r"""Return :math:`2U - nm` and :math:`nM` with the parties' noise added.
+def _one_hot(places: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = (places[:, None] == np.arange(width)).astype(np.int64)
+    return found
+
+
+def noisy_pair(
+    runs: Sequence[Array], zero: Array, noise: Sequence[Array], *, program: Program
+) -> Array:
+    r"""Return whether all runs were in order, and :math:`2U - nm`, :math:`nM` with noise.
 
     n positives, m negatives, M = n + m rows (public), U the pairs won: the two
     integers of the curator's ``pair-count`` mechanism. They are polynomials of
     sums, so no table has to be looked up obliviously.
     """
-    rows = keys.shape[0]
-    labels, _ = in_range(keys, labels, padded=False)
-    keys, labels = sorted_rows(keys, labels)
+    rows = program.rows
+    pad = _pad(runs, zero)
+    ok = in_order(runs, pad)
+    words = merged(runs, pad)[:rows]
+    labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
-    ends = group_ends(keys, ties=ties)
     before, end = around_groups(ends, positives)
     total = positives[-1]
-    balance = doubled_wins(labels, before, end) - total * (rows - total)
-    return jnp.stack([balance, rows * total]) + sum(noise)
+    balance = jnp.dot(1 - labels, before + end) - total * (rows - total)
+    pair = ok * jnp.stack([balance, rows * total]) + sum(noise)
+    return jnp.concatenate([ok[None], pair])
 
 
 @lru_cache(maxsize=8)
@@ -202,29 +255,15 @@ def compiled(program: Program) -> bytes:
 
 def function_of(program: Program) -> Callable[..., Any]:
     """Return the program as one function of its inputs in order."""
-    jnp, circuit = load("jax.numpy", "mpc"), load("discreet.exact.circuit", "mpc")
     names = [i.name for i in program.inputs()]
-    ties = program.ties == "exact"
 
     def exact_areas(*values: Any) -> Any:
         by_name = dict(zip(names, values, strict=True))
-
-        def all_of(kind: str, indices: Sequence[int]) -> list[Any]:
-            return [by_name[f"{kind}{k}"] for k in indices]
-
-        owners = range(len(program.sizes))
-        keys = jnp.concatenate(all_of("keys", owners))
-        labels = jnp.concatenate(all_of("labels", owners))
+        runs = [by_name[f"words{k}"] for k in range(len(program.sizes))]
+        zero = by_name[ZERO]
         if program.noisy:
             noise = [v for name, v in by_name.items() if name.startswith("noise")]
-            return circuit.noisy_pair(keys, labels, noise, ties=ties)
-        return circuit.areas(
-            keys,
-            labels,
-            *(by_name[name] for name in RECIPROCALS),
-            metrics=program.metrics,
-            ties=ties,
-            padded=program.padded,
-        )
+            return noisy_pair(runs, zero, noise, program=program)
+        return areas(runs, zero, *(by_name[t] for t in TABLES), program=program)
 
     return exact_areas

@@ -1,9 +1,17 @@
-r"""What a data owner shares: one integer key a score, one 0/1 label.
+r"""What a data owner shares: one word a row, in the order of the scores.
 
 The bits of a float64, read as an integer, order the non-negative numbers; a negative
-number stands at minus the integer of its magnitude. The key is minus that place, so
-ascending keys are descending scores. Nothing is rounded: scores that differ in the
-last bit have different keys, and equal scores have equal ones.
+number stands at minus the integer of its magnitude. Of these places a word keeps 62
+bits and the label one:
+
+.. math:: \text{word} = 2\,\text{key} + \text{label} \in [0, 2^{63} - 3],
+
+with keys that ascend where scores descend. Nothing is rounded: scores that differ in
+the last bit have different keys, and equal scores have equal ones. The 62 bits hold
+zero, every magnitude from 2^-446 to 7e19 and both infinities; what lies outside is
+refused.
+
+Owners sort their own words, so that the parties only have to merge.
 """
 
 from __future__ import annotations
@@ -17,52 +25,49 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.errors import InputError
 
-PAD: Final = 2**63 - 1
-"""Key of a padding row: it sorts after every score, minus infinity included."""
+PAD: Final = 2**63 - 2
+"""A padding row: it has no label, and stands after every score."""
 _MAGNITUDE: Final = np.int64(2**63 - 1)
+_INFINITE: Final = np.int64(0x7FF << 52)
+_SMALLEST: Final = np.int64((1023 - 446) << 52)
+_LAST: Final = np.int64(2**61 - 1)
+"""The place of infinity; finite magnitudes stand before it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """One owner's rows, ready to be shared. It never prints them.
 
-    Rows with the key ``PAD`` and the label 0 are padding. The length is public; how
-    many rows are real is not, if there is room for padding.
+    ``PAD`` words are padding. The length is public; how many rows are real is not,
+    if there is room for padding.
     """
 
-    keys: IntVector
-    labels: IntVector
+    words: IntVector
 
     def __post_init__(self) -> None:
-        if self.keys.ndim != 1 or self.keys.shape != self.labels.shape:
-            raise InputError("an owner shares one key and one label a row")
-        if self.keys.dtype != np.int64 or self.labels.dtype != np.int64:
-            raise InputError("keys and labels are 64-bit integers")
-        strange = int(np.count_nonzero((self.labels != 0) & (self.labels != 1)))
-        if strange:
-            raise InputError(
-                f"{strange} of {self.rows} labels are not 0 or 1, and shares of them "
-                "would make the result wrong; recode the labels"
-            )
-        if self.labels[self.keys == PAD].any():
-            raise InputError("a padding row has no label")
+        if self.words.ndim != 1 or self.words.dtype != np.int64:
+            raise InputError("an owner shares a vector of 64-bit integers")
+        if self.words.size and (self.words.min() < 0 or self.words.max() > PAD):
+            raise InputError("an owner's words lie between 0 and 2^63 - 2")
+        if (self.words[1:] < self.words[:-1]).any():
+            raise InputError("an owner's words ascend: sort them before sharing")
 
     @property
     def rows(self) -> int:
         """How many rows are shared, padding included: public."""
-        return int(self.keys.size)
+        return int(self.words.size)
 
     @property
     def count(self) -> int:
         """How many rows are real: the owner's own business where padding hides it."""
-        return int(np.count_nonzero(self.keys != PAD))
+        return int(np.count_nonzero(self.words != PAD))
 
     def __repr__(self) -> str:
         return f"Encoded(rows={self.rows})"
 
 
 def encode(examples: Examples, *, padded_to: int | None = None) -> Encoded:
-    """Validate one owner's examples and turn them into keys and labels.
+    """Validate one owner's examples and turn them into sorted words.
 
     Args:
         examples: scores of any declared kind and 0/1 labels (or ``positive``).
@@ -83,23 +88,30 @@ def encode(examples: Examples, *, padded_to: int | None = None) -> Encoded:
         raise InputError(
             f"more examples than the agreed {rows} padded rows: agree on a larger size"
         )
-    keys = np.full(rows, PAD, dtype=np.int64)
-    keys[:count] = keys_of(scores)
-    padded = np.zeros(rows, dtype=np.int64)
-    padded[:count] = labels
-    return Encoded(keys, padded)
+    words = np.full(rows, PAD, dtype=np.int64)
+    words[:count] = np.sort(2 * keys_of(scores) + labels.astype(np.int64))
+    return Encoded(words)
 
 
 def keys_of(scores: FloatVector) -> IntVector:
-    """Return keys that ascend where scores descend, one to one.
+    """Return keys of 62 bits that ascend where scores descend, one to one.
 
-    >>> keys_of(np.array([0.0, -0.0, 5e-324, -np.inf])).tolist()[:3]
-    [0, 0, -1]
+    >>> zero = keys_of(np.array([0.0]))[0]
+    >>> (zero - keys_of(np.array([-0.0, np.inf, -np.inf]))).tolist()
+    [0, 2305843009213693951, -2305843009213693951]
     """
     bits = np.ascontiguousarray(scores, dtype=np.float64).view(np.int64)
-    # A negative number with magnitude bits g stands at -g: -0.0 where 0.0 does.
-    ordered = np.where(bits < 0, -(bits & _MAGNITUDE), bits)
-    found: IntVector = -ordered
+    magnitude = bits & _MAGNITUDE
+    place = np.where(magnitude == 0, 0, magnitude - _SMALLEST + 1)
+    place = np.where(magnitude == _INFINITE, _LAST, place)
+    outside = (place < 0) | ((magnitude != 0) & (place == 0)) | (place > _LAST)
+    outside |= (place == _LAST) & (magnitude != _INFINITE)
+    if outside.any():
+        raise InputError(
+            f"{np.count_nonzero(outside)} scores are not 0 and nearer to it than "
+            "1e-134, or beyond 7e19: share logarithms or ranks of them instead"
+        )
+    found: IntVector = _LAST - np.where(bits < 0, -place, place)
     return found
 
 

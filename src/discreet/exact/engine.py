@@ -17,7 +17,8 @@ import numpy as np
 from discreet.arrays import IntVector
 from discreet.errors import InputError
 from discreet.exact.encode import PAD, Encoded
-from discreet.exact.program import DIGIT_BITS, DIGITS, ONE, PARTIES, Program
+from discreet.exact.program import PARTIES, Program
+from discreet.exact.tables import SCALE, UNDEFINED
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with a few words at the start of each phase."""
@@ -72,8 +73,6 @@ def check_inputs(
         )
 
 
-_UNDEFINED = 2 * ONE - 1
-"""How a division by zero opens: the whole part and every digit at their largest."""
 _GUARD_BITS = 100
 
 
@@ -85,10 +84,10 @@ class Thresholds:
     rows: list[int]
 
     @classmethod
-    def of(cls, keys: IntVector, labels: IntVector, *, ties: bool) -> Thresholds:
+    def of(cls, words: IntVector, *, ties: bool) -> Thresholds:
         """Sort by descending score; without ties every row is a threshold."""
-        order = np.argsort(keys, kind="stable")
-        keys, labels = keys[order], labels[order]
+        words = np.sort(words)
+        keys, labels = words >> 1, words & 1
         differs = np.append(np.diff(keys) != 0, True) if keys.size else keys == 0
         last = np.flatnonzero(differs if ties else np.ones(keys.size, dtype=bool))
         return cls(np.cumsum(labels)[last].tolist(), (last + 1).tolist())
@@ -142,16 +141,16 @@ class Reference:
         if progress is not None:
             progress(f"computing on {program.rows:,} rows in the clear")
         start = time.perf_counter()
-        keys = np.concatenate([owner.keys for owner in owners])
-        labels = np.concatenate([owner.labels for owner in owners])
-        real = (keys != PAD) | (not program.padded)
-        found = Thresholds.of(keys[real], labels[real], ties=program.ties == "exact")
+        words = np.concatenate([owner.words for owner in owners])
+        real = words[(words != PAD) | (not program.padded)]
+        found = Thresholds.of(real, ties=program.ties == "exact")
         values = (
             _noisy_pair(program, found, noise)
             if program.noisy
             else _areas(program, found)
         )
-        return Opened(values, 0, 0, time.perf_counter() - start)
+        opened = np.append(np.int64(1), values)
+        return Opened(opened, 0, 0, time.perf_counter() - start)
 
 
 def _areas(program: Program, found: Thresholds) -> IntVector:
@@ -161,15 +160,15 @@ def _areas(program: Program, found: Thresholds) -> IntVector:
     fractions = {
         "auc": (found.doubled_wins(), 2 * positives * negatives),
         "average_precision": (found.precision_sum(), positives * unit),
-        "aupr": (found.trapezoid_sum(), 2 * positives * unit),
+        "aupr": (found.trapezoid_sum(), positives * unit),  # opened doubled
     }
     return np.array([_opened(*fractions[m]) for m in program.metrics], dtype=np.int64)
 
 
 def _opened(numerator: int, denominator: int) -> int:
     if denominator == 0:
-        return _UNDEFINED
-    return int(Fraction(numerator << (DIGIT_BITS * DIGITS), denominator))
+        return UNDEFINED
+    return int(Fraction(numerator << SCALE, denominator))
 
 
 def _noisy_pair(

@@ -121,7 +121,8 @@ def evaluation_of(
     """Build the analyst's result from what was opened, and from nothing else."""
     owners = plan.cohort.min_survivors
     loss = plan.privacy.loss
-    release = Release(plan.digest(), session, 0, found.values, owners, owners, loss)
+    values = Program.of(plan, [shared_rows(plan.rounds).rows]).checked(found.values)
+    release = Release(plan.digest(), session, 0, values, owners, owners, loss)
     claim = plan.claim(setting, sites=owners)
     reading = ScalarReading(
         read(plan, [release], claim=claim),
@@ -145,7 +146,7 @@ def read(
     program = Program.of(plan, [shared_rows(plan.rounds).rows])
     if program.noisy:
         return {"auc": NoisyPair.of(program, total).estimate(claim)}
-    areas = program.decode(total)
+    areas = program.areas(total)
     known = None if program.padded else plan.facts.prevalence
     return {
         metric: _exact_estimate(metric, value, program.rows, known)
@@ -179,7 +180,7 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
     found = []
     if program.ties == "none":
         found.append(
-            "equal scores were taken in the order in which they came: the values are "
+            "equal scores were taken as different ones, negatives first: the values are "
             "exact only if no two scores are equal"
         )
     if plan.facts.prevalence is not None and not program.noisy:

@@ -14,8 +14,6 @@ from typing import (
     get_args,
 )
 
-import numpy as np
-
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
@@ -58,8 +56,8 @@ _TITLES: Final = {
 class SharedRows(Statistic):
     """Rows that owners cut into shares, and the areas that are opened of them.
 
-    Rows are not added up: compute parties sort the rows of all owners, and open one
-    integer an area. So ``count`` is what one owner shares, ``size`` how much is opened.
+    Rows are not added up: compute parties merge the sorted rows of all owners, and
+    open one integer an area. So ``count`` is what one owner shares, ``size`` how much is opened.
 
     Args:
         rows: how many rows all owners share, padding included. Public.
@@ -89,9 +87,8 @@ class SharedRows(Statistic):
         return ()
 
     def count(self, examples: Examples) -> IntVector:
-        """Return one owner's keys and labels, which leave as shares only."""
-        encoded = encode(examples)
-        return np.concatenate([encoded.keys, encoded.labels])
+        """Return one owner's words, which leave as shares only."""
+        return encode(examples).words
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         r"""Return that of the pair :math:`(2U - nm, nM)` that is opened with noise."""
@@ -133,7 +130,7 @@ class ExactMPC(PrivacyModel):
     Args:
         ties: ``exact`` counts tied pairs one half and gives tied scores one
             threshold, as scikit-learn does; ``none`` is the paper's cheaper
-            version, which takes equal scores in the order in which they come and
+            version, which takes equal scores as different ones, negatives first, and
             is exact only when no two scores are equal.
         hide_sizes: pad every owner's rows to one power of two, so that the
             parties do not learn how many examples an owner holds.

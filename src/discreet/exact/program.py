@@ -3,20 +3,6 @@ r"""Program: one computation that owners and parties agree on, and its executabl
 Everything in it is public. Parties compare ``digest`` before they run anything:
 it covers the description, the engine's settings and the compiled code, and the
 compiler gives the same bytes in every process.
-
-**Fixed point.** Precision at rank i is a count over i, and i is public: so instead of dividing
-secrets, the program multiplies by :math:`c_i = \lfloor 2^{s+l}/i \rfloor`, cut into
-a high limb of s bits and a low limb of l bits. Everything stays in 64-bit integers:
-with r rows and :math:`b = \lceil\log_2(r+1)\rceil`
-
-- the denominator of AUPR is :math:`P\,2^{s+1}`, and division by sixteen at a time
-  multiplies it by up to 16: :math:`b + s + 1 + 4 \le 63`;
-- the low limbs add up to at most :math:`2P^2 2^l`: :math:`1 + 2b + l \le 63`.
-
-Rounding each :math:`c_i` down lowers an area by at most :math:`P/2^{s+l}`, cutting
-the sum of the low limbs by at most :math:`1/(P\,2^s)`: together at most 5e-13 for
-100,000 rows, 5e-12 for a million and 2e-11 for ``MAX_ROWS``. The AUC has no
-reciprocals: it is exact up to the last of its 52 bits.
 """
 
 from __future__ import annotations
@@ -28,72 +14,34 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
-from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.errors import (
+    InputError,
+    PlanError,
+    ReleaseError,
+    UndefinedMetricWarning,
+)
 from discreet.exact.model import AREAS, ExactMPC, SharedRows, Ties, shared_rows
+from discreet.exact.tables import ONE, Tables
 from discreet.metrics.table import Metric
 from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 
-MAX_ROWS: Final = 2**21 - 1
-"""Rows for which a few bits remain behind the point."""
-_MOST_BITS: Final = 62
-"""What a limb and its fraction may take of a signed 64-bit integer."""
-DIGIT_BITS: Final = 4
-DIGITS: Final = 13
-"""Hexadecimal digits of an opened area: 52 bits, as many as a float64 has."""
-ONE: Final = 1 << (DIGIT_BITS * DIGITS)
-"""An opened area of exactly 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedPoint:
-    """Bits behind the point in the two limbs, for a public number of rows."""
-
-    rows: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rows <= MAX_ROWS:
-            raise InputError(
-                f"exact areas take between 1 and {MAX_ROWS:,} rows in all, got "
-                f"{self.rows:,}; a histogram has no such limit"
-            )
-
-    @property
-    def high_bits(self) -> int:
-        """The bits s of the high limb."""
-        return 58 - self.rows.bit_length()
-
-    @property
-    def low_bits(self) -> int:
-        """The bits l of the low limb."""
-        return min(62 - 2 * self.rows.bit_length(), _MOST_BITS - self.high_bits)
-
-    def reciprocals(self) -> tuple[IntVector, IntVector]:
-        """Return high and low limbs of 1/1, 1/2, ..., 1/rows.
-
-        >>> high, low = FixedPoint(3).reciprocals()
-        >>> bits = FixedPoint(3).low_bits
-        >>> round(float((high[2] * 2.0**bits + low[2]) / (high[0] * 2.0**bits)), 9)
-        0.333333333
-        """
-        ranks = np.arange(1, self.rows + 1, dtype=np.int64)
-        whole = np.int64(1 << (self.high_bits + self.low_bits)) // ranks
-        return whole >> self.low_bits, whole & np.int64((1 << self.low_bits) - 1)
-
-
 PARTIES: Final = 3
-VERSION: Final = 2
-"""Moves with what is computed: 2 since labels are made bits inside."""
-SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64; sort radix"
+VERSION: Final = 3
+"""Moves with what is computed: 3 since owners share sorted words that are merged."""
+SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64"
 """What the engine must be set to; part of the digest."""
-RECIPROCALS: Final = ("reciprocal_high", "reciprocal_low")
+ZERO: Final = "zero"
+TABLES: Final = ("by_rank", "by_count")
 
 Source: TypeAlias = Literal["owner", "party", "public"]
 
@@ -116,9 +64,9 @@ class Program:
     Args:
         sizes: the rows that each owner sends, padding included. Public.
         metrics: which areas are opened, in this order.
-        ties: ``exact``, or ``none`` to take equal scores in the order in which
-            they come, as the paper's first algorithm does.
-        padded: whether some rows may be padding, which their secret keys tell.
+        ties: ``exact``, or ``none`` to take equal scores as different ones, as the
+            paper's first algorithm does: negatives first.
+        padded: whether some rows may be padding, which their secret words tell.
         epsilon: None opens exact areas; otherwise two integers with noise of
             this loss, from which an AUC is estimated.
     """
@@ -132,7 +80,7 @@ class Program:
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
             raise InputError("each owner sends at least one row; leave out empty ones")
-        FixedPoint(self.rows)  # refuses too many rows
+        Tables(self.rows)  # refuses too many rows
         asked = SharedRows(self.rows, self.metrics)  # refuses other metrics
         self.model.accepts((Round(asked),), Cohort())
 
@@ -166,32 +114,40 @@ class Program:
         return self.epsilon is not None
 
     @property
+    def opens(self) -> int:
+        """How many integers are opened: whether all runs were in order, and values."""
+        return 1 + (2 if self.noisy else len(self.metrics))
+
+    @property
     def output_names(self) -> tuple[str, ...]:
         """The executable's only output: the vector that is opened."""
         return ("opened",)
 
     def inputs(self) -> tuple[Input, ...]:
         """Return the executable's inputs in order."""
-        found: list[Input] = []
-        for owner, rows in enumerate(self.sizes):
-            found.append(Input(f"keys{owner}", (rows,), "owner", owner))
-            found.append(Input(f"labels{owner}", (rows,), "owner", owner))
+        found = [
+            Input(f"words{owner}", (rows,), "owner", owner)
+            for owner, rows in enumerate(self.sizes)
+        ]
         if self.noisy:
             found += [Input(f"noise{p}", (2,), "party", p) for p in range(PARTIES)]
-        else:
-            found += [Input(name, (self.rows,), "public", 0) for name in RECIPROCALS]
+        found += [
+            Input(name, values.shape, "public", 0)
+            for name, values in self.public_inputs().items()
+        ]
         return tuple(found)
 
-    def public_inputs(self) -> dict[str, IntVector]:
-        """Return what every party knows: the reciprocals of the ranks.
+    def public_inputs(self) -> dict[str, NDArray[np.int64]]:
+        """Return what every party knows: a zero, and the tables of reciprocals.
 
         They are inputs because as constants they would be part of the compiled
-        code, eight bytes a row.
+        code, eight bytes a row and more.
         """
+        zero = {ZERO: np.zeros((), dtype=np.int64)}
         if self.noisy:
-            return {}
-        limbs = FixedPoint(self.rows).reciprocals()
-        return dict(zip(RECIPROCALS, limbs, strict=True))
+            return zero
+        tables = _tables(self.rows)
+        return zero | dict(zip(TABLES, (tables.by_rank, tables.by_count), strict=True))
 
     def compile(self) -> bytes:
         """Return the serialised executable; seconds, hardly growing with the rows."""
@@ -244,22 +200,39 @@ class Program:
             hashed.update(len(part).to_bytes(8, "big") + part)
         return hashed.digest()
 
-    def decode(self, opened: IntVector) -> dict[Metric, float]:
-        """Turn the opened integers into areas; NaN where a class is empty.
+    def checked(self, opened: IntVector) -> IntVector:
+        """Return what was opened behind the check of the owners' order.
 
-        Division by zero opens as more than 1 (``circuit.divide``), and nothing else
-        does by more than rounding.
+        Raises:
+            ReleaseError: an owner's rows were not in order; nothing was opened.
+        """
+        if opened.shape != (self.opens,):
+            raise InputError(
+                f"{self.opens} opened integers were expected, got {opened.size}: this "
+                "opening belongs to another program"
+            )
+        if opened[0] != 1:
+            raise ReleaseError(
+                "an owner shared rows that are not in order, and nothing was opened; "
+                "which owner it was cannot be seen: run smaller sessions to find it"
+            )
+        return opened[1:]
+
+    def decode(self, opened: IntVector) -> dict[Metric, float]:
+        """Turn what was opened, the check first, into areas."""
+        return self.areas(self.checked(opened))
+
+    def areas(self, values: IntVector) -> dict[Metric, float]:
+        """Turn opened integers into areas; NaN where a class is empty.
+
+        An empty class opens as more than 1, and nothing else does by more than
+        rounding.
         """
         if self.noisy:
             raise PlanError("a noisy opening holds no areas; read it with exact.noisy")
-        if opened.shape != (len(self.metrics),):
-            raise InputError(
-                f"{len(self.metrics)} opened integers were expected, got "
-                f"{opened.size}: this opening belongs to another program"
-            )
         found = {
-            metric: _area(int(value))
-            for metric, value in zip(self.metrics, opened, strict=True)
+            metric: _area(int(value) / (2 if metric == "aupr" else 1))
+            for metric, value in zip(self.metrics, values, strict=True)
         }
         undefined = [metric for metric, value in found.items() if math.isnan(value)]
         if undefined:
@@ -280,8 +253,14 @@ def empty_class(areas: Mapping[Metric, float]) -> str:
     return "the pooled data have examples of one class only"
 
 
-def _area(opened: int) -> float:
-    # 0/0 makes every digit 15 and the whole part 1; a rounded 1 stays far below.
+def _area(opened: float) -> float:
+    # An empty class adds 2^60 or makes every digit 15; a rounded 1 stays far below.
     if opened > ONE + ONE // 2:
         return math.nan
     return min(opened / ONE, 1.0)
+
+
+@lru_cache(maxsize=2)
+def _tables(rows: int) -> Tables:
+    """Keep the tables of the last programs: parties ask for them more than once."""
+    return Tables(rows)

@@ -76,13 +76,12 @@ _PATIENCE_MS: Final = 600_000
 def runtime_config() -> Any:
     """Return the only settings that are offered; ``program.SETTINGS`` names them.
 
-    ABY3 has an honest majority and needs no trusted dealer. The sort is radix: its
-    messages depend on the number of rows alone. The engine's quick sort compares
-    in the open after a shuffle, so ties would show in its rounds.
+    ABY3 has an honest majority and needs no trusted dealer. No sort of the engine is
+    used: its quick one compares in the open after a shuffle, so ties would show in
+    its rounds, and its radix one takes hundreds of them.
     """
     spu = load("spu", "mpc")
     config = spu.RuntimeConfig(protocol=spu.ProtocolKind.ABY3, field=spu.FieldType.FM64)
-    config.sort_method = spu.RuntimeConfig.SortMethod.SORT_RADIX
     config.enable_pphlo_profile = True  # the log then tells the traffic
     return config
 
@@ -100,9 +99,7 @@ def secret_inputs(
     owners: Sequence[Encoded], noise: Sequence[IntVector]
 ) -> dict[str, IntVector]:
     """Return what is to be shared, by the names of the executable's inputs."""
-    found: dict[str, IntVector] = {}
-    for k, owner in enumerate(owners):
-        found |= {f"keys{k}": owner.keys, f"labels{k}": owner.labels}
+    found = {f"words{k}": owner.words for k, owner in enumerate(owners)}
     return found | {f"noise{k}": share for k, share in enumerate(noise)}
 
 

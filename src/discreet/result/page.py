@@ -36,6 +36,7 @@ from discreet.result.words import (
     headlines,
     plain_claim,
 )
+from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -68,6 +69,13 @@ class Page:
     def first(self) -> Evaluation:
         """The part that stands for all where they agree."""
         return next(iter(self.parts.values()))
+
+    @property
+    def others(self) -> list[Evaluation]:
+        """The other parts, where each example is in one part alone."""
+        plan = self.first.plan
+        disjoint = plan is not None and isinstance(plan.statistic, Grouped)
+        return list(self.parts.values())[1:] if disjoint else []
 
     @property
     def drawn(self) -> dict[str, Evaluation]:
@@ -147,21 +155,21 @@ def render(page: Page, *, signature: str | None = None) -> str:
 
     ``signature`` is the coordinator's, of the record's digest.
     """
-    style, script = (_text(f"report.{kind}") for kind in ("css", "js"))
     explorer = Explorer(page.drawn) if page.drawn else None
     plan = page.first.plan
     record = record_in(page)
     promise, *claim = str(page.claim).splitlines()
-    return _template().render(
+    return render_template(
+        "report.html.j2",
         title=page.title,
         question=_question(page),
-        facts={**counted_words(page.first), **_made(page)},
+        facts={**counted_words(page.first, page.others), **_made(page)},
         headlines=[_headline(h) for h in _headlines(page)],
         verdict=page.verdict,
         promises=plain_claim(page.claim),
         calibration=_calibration(page),
         explorer=None if explorer is None else _explorer(explorer),
-        data=None if explorer is None else _json(explorer.data()),
+        data=None if explorer is None else script_json(explorer.data()),
         names=list(page.parts),
         summary=_cells(page.summary) if page.summary else None,
         tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
@@ -182,14 +190,25 @@ def render(page: Page, *, signature: str | None = None) -> str:
         claim=claim,
         plan="" if plan is None else dumps(plan),
         digest="" if plan is None else plan.digest().hex(),
-        record=None if record is None else _json(_marked(record, page, signature)),
+        record=None
+        if record is None
+        else script_json(_marked(record, page, signature)),
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
         versions=_versions(),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+        **page_parts("report.js"),
     )
+
+
+def page_parts(script_name: str) -> dict[str, str]:
+    """Return the style, the script and the policy that allows these two alone."""
+    style, script = _text("report.css"), _text(script_name)
+    return {"style": style, "script": script, "policy": _policy(style, script)}
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Fill in a template; every value is escaped unless it says that it is safe."""
+    return _template(name).render(**values)
 
 
 def _marked(
@@ -212,7 +231,7 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _json(content: Any) -> str:
+def script_json(content: Any) -> str:
     """Return JSON that cannot end the script element that holds it."""
     plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return plain.replace("<", "\\u003c").replace("&", "\\u0026")
@@ -368,7 +387,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     from jinja2 import (  # noqa: PLC0415 - only a report needs it
         Environment,
         FileSystemLoader,
@@ -382,4 +401,4 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)

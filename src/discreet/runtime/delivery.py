@@ -23,8 +23,9 @@ STEP_SECONDS: Final = 120.0
 killed and started again is let in by Flower within a third of it."""
 WAIT_SECONDS: Final = 300.0
 """How long either end waits for the other to come."""
-END_SECONDS: Final = 15.0
-"""How long the last letter waits: the result does not depend on who has read it."""
+END_SECONDS: Final = 30.0
+"""How long the last letter waits: the result does not depend on who has read it, and a
+site whose line was cut is let in again within 20 s."""
 AGAIN_SECONDS: Final = 1.0
 """How soon a letter that was reported lost is sent again."""
 SILENT_SECONDS: Final = 15.0

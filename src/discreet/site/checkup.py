@@ -126,12 +126,17 @@ def _try_folder(folder: Path) -> None:
         ) from None
 
 
+def proxy_of(environment: Mapping[str, str]) -> str | None:
+    """Return the variable that names a proxy, None if none does."""
+    return next((name for name in _PROXIES if environment.get(name)), None)
+
+
 def check_proxy(environment: Mapping[str, str]) -> str:
     """Say whether connections go through a proxy of the environment."""
-    found = [name for name in _PROXIES if environment.get(name)]
-    if not found:
+    found = proxy_of(environment)
+    if found is None:
         return "none is set; the connection is direct"
     return Note(
-        f"{found[0]} is set: the connection goes through that proxy, which must pass "
+        f"{found} is set: the connection goes through that proxy, which must pass "
         "TLS on unopened; NO_PROXY names hosts that are reached directly"
     )

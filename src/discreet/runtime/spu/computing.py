@@ -23,6 +23,7 @@ parties (``peers``), which must agree on session, executable and sharings first.
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
@@ -36,7 +37,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from discreet.errors import DiscreetError
-from discreet.exact.program import Input, Program
+from discreet.exact.program import Program
 from discreet.exact.spu_engine import read_traffic, runtime_config
 from discreet.optional import load
 from discreet.runtime.spu.certificates import Identity
@@ -145,24 +146,13 @@ def compute(orders: IO[bytes], events: Events) -> None:
 
 
 def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
-    """Cut the packages into the program's secret inputs, in their order.
-
-    An owner's package holds its keys and its labels: the order in which the program
-    declares an owner's inputs.
-    """
+    """Name the packages as the program's secret inputs, in their order."""
     secret = [i for i in program.inputs() if i.source != "public"]
     placed: dict[str, Pairs] = {}
-    ordered: dict[tuple[str, int], list[Input]] = {}
-    for wanted in secret:
-        ordered.setdefault((wanted.source, wanted.index), []).append(wanted)
-    for package, inputs in zip(packages, ordered.values(), strict=True):
-        start = 0
-        for wanted in inputs:
-            size = int(np.prod(wanted.shape, dtype=np.int64))
-            placed[wanted.name] = package.pairs[start : start + size]
-            start += size
-        if start != len(package.pairs):
+    for package, wanted in zip(packages, secret, strict=True):
+        if len(package.pairs) != math.prod(wanted.shape):
             raise SessionFailedError("a package does not fit the program")
+        placed[wanted.name] = package.pairs
     return placed
 
 

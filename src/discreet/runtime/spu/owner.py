@@ -20,8 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import BudgetError, InputError
@@ -88,8 +86,7 @@ class Owner:
         about = packages[0].sharing
         if self.session.plan().privacy.protects is None:
             encoded = encode(self._examples())
-            content = encoded.keys.tobytes() + encoded.labels.tobytes()
-            about = hashlib.sha256(content).digest()
+            about = hashlib.sha256(encoded.words.tobytes()).digest()
         self.account.record(permit, about)
 
     def _examples(self) -> Examples:
@@ -114,11 +111,10 @@ def make_packages(
             f"{name} has {encoded.rows} examples, the session says {rows}; agree on a "
             "new session, or on one that hides sizes"
         )
-    values = np.concatenate([encoded.keys, encoded.labels])
     sharing = entropy(SHARING_BYTES)
     return tuple(
         Package(Kind.OWNER, session.digest, party, owner, sharing, pairs)
-        for party, pairs in enumerate(split(values, entropy=entropy))
+        for party, pairs in enumerate(split(encoded.words, entropy=entropy))
     )
 
 

@@ -185,8 +185,8 @@ class Session:
         )
 
     def values(self, owner: int) -> int:
-        """Count the values that an owner shares: keys and labels."""
-        return 2 * self.owners[owner].rows
+        """Count the values that an owner shares: one word a row."""
+        return self.owners[owner].rows
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def spent(member):
 def test_an_allowed_session_is_charged_and_shared(owner, model):
     member = owner(model)
     packages, _ = member.answer(entropy=SYSTEM)
-    assert combine([p.pairs for p in packages])[3:].tolist() == [1, 0, 1]
+    assert (combine([p.pairs for p in packages]) & 1).tolist() == [1, 1, 0]
     expected = Spent(Fraction(1, 2)) if model is NOISY else Spent(exact_sums=1)
     assert spent(member) == expected
 

@@ -9,7 +9,7 @@ from cryptography import x509
 from discreet import Examples
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError, PlanError
-from discreet.exact.encode import PAD
+from discreet.exact.encode import PAD, encode
 from discreet.exact.model import ExactMPC
 from discreet.runtime.spu.certificates import (
     Identity,
@@ -102,12 +102,12 @@ def test_ports_are_free_and_different():
 
 
 class TestOwners:
-    def test_shares_are_keys_labels_and_nothing_else(self, session):
+    def test_shares_are_sorted_words_and_nothing_else(self, session):
         data = Examples([0.5, 0.25, 1.0], [1, 0, 1])
         packages = make_packages(session, "owner-1", data, entropy=SYSTEM)
         values = combine([p.pairs for p in packages])
-        assert len(values) == session.values(0) == 6
-        assert values[3:].tolist() == [1, 0, 1]
+        assert len(values) == session.values(0) == 3
+        assert values.tolist() == encode(data).words.tolist()
         assert len({p.sharing for p in packages}) == 1
 
     def test_padding_hides_the_size(self):
@@ -116,8 +116,8 @@ class TestOwners:
         for data in (Examples([0.5], [1]), Examples([0.5] * 8, [0, 1] * 4)):
             packages = make_packages(session, "owner-1", data, entropy=SYSTEM)
             sizes |= {len(p.encode()) for p in packages}
-            keys = combine([p.pairs for p in packages])[:8]
-            assert np.count_nonzero(keys != PAD) == len(data)
+            words = combine([p.pairs for p in packages])
+            assert np.count_nonzero(words != PAD) == len(data)
         assert len(sizes) == 1
 
     def test_another_number_of_rows_is_refused_before_anything_is_shared(self, session):
