@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP    := -m pip --disable-pip-version-check install --quiet
 BIN    := .venv/bin
 
-.PHONY: help demo test test-all test-numpy2 check format bench mutants papers locks clean
+.PHONY: help demo test test-all test-numpy2 check format bench mutants papers locks test-browser pictures dist docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,20 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff format .
 
 BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation
+
+test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
+	tests/browser/install.sh
+	$(BIN)/pytest -q tests/browser
+
+pictures: .venv/.dev    ## Take the pictures of the documentation again
+	tests/browser/install.sh
+	PYTHONPATH=tests $(BIN)/python -W ignore tests/browser/screenshots.py docs/images
+
+dist: .venv/.dev    ## Build a wheel and a source archive into dist/
+	$(BIN)/python -m build --outdir dist .
+
+docs: .venv/.dev    ## Build the documentation site into site/
+	$(BIN)/mkdocs build --quiet
 
 bench: .venv/.dev    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done

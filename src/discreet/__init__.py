@@ -26,6 +26,7 @@ from discreet.errors import (
 if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet import curator
     from discreet.data.edges import (
+        Grid,
         Listed,
         Support,
         Uniform,
@@ -75,6 +76,7 @@ _HOMES: Final = {
     "PublicFacts": "plan.cohort",
     "RangeQueries": "estimate.range_queries",
     "SecureAggregation": "models.secure_aggregation",
+    "Grid": "data.edges",
     "Support": "data.edges",
     "Uniform": "data.edges",
     "Warped": "data.edges",
@@ -100,6 +102,7 @@ __all__ = [
     "ExactMPC",
     "Examples",
     "FedCurve",
+    "Grid",
     "IgnoredWarning",
     "InputError",
     "LabelDP",

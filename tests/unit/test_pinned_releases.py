@@ -203,6 +203,7 @@ SCALARS = {
         compare(
             _pairs(),
             privacy=discreet.DistributedDP(1),
+            form="marginals",
             examples=6000,
             prevalence=0.3,
             entropy=Seeded(SEED),

@@ -22,6 +22,7 @@ from discreet.cli.choices import (
     chosen_model,
 )
 from discreet.cli.files import (
+    ExportFolder,
     JsonFile,
     LabelColumn,
     PlotFolder,
@@ -75,6 +76,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     json: JsonFile = None,
     report: ReportFile = None,
     plots: PlotFolder = None,
+    export: ExportFolder = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release."""
     if len(score) != 2:
@@ -111,4 +113,4 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         prevalence=prevalence,
         names=(names[0], names[1]),
     )
-    write_result(found, wide=wide, json=json, report=report, plots=plots)
+    write_result(found, wide=wide, json=json, report=report, plots=plots, export=export)

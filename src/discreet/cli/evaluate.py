@@ -36,6 +36,7 @@ from discreet.cli.choices import (
     chosen_model,
 )
 from discreet.cli.files import (
+    ExportFolder,
     JsonFile,
     LabelColumn,
     PlotFolder,
@@ -123,6 +124,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     json: JsonFile = None,
     report: ReportFile = None,
     plots: PlotFolder = None,
+    export: ExportFolder = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
     model = chosen_model(
@@ -177,4 +179,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
-    write_result(result, wide=wide, json=json, report=report, plots=plots)
+    write_result(
+        result, wide=wide, json=json, report=report, plots=plots, export=export
+    )

@@ -66,6 +66,13 @@ CountsPath: TypeAlias = Annotated[
 JsonFile: TypeAlias = Annotated[
     Path | None, typer.Option(help="Write every number to this JSON file.")
 ]
+ExportFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
+        "metrics into this folder."
+    ),
+]
 PlotFolder: TypeAlias = Annotated[
     Path | None,
     typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
@@ -160,6 +167,7 @@ def write_result(
     report: Path | None,
     plots: Path | None,
     sign: Callable[[bytes], bytes] | None = None,
+    export: Path | None = None,
 ) -> None:
     """Print a result, and write the files that were asked for.
 
@@ -175,6 +183,9 @@ def write_result(
     if report is not None:
         result.save(report, sign=sign)
         typer.echo(f"The report is in {report}")
+    if export is not None:
+        result.export(export)
+        typer.echo(f"The tables are in {export}/")
     if plots is not None:
         _write_plots(result, plots)
 

@@ -111,6 +111,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the plan to this file.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a page of predictions against epsilon, examples, prevalence "
+            "and sites to this .html file."
+        ),
+    ] = None,
 ) -> None:
     """Choose a plan from public facts and predict its errors; no data is touched.
 
@@ -159,6 +166,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         refusal = found.refusal or refusal
     else:
         typer.echo("There is no prediction for more than two classes.")
+    if page is not None:
+        _write_page(page, chosen, sites=known, auc=auc)
     if refusal is not None:
         typer.echo(f"Do not run: {refusal}.")
         if not anyway:
@@ -184,6 +193,19 @@ def _between(chosen: Plan) -> str | None:
             f"noise (sites that differ by an sd of {spread.usual**0.5:.2f})"
         )
     return None
+
+
+def _write_page(path: Path, chosen: Plan, *, sites: int | None, auc: float) -> None:
+    """Write the page of predictions; it says "do not run" where that is so."""
+    from discreet.result.plan_page import plan_page  # noqa: PLC0415 - it loads plots
+
+    if path.suffix != ".html":
+        raise InputError("--page is written as .html")
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        progress.add_task("Predicting variations", total=None)
+        text = plan_page(chosen, sites=sites, auc=auc)
+    path.write_text(text, encoding="utf-8")
+    typer.echo(f"The page is in {path}")
 
 
 def _plannable(asked: PrivacyModel, bins: int | None) -> PrivacyModel:

@@ -34,6 +34,8 @@ _MANY_BINS: Final = 2**16 - 1
 _NARROWEST: Final = 1e-3
 _APART: Final = 1e-8
 _FARTHEST: Final = 40.0
+_MOST_STEPS: Final = 1000
+_WHOLE: Final = 1e-6
 _MIXED: Final = np.uint16(_MANY_BINS)
 _MOST_EXPONENT: Final = 64
 """Beyond it all edges fall on the ends."""
@@ -168,13 +170,41 @@ class Support(EdgeRule):
         return cls(tuple(float(v) for v in table["values"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Grid(EdgeRule):
+    """Scores are multiples of a step of [0, 1] (votes, rounded scores): a bin each.
+
+    >>> len(Edges.realise(Grid(1 / 50)))
+    51
+    """
+
+    step: float
+
+    name: ClassVar[str] = "grid"
+    atoms: ClassVar[bool] = True
+
+    def inner(self, scores: ScoreRange) -> FloatVector:
+        """Return the multiples, each the lower edge of its bin."""
+        if scores.kind != "probability":
+            raise InputError("a grid is for probabilities; use Support for others")
+        steps = round(1 / self.step) if 0 < self.step <= 1 else 0
+        if not 0 < steps <= _MOST_STEPS or abs(steps * self.step - 1) > _WHOLE:
+            raise InputError(
+                f"a grid's step is one over a whole number up to {_MOST_STEPS}"
+            )
+        return np.arange(steps + 1) / steps
+
+    def __str__(self) -> str:
+        return f"multiples of 1/{round(1 / self.step)}"
+
+
 EDGE_RULES: Final[Registry[type[EdgeRule]]] = Registry(
     "rule for edges",
     {
         "prior": "discreet.data.prior_spread:PriorSpread",
         **{
             kind: f"discreet.data.edges:{kind.capitalize()}"
-            for kind in ("warped", "uniform", "listed", "support")
+            for kind in ("warped", "uniform", "listed", "support", "grid")
         },
     },
 )

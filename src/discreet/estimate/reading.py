@@ -18,6 +18,7 @@ import numpy as np
 from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.estimate.curves import Curves, Interpolation, RocPath
 from discreet.estimate.estimate import Estimate
+from discreet.estimate.grid import Atoms
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
 from discreet.estimate.ties import choose_interpolation, end_ties
@@ -87,6 +88,8 @@ class Reading:
     resample: Callable[[], Sequence[Reading]] | None = None
     other: Other | None = None
     """The reading without a model, where a model read."""
+    atoms: Atoms | None = None
+    """Counts at the multiples of a grid on which all scores lie, where one was seen."""
     response: FloatArray | None = None
     """How the counts moved with the released ones, where a model read them: a row a
     count, negatives' bins before positives'."""

@@ -15,6 +15,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.evidence import Average, average
+from discreet.estimate.grid import Grid, find_grid
 from discreet.estimate.reading import (
     Flat,
     Other,
@@ -74,6 +75,12 @@ class Smooth:
             return self._unusable(observed, reason)
         if observed.edges.atoms:
             return self._flat(observed, find_ties(observed))
+        if (grid := find_grid(observed)) is not None:
+            return _on_grid(grid, observed, self._read(grid.spread(observed)))
+        return self._read(observed)
+
+    def _read(self, observed: NoisyHistogram) -> Reading:
+        """Read scores that are not known to lie on a grid."""
         ties = find_ties(observed)
         rest = np.count_nonzero(~(ties.tied | ties.gaps))
         if ties.gaps.any() and rest < FEWEST_BINS:
@@ -156,6 +163,28 @@ class Smooth:
             other=Other(self._flat(observed, ties), 1.0 if notes else _MODEL_COST),
             response=found.response,
         )
+
+
+def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
+    """Put the reading of spread scores back on the multiples of a grid."""
+    atoms = grid.atoms(spread.counts)
+    if min(atoms.negatives.sum(), atoms.positives.sum()) <= 0:
+        return replace(spread, observed=observed)
+    counts = grid.binned(observed, spread.counts)
+    response, other = spread.response, spread.other
+    return replace(
+        spread,
+        observed=observed,
+        counts=counts,
+        curves=grid.curves(counts, atoms),
+        bend=None,
+        notes=(*observed.notes, grid.note()),
+        other=None
+        if other is None
+        else other._replace(reading=_on_grid(grid, observed, other.reading)),
+        response=None if response is None else grid.widened(response),
+        atoms=atoms,
+    )
 
 
 def noise_of(observed: NoisyHistogram) -> BinCovariance:

@@ -15,8 +15,10 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
+from discreet.estimate.grid import Atoms
 from discreet.statistic.observed import NoisyHistogram
 
+_ROUNDING: Final = 1e-12
 _AROUND: Final = 3
 """So many edges on either side decide the shape inside a bin."""
 
@@ -37,13 +39,18 @@ class Cut(NamedTuple):
     most: FloatVector
 
 
-def cut_at(counts: NoisyHistogram, t: float) -> Cut:
-    """Return how much of each bin and class lies at or above a threshold."""
+def cut_at(counts: NoisyHistogram, t: float, atoms: Atoms | None = None) -> Cut:
+    """Return how much of each bin and class lies at or above a threshold.
+
+    Where scores lie on a grid, ``atoms`` say what is at its multiples.
+    """
     even, least, most = shares_above(counts.edges, t)
     classes = (counts.negatives, counts.positives)
     (cut,) = np.flatnonzero(most != least) if (most != least).any() else (None,)
     if cut is None:
         return Cut(Shares(even, even), Shares(even, even), least, most)
+    if atoms is not None:
+        return _between_atoms(counts.edges, atoms, int(cut), t, least, most)
     curved: list[FloatVector] = []
     straight: list[FloatVector] = []
     for bins in classes:
@@ -88,6 +95,29 @@ def confusion_weights(above: FloatVector | Shares) -> FloatArray:
             np.append(1 - of_n, none),
         ]
     )
+
+
+def _between_atoms(
+    edges: Edges,
+    atoms: Atoms,
+    cut: int,
+    t: float,
+    least: FloatVector,
+    most: FloatVector,
+) -> Cut:
+    """Cut a bin between two multiples of a grid: only how many are at each is unsure."""
+    places = np.arange(atoms.steps + 1) / atoms.steps
+    inside = edges.bins_of(places) == cut
+    above = inside & (places >= t - _ROUNDING)
+    shares, even = [], float(above.sum()) / max(float(inside.sum()), 1.0)
+    for counts in atoms:
+        held = float(counts[inside].sum())
+        found = least.copy()
+        found[cut] = float(counts[above].sum()) / held if held > 0 else even
+        shares.append(found)
+    plain = least.copy()
+    plain[cut] = even
+    return Cut(Shares(*shares), Shares(plain, plain), least, most)
 
 
 def _inside(

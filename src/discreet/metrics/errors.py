@@ -25,6 +25,7 @@ from typing import Final
 
 import numpy as np
 
+from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
@@ -136,7 +137,7 @@ def _noise(row: MetricRow, reading: Reading) -> float:
     match "slopes" if path == "numeric" and row.smooth else path:
         case "numeric":
             at = np.concatenate([reading.counts.negatives, reading.counts.positives])
-            moved = numeric_slopes(lambda v: row.value(reading.moved(v)), at)
+            moved = numeric_slopes(lambda v: _value_of(row, reading.moved(v)), at)
             slopes = Slopes(*np.split(moved, 2))
         case "slopes":
             slopes = row.slopes(reading.bins)
@@ -148,6 +149,14 @@ def _noise(row: MetricRow, reading: Reading) -> float:
             values = [_value(row, again)[0] for again in reading.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
     return noise_sd(slopes, reading.observed)
+
+
+def _value_of(row: MetricRow, reading: Reading) -> float:
+    """Return a value, NaN where a step left no examples."""
+    try:
+        return row.value(reading)
+    except InputError:
+        return math.nan
 
 
 def _few_examples(counts: NoisyHistogram) -> str | None:

@@ -149,7 +149,7 @@ class _Search:
 
     def __init__(self, reading: Reading) -> None:
         self.observed, self.atoms = reading.observed, reading.observed.edges.atoms
-        self.counts = reading.counts
+        self.counts, self.on_grid = reading.counts, reading.atoms
         edges = reading.observed.edges.array
         # A released probability or logit range may end at infinity: nothing lies there.
         self.places = edges[:-1] if self.atoms else edges
@@ -204,7 +204,7 @@ class _Search:
         near, far = float(self.places[inside]), float(self.places[outside])
         for _ in range(_HALVINGS):
             found = (near + far) / 2
-            above = cut_at(self.counts, found).curved
+            above = cut_at(self.counts, found, self.on_grid).curved
             confusion = confusion_weights(above) @ np.concatenate(
                 [self.counts.negatives, self.counts.positives]
             )

@@ -112,7 +112,7 @@ def at_threshold(
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
     observed, counts = reading.observed, reading.counts
-    curved, straight, least, most = cut_at(counts, threshold)
+    curved, straight, least, most = cut_at(counts, threshold, reading.atoms)
     weights = confusion_weights(curved)
     cut = _Cut(
         probability_of(threshold, observed.edges) if stated is None else stated,

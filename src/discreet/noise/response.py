@@ -169,7 +169,7 @@ class ResponseLaw:
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Equal variances, correlation -1."""
         negatives, positives = _halves(at)
-        each = (negatives + positives) * self.scale**2
+        each = np.maximum(negatives + positives, 0.0) * self.scale**2
         return BinCovariance(each, each, -each)
 
     def sample(

@@ -11,7 +11,8 @@ tell:
       \operatorname{Var} = \sum_{y,i,j} c_{yij}\,(g^a_{yi} - g^b_{yj})^2,
 
   for the AUC DeLong's variance of a difference on the binned scores; noise likewise,
-  with the noise's variance in the place of the count.
+  with the noise's variance in the place of the count and the slopes that each model's
+  reading has in the released counts.
 - ``marginals``: nothing tells how the errors go together. The sampling errors are
   taken as uncorrelated. Models that rank the same people correlate positively, so
   the interval is wider than need be; only models that err in opposite ways on the
@@ -32,13 +33,13 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.estimate.reading import Reading
+from discreet.estimate.reading import AnyReading, Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
 from discreet.metrics.cuts import confusion_weights, cut_at
 from discreet.metrics.measured import Measured
 from discreet.metrics.over_thresholds import MeasureCurve
 from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import METRICS, MetricRow
 from discreet.metrics.thresholds import probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
@@ -94,12 +95,16 @@ class ModelComparison(Parts):
         is the integrated discrimination improvement (IDI).
         """
         row = METRICS[metric]
-        return self._difference(
+        first, second = self.a.metric(metric), self.b.metric(metric)
+        found = self._difference(
             row.title,
-            self.a.metric(metric),
-            self.b.metric(metric),
+            first,
+            second,
             lambda part: row.slopes(part.bins),
+            lambda part: part.followed(row.slopes(part.damped)),
         )
+        usual = _usual(row, first, second, self.a.reading, self.b.reading)
+        return replace(found, binning=replace(found.binning, typical=usual))
 
     def difference_at(self, name: str, threshold: float) -> Estimate:
         """Return a measure at a threshold of the first model minus the second's."""
@@ -171,6 +176,7 @@ class ModelComparison(Parts):
         first: Estimate,
         second: Estimate,
         slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes] | None = None,
     ) -> Estimate:
         reach = first.support.high - first.support.low
         support = Interval(-reach, reach)
@@ -178,7 +184,7 @@ class ModelComparison(Parts):
             return Estimate.undefined(
                 f"a model's {title} is undefined in the pooled data", support
             )
-        sampling, noise = self._errors(first, second, slopes)
+        sampling, noise = self._errors(first, second, slopes, followed or slopes)
         return Estimate(
             first.value - second.value,
             Normal(sampling),
@@ -197,8 +203,12 @@ class ModelComparison(Parts):
         first: Estimate,
         second: Estimate,
         slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes],
     ) -> tuple[float, float]:
-        """Return the sampling and the noise standard deviation of a difference."""
+        """Return the sampling and the noise standard deviation of a difference.
+
+        ``slopes`` are those in the counts read, ``followed`` in the released ones.
+        """
         own, other = _sd(first.sampling), _sd(second.sampling)
         if self.joint is None:
             return math.hypot(own, other), math.hypot(
@@ -206,6 +216,8 @@ class ModelComparison(Parts):
             )
         gaps = _gaps(slopes, self.a, self.b)
         sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
+        if self.joint.law.scale:
+            gaps = _gaps(followed, self.a, self.b)
         each = self.joint.law.covariance(self.joint.counts)
         noise = (
             gaps.negatives**2 @ each.negatives
@@ -293,6 +305,22 @@ def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> 
         raise NotReleasedError("a joint comparison needs both models' histograms")
     pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
+
+
+def _usual(
+    row: MetricRow, first: Estimate, second: Estimate, *readings: AnyReading
+) -> float:
+    """Return the usual error of shapes: what both models share cancels.
+
+    A model's bias has a sign, that of its distance to the flat reading.
+    """
+    shifts = []
+    for found, reading in zip((first, second), readings, strict=True):
+        if not isinstance(reading, Reading) or reading.other is None:
+            return first.binning.typical + second.binning.typical
+        other, share = reading.other
+        shifts.append(share * (found.value - row.value(other)))
+    return abs(shifts[0] - shifts[1])
 
 
 def _sd(law: object) -> float:

@@ -32,6 +32,12 @@ from discreet.metrics.calibration import (
 from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
+from discreet.metrics.scikit_points import (
+    Points,
+    det_points,
+    pr_points,
+    roc_points,
+)
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan
@@ -39,6 +45,7 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
+from discreet.result.exports import export
 from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
 from discreet.result.page import Page, save
@@ -239,21 +246,20 @@ class Evaluation(Validation):
         """The curves, ready to be drawn or compared."""
         return self._counted("a curve").curves
 
-    def roc_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+    def roc_curve(self, *, drop_intermediate: bool = False) -> Points:
         """Return fpr, tpr, thresholds in scikit-learn's order and conventions."""
-        c = self._counted("the ROC curve").curves
-        return c.fpr.copy(), c.tpr.copy(), c.thresholds.copy()
+        curves = self._counted("the ROC curve").curves
+        return roc_points(curves, drop_intermediate=drop_intermediate)
 
-    def precision_recall_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
+    def precision_recall_curve(self, *, drop_intermediate: bool = False) -> Points:
         """Return precision, recall, thresholds in scikit-learn's conventions."""
-        c = self._counted("the PR curve").curves
-        return c.precision[::-1].copy(), c.tpr[::-1].copy(), c.thresholds[:0:-1].copy()
+        curves = self._counted("the PR curve").curves
+        return pr_points(curves, drop_intermediate=drop_intermediate)
 
-    def det_curve(self) -> tuple[FloatVector, FloatVector, FloatVector]:
-        """Return fpr, fnr, thresholds, by rising threshold."""
-        c = self._counted("the DET curve").curves
-        fnr = 1.0 - c.tpr
-        return c.fpr[:0:-1].copy(), fnr[:0:-1].copy(), c.thresholds[:0:-1].copy()
+    def det_curve(self, *, drop_intermediate: bool = False) -> Points:
+        """Return fpr, fnr, thresholds by rising threshold, with scikit-learn's ends."""
+        curves = self._counted("the DET curve").curves
+        return det_points(curves, drop_intermediate=drop_intermediate)
 
     def band(
         self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False
@@ -375,6 +381,10 @@ class Evaluation(Validation):
         ``sign`` is a coordinator's: ``discreet verify`` checks it.
         """
         save(self, path, sign)
+
+    def export(self, folder: str | Path, *, min_cell_count: int = 5) -> list[Path]:
+        """Write the measures, curves, OHDSI's tables and a model card's metrics."""
+        return export({self.name: self}, folder, min_cell_count=min_cell_count)
 
     def page(self, made: str = "") -> Page:
         """Return the report, made on a day."""

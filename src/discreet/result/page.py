@@ -10,14 +10,12 @@ threshold; the script only moves points and looks numbers up
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +26,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.explorer import COUNTS, MEASURES, Explorer, gap
 from discreet.result.plot import png
 from discreet.result.record import Sign, record_of, signature_of
+from discreet.result.template import page_parts, render_template, script_json
 from discreet.result.text import interval_column, titled
 from discreet.result.words import (
     Headline,
@@ -36,14 +35,13 @@ from discreet.result.words import (
     headlines,
     plain_claim,
 )
+from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
     from discreet.result.evaluation import Evaluation
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
 SUFFIXES: Final = (".html", ".json", ".txt")
 
 
@@ -68,6 +66,13 @@ class Page:
     def first(self) -> Evaluation:
         """The part that stands for all where they agree."""
         return next(iter(self.parts.values()))
+
+    @property
+    def others(self) -> list[Evaluation]:
+        """The other parts, where each example is in one part alone."""
+        plan = self.first.plan
+        disjoint = plan is not None and isinstance(plan.statistic, Grouped)
+        return list(self.parts.values())[1:] if disjoint else []
 
     @property
     def drawn(self) -> dict[str, Evaluation]:
@@ -147,21 +152,21 @@ def render(page: Page, *, signature: str | None = None) -> str:
 
     ``signature`` is the coordinator's, of the record's digest.
     """
-    style, script = (_text(f"report.{kind}") for kind in ("css", "js"))
     explorer = Explorer(page.drawn) if page.drawn else None
     plan = page.first.plan
     record = record_in(page)
     promise, *claim = str(page.claim).splitlines()
-    return _template().render(
+    return render_template(
+        "report.html.j2",
         title=page.title,
         question=_question(page),
-        facts={**counted_words(page.first), **_made(page)},
+        facts={**counted_words(page.first, page.others), **_made(page)},
         headlines=[_headline(h) for h in _headlines(page)],
         verdict=page.verdict,
         promises=plain_claim(page.claim),
         calibration=_calibration(page),
         explorer=None if explorer is None else _explorer(explorer),
-        data=None if explorer is None else _json(explorer.data()),
+        data=None if explorer is None else script_json(explorer.data()),
         names=list(page.parts),
         summary=_cells(page.summary) if page.summary else None,
         tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
@@ -182,13 +187,13 @@ def render(page: Page, *, signature: str | None = None) -> str:
         claim=claim,
         plan="" if plan is None else dumps(plan),
         digest="" if plan is None else plan.digest().hex(),
-        record=None if record is None else _json(_marked(record, page, signature)),
+        record=None
+        if record is None
+        else script_json(_marked(record, page, signature)),
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
         versions=_versions(),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+        **page_parts("report.js"),
     )
 
 
@@ -198,24 +203,6 @@ def _marked(
     """Add what is not part of the release: the day, and who signed."""
     signed = {} if signature is None else {"signature": signature}
     return {**record, "made": page.made, **signed}
-
-
-def _policy(style: str, script: str) -> str:
-    """Allow this script and this style, and nothing else at all."""
-    hashed = {
-        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        for kind, content in (("script", script), ("style", style))
-    }
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
-        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _json(content: Any) -> str:
-    """Return JSON that cannot end the script element that holds it."""
-    plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return plain.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 def _question(page: Page) -> str:
@@ -360,26 +347,3 @@ def _versions() -> dict[str, str]:
         if module in sys.modules
     }
     return {**found, "Python": platform.python_version()}
-
-
-@cache
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import (  # noqa: PLC0415 - only a report needs it
-        Environment,
-        FileSystemLoader,
-        StrictUndefined,
-    )
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.estimate.estimate import Estimate
 from discreet.privacy.claim import Claim
 from discreet.result.evaluation import Evaluation
+from discreet.result.exports import export
 from discreet.result.notebook import claim_html, picture_html, table_html
 from discreet.result.page import Page, save
 from discreet.result.pictures import picture
@@ -70,6 +71,10 @@ class Parts(Mapping[str, Evaluation]):
     def to_json(self, *, indent: int | None = None) -> str:
         """Return everything as JSON; NaN and infinity become null."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def export(self, folder: str | Path, *, min_cell_count: int = 5) -> list[Path]:
+        """Write the measures, curves, OHDSI's tables and a model card's metrics."""
+        return export(self, folder, min_cell_count=min_cell_count)
 
     def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
         """Save the result: .html (a report with pictures), .json or .txt."""

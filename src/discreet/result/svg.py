@@ -48,6 +48,8 @@ class Frame:
     strokes: Sequence[Stroke]
     x_range: tuple[float, float] = (0.0, 1.0)
     y_range: tuple[float, float] = (0.0, 1.0)
+    x_ticks: Sequence[tuple[float, str]] = ()
+    """Marks of the x axis where these are not round numbers."""
     markers: Sequence[tuple[float, float]] = ()
     """One for each evaluation, at the threshold that is shown."""
 
@@ -79,12 +81,13 @@ class Frame:
 
     def _grid(self) -> list[str]:
         found = []
-        for x in _ticks(*self.x_range):
+        marks = self.x_ticks or [(x, f"{x:g}") for x in _ticks(*self.x_range)]
+        for x, mark in marks:
             across, _ = self.place(x, self.y_range[0])
             found.append(
                 f'<path class="grid" d="M{across:.1f} {_TOP}v{SIDE}"/>'
                 f'<text class="tick" x="{across:.1f}" y="{_TOP + SIDE + 15}" '
-                f'text-anchor="middle">{x:g}</text>'
+                f'text-anchor="middle">{escape(mark)}</text>'
             )
         for y in _ticks(*self.y_range):
             _, down = self.place(self.x_range[0], y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate
@@ -89,19 +89,23 @@ def calibration_words(result: Evaluation) -> str:
     )
 
 
-def counted_words(result: Evaluation) -> dict[str, str]:
-    """Say who took part and how many examples and positives there are."""
+def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str, str]:
+    """Say who took part and how many examples and positives there are.
+
+    ``others`` are further disjoint parts of the same examples, such as groups.
+    """
     sites = f"{result.contributors} of {result.expected}"
     if result.site_names:
         sites += f": {', '.join(result.site_names)}"
     found = {"Sites": sites}
     if isinstance(result.reading, Reading):
-        seen = result.reading.observed
-        about = "" if seen.exact else "about "
-        total = seen.total_positives + seen.total_negatives
+        seen = [part.observed for part in (result, *others)]
+        about = "" if seen[0].exact else "about "
+        positives = sum(part.total_positives for part in seen)
+        total = positives + sum(part.total_negatives for part in seen)
         found["Examples"] = f"{about}{total:,.0f}"
-        share = f" ({seen.total_positives / total:.1%})" if total > 0 else ""
-        found["Positives"] = f"{about}{seen.total_positives:,.0f}{share}"
+        share = f" ({positives / total:.1%})" if total > 0 else ""
+        found["Positives"] = f"{about}{positives:,.0f}{share}"
     return found
 
 

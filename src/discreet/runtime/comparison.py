@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Unpack
+from typing import Final, Literal, Unpack
 
-from discreet.data.edges import Edges
+from discreet.data.edges import EdgeRule, Edges, Listed
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.plan.bins import bins_for, spread_over
@@ -18,6 +18,9 @@ from discreet.runtime.doors import ColumnNames, Sources, model_of, sites_of
 from discreet.runtime.simulation import run
 from discreet.statistic import Paired
 
+EXACT_JOINT_BINS: Final = 64
+FEWEST_JOINT_BINS: Final = 5
+
 
 def compare(  # noqa: PLR0913 - every public choice is a keyword
     sites: Sources,
@@ -25,7 +28,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
-    form: Literal["marginals", "joint"] = "marginals",
+    form: Literal["marginals", "joint"] = "joint",
     examples: int | None = None,
     prevalence: float | None = None,
     names: tuple[str, str] | None = None,
@@ -34,10 +37,11 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
 ) -> ModelComparison:
     """Compare the AUCs of two models whose scores are two columns of each site.
 
-    ``marginals`` counts each model apart (L1 sensitivity 2) and treats their
-    errors as uncorrelated, which is careful: models that err alike differ less.
-    ``joint`` counts pairs of bins (L1 sensitivity 1) and knows the correlation,
-    but has many more cells for the noise to fill. ``names`` are what the result calls
+    ``joint`` counts pairs of bins (L1 sensitivity 1) and knows how the models' errors
+    go together, which decides what a difference is worth; under noise it has few bins,
+    and each model's own metrics are coarser than an evaluation's. ``marginals`` counts
+    each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
+    is careful: models that err alike differ less. ``names`` are what the result calls
     the two models: by default their columns, ``score=[first, second]``. Sites are
     given as to ``evaluate``.
 
@@ -47,7 +51,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     >>> y = rng.random(20_000) < 0.3
     >>> good, poor = (1 / (1 + np.exp(-rng.normal(y * d, 1))) for d in (2.0, 0.5))
     >>> site = Examples(np.column_stack([good, poor]), y)
-    >>> compare([site], form="joint").verdict()[:21]
+    >>> compare([site]).verdict()[:21]
     'a is better than b (a'
     """
     sites = sites_of(sites, classes=None, columns=columns)
@@ -60,8 +64,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     facts = PublicFacts(examples, prevalence, sites[0].scores)
     cohort = model.cohort(len(sites))
     signal = model.signal(cohort, cells=1 if form == "joint" else 2)
-    bins = _joint_bins(facts, signal) if form == "joint" else bins_for(facts, signal)
-    rule = spread_over(bins, facts)
+    if form == "joint":
+        rule = _joint_rule(facts, signal)
+    else:
+        rule = spread_over(bins_for(facts, signal), facts)
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
@@ -76,6 +82,16 @@ def _called(columns: ColumnNames) -> tuple[str, str]:
     return ("a", "b") if isinstance(score, str) or not score else (score[0], score[1])
 
 
-def _joint_bins(facts: PublicFacts, signal: float | None) -> int:
-    """Keep the table of pairs of bins small: its cells each carry noise."""
-    return 64 if signal is None else max(bins_for(facts, signal) // 4, 8)
+def _joint_rule(facts: PublicFacts, signal: float | None) -> EdgeRule:
+    """Return few bins: every pair of them carries noise.
+
+    Bins beyond the farthest edges, which one histogram can afford, would make a third
+    of all pairs and hold next to nothing: they are joined to their neighbours.
+    """
+    if signal is None:
+        return spread_over(EXACT_JOINT_BINS, facts)
+    bins = max(bins_for(facts, signal) // 5, FEWEST_JOINT_BINS)
+    if facts.scores.kind == "other":
+        return spread_over(bins, facts)
+    values = Edges.realise(spread_over(bins + 2, facts), facts.scores).values
+    return Listed((values[0], *values[2:-2], values[-1]))

@@ -8,6 +8,7 @@ import pytest
 
 import discreet
 from discreet.data.edges import Edges, Support, Uniform, Warped
+from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.estimate import Binning, Unusable
 from discreet.estimate.intervals import SYMMETRIC
@@ -21,7 +22,10 @@ from discreet.metrics.rate_row import RateRow
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
+from discreet.noise.arc_decoder import DecodedLaw
+from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.mechanism import NoNoise
+from discreet.noise.response import ResponseLaw
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 
@@ -124,23 +128,44 @@ class Additive:
         return rng.laplace(0, self.scale, (size, at.size))
 
 
+_BINS = [0.1, 0.1, 0.12, 0.12, 0.14, 0.14, 0.14, 0.1, 0.03, 0.01]
+
+
+def _noise(scale, cells, rng):
+    """Return a law of some mechanism and a draw that it may have made."""
+    noise = np.rint(rng.laplace(0, scale, cells)) if scale else 0.0
+    if rng.random() < 0.1:
+        noise -= 1e3 * scale  # totals below zero
+    if scale == 0:
+        return NoNoise(), noise
+    match rng.choice(4):
+        case 0:
+            return LaplaceLaw(scale), noise
+        case 1:
+            return ResponseLaw(1 / (1 + np.exp(scale / 100))), noise
+        case 2 if cells <= 80:
+            root = rng.normal(0, scale, (cells, 3))
+            return DecodedLaw(root @ root.T), root @ rng.normal(size=3)
+        case _:
+            return Additive(scale, rng.choice([0.0, -1.0])), noise
+
+
 def _release(rng):
     """A histogram that no population needs to have made."""
-    bins = int(rng.choice([2, 3, 4, 5, 8, 15, 24, 40]))
-    rule = rng.choice(3)
-    edges = Edges.realise(
-        [Warped(bins), Uniform(bins), Support(tuple(np.linspace(0, 1, bins)))][rule]
-    )
+    bins = int(rng.choice([2, 3, 4, 5, 8, 15, 24, 40, 128, 1024], p=_BINS))
+    rules = [Warped(bins), Uniform(bins), Support(tuple(np.linspace(0, 1, bins)))]
+    if bins > 2:
+        rules.append(PriorSpread(bins, float(rng.choice([0.001, 0.1, 0.5]))))
+    edges = Edges.realise(rules[rng.choice(len(rules))])
     bins = len(edges)
-    size = 10.0 ** rng.uniform(-1, 7)
+    size = 10.0 ** rng.uniform(-1, 12)
     cells = size * rng.dirichlet(np.full(2 * bins, rng.choice([0.02, 0.3, 3.0])))
     if rng.random() < 0.3:
         cells[:bins] = 0.0
     if rng.random() < 0.3:
         cells[bins:] *= 1e-220
     scale = rng.choice([0.0, 0.5, 3.0, 300.0])
-    law = NoNoise() if scale == 0 else Additive(scale, rng.choice([0.0, -1.0]))
-    noise = np.rint(rng.laplace(0, scale, 2 * bins)) if scale else 0.0
+    law, noise = _noise(scale, 2 * bins, rng)
     if scale == 0:  # exact counts are whole
         cells = np.rint(cells)
     negatives, positives = np.split(cells + noise, 2)
@@ -152,7 +177,7 @@ def _reader(observed, rng):
         return Flat()
     if rng.random() < 0.1:  # central differences take their time
         return Flat()
-    shared = observed.law.across and rng.random() < 0.5
+    shared = getattr(observed.law, "across", -1.0) and rng.random() < 0.5
     return PublicTotals() if shared else Smooth()
 
 
@@ -168,8 +193,17 @@ def _check(estimate):
 
 @pytest.mark.parametrize("start", range(4))
 def test_whatever_a_release_holds_every_metric_has_an_interval_or_a_reason(start):
-    rng = np.random.default_rng(start)
-    for _ in range(30):
+    _read_many(np.random.default_rng(start), 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 200))
+def test_a_hundred_thousand_releases_are_read_without_failing(start):
+    _read_many(np.random.default_rng(start), 1000)
+
+
+def _read_many(rng, releases):
+    for _ in range(releases):
         observed = _release(rng)
         reading = _reader(observed, rng).read(observed)
         assert min(reading.counts.negatives.min(), reading.counts.positives.min()) >= 0

@@ -53,8 +53,19 @@ def test_the_joint_histogram_knows_that_models_err_alike(rng):
     s, y = scored(rng, 20_000, 0.2)
     site = discreet.Examples(s, y)
     joint = discreet.compare([site], form="joint").difference()
-    marginal = discreet.compare([site]).difference()
+    marginal = discreet.compare([site], form="marginals").difference()
     assert joint.sampling.sd < 0.8 * marginal.sampling.sd
+
+
+def test_pairs_of_bins_are_counted_unless_told_otherwise(rng):
+    s, y = scored(rng, 4_000, 0.2)
+    site = discreet.Examples(s, y)
+    for privacy, fewest in ((None, 64), (discreet.DistributedDP(1), 5)):
+        found = discreet.compare(
+            [site], privacy=privacy, examples=4_000, prevalence=0.3
+        )
+        assert found.joint is not None
+        assert len(found.a.observed.edges) == fewest
 
 
 def test_one_column_cannot_be_compared(rng):

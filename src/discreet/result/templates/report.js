@@ -107,7 +107,7 @@
     const name = data.parts.length > 1 ? `${first.name}: ` : "";
     const percent = (value) => (value === null ? "an unknown share" : `${(100 * value).toFixed(1)}%`);
     byId("said").textContent =
-      `${name}at ${Number(t.toPrecision(4))}, ${percent(first.recall[k][VALUE])} of the positives are found ` +
+      `${name || "At "}${name ? "at " : ""}${Number(t.toPrecision(4))}, ${percent(first.recall[k][VALUE])} of the positives are found ` +
       `and ${percent(found)} of the alarms are right` +
       (p === null ? "." : `, if ${(100 * p).toPrecision(3)}% are positive.`);
   }

@@ -1,0 +1,97 @@
+"""Take the pictures of the documentation: the page as readers see it, and every plot.
+
+make pictures
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from PIL import Image
+
+import discreet
+from browser.devtools import Browser
+from discreet.entropy import Seeded
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import ModelRef
+from discreet.plan.recommend import recommend
+from discreet.runtime.comparison import compare
+from discreet.runtime.hospitals import simulate_hospitals
+from discreet.runtime.simulation import run
+
+PLOTS = ("roc", "pr", "det", "det-log", "calibration")
+
+
+def results():
+    """The demo's three largest hospitals, with groups and a rival: seeded."""
+    hospitals = simulate_hospitals()[:3]
+    rng = np.random.default_rng(1)
+    sites, pairs = [], []
+    for name, each in zip(("north", "south", "east"), hospitals, strict=True):
+        old = rng.random(each.scores.size) < 0.4
+        rival = np.clip(each.scores + rng.normal(0, 0.2, each.scores.size), 0, 1)
+        groups = np.where(old, "65 and older", "younger")
+        sites.append(
+            discreet.Examples(each.scores, each.labels, groups=groups, name=name)
+        )
+        both = np.column_stack([each.scores, rival])
+        pairs.append(discreet.Examples(both, each.labels, name=name))
+    privacy = discreet.DistributedDP(1)
+    facts = PublicFacts(20_000, 0.25)
+    made = {}
+    for what, groups in (("page", None), ("groups", ["65 and older", "younger"])):
+        plan = recommend(
+            facts,
+            privacy,
+            cohort=privacy.cohort(3),
+            thresholds=[0.3, 0.5],
+            groups=groups,
+            model=ModelRef("sepsis-demo"),
+        )
+        made[what] = run(plan, sites, entropy=Seeded(b"pictures"))
+    made["models"] = compare(
+        pairs,
+        privacy=privacy,
+        examples=20_000,
+        prevalence=0.25,
+        names=("sepsis-demo", "rival"),
+        entropy=Seeded(b"pictures"),
+    )
+    return made
+
+
+def main(folder: Path) -> None:
+    """Write the pictures."""
+    made = results()
+    for kind in PLOTS:
+        with rc_context({"savefig.dpi": 90}):
+            made["page"].plot(kind, folder / f"plot-{kind}.png")
+    with tempfile.TemporaryDirectory() as work:
+        pages = {}
+        for name, result in made.items():
+            pages[name] = Path(work) / f"{name}.html"
+            result.save(pages[name])
+        browser = Browser(Path(work) / "profile")
+        looks = {
+            "page-desktop": ("page", {"width": 1100}),
+            "page-dark": ("page", {"width": 1100, "dark": True}),
+            "page-phone": ("page", {"phone": True}),
+            "page-print": ("page", {"width": 800, "paper": True}),
+            "page-groups": ("groups", {"width": 1100}),
+            "page-models": ("models", {"width": 1100}),
+        }
+        for name, (page, look) in looks.items():
+            tab = browser.open(pages[page], **look)
+            drawn = Image.open(BytesIO(tab.picture())).convert("RGB")
+            small = drawn.quantize(200, dither=Image.Dither.NONE)  # flat colours
+            small.save(folder / f"{name}.png", optimize=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,232 @@
+"""The report in a real browser: its numbers, its keyboard, its silence, its readers."""
+
+import numpy as np
+import pytest
+
+import discreet
+from browser.devtools import AXE, Browser, chromium
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
+from discreet.result.plan_page import plan_page
+
+pytestmark = pytest.mark.skipif(
+    chromium() is None or not AXE.exists(),
+    reason="no chromium or axe-core: run tests/browser/install.sh",
+)
+
+MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
+
+
+def _data():
+    rng = np.random.default_rng(11)
+    y = rng.random(12_000) < 0.2
+    s = 1 / (1 + np.exp(-rng.normal(2.2 * y - 2, 1)))
+    other = np.clip(s + rng.normal(0, 0.15, 12_000), 0, 1)
+    group = np.where(rng.random(12_000) < 0.4, "65 and older", "younger")
+    return s, other, y, group
+
+
+@pytest.fixture(scope="module")
+def result():
+    s, _, y, _ = _data()
+    sites = {
+        name: discreet.Examples(s[i::3], y[i::3])
+        for i, name in enumerate(("north", "south", "east"))
+    }
+    return discreet.evaluate(
+        sites,
+        privacy="distributed",
+        epsilon=1,
+        examples=12_000,
+        prevalence=0.2,
+        thresholds=[0.3],
+        model="sepsis-demo",
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, result):
+    folder = tmp_path_factory.mktemp("pages")
+    s, other, y, group = _data()
+    result.save(folder / "one.html")
+    discreet.evaluate(
+        [discreet.Examples(s, y, groups=group)],
+        privacy="distributed",
+        epsilon=1,
+        groups=["65 and older", "younger"],
+    ).save(folder / "groups.html")
+    discreet.compare(
+        [discreet.Examples(np.column_stack([s, other]), y)],
+        privacy="distributed",
+        epsilon=1,
+        names=("new", "old"),
+    ).save(folder / "models.html")
+    privacy = discreet.DistributedDP(0.5)
+    plan = recommend(PublicFacts(3000, 0.1), privacy, cohort=privacy.cohort(3))
+    text = plan_page(plan, sites=3, auc=0.8, repetitions=2)
+    (folder / "plan.html").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+def _shown(tab):
+    """The numbers that the page shows, as it holds them."""
+    return tab.js(
+        "Object.fromEntries([...document.querySelectorAll('[data-measure]"
+        '[data-part="0"]\')].map(c => [c.dataset.measure, '
+        "[c.dataset.value, c.dataset.low, c.dataset.high].map(Number)]))"
+    )
+
+
+def _threshold(tab):
+    return tab.js(
+        "JSON.parse(document.getElementById('explorer-data').textContent)"
+        ".thresholds[Number(document.getElementById('threshold').value)]"
+    )
+
+
+def _slide(tab, place):
+    tab.js(
+        f"(() => {{ const s = document.getElementById('threshold'); s.value = {place};"
+        "s.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_the_slider_shows_what_the_library_says(browser, files, result):
+    tab = browser.open(files / "one.html")
+    last = int(tab.js("document.getElementById('threshold').max"))
+    for place in (0, last // 5, last // 2, 4 * last // 5, last):
+        _slide(tab, place)
+        at = result.at(_threshold(tab))
+        for name, shown in _shown(tab).items():
+            expected = (at[name].value, *at[name].interval())
+            assert shown == pytest.approx(expected, abs=1e-9), (place, name)
+        for count in ("true_positives", "false_negatives"):
+            value = tab.js(
+                f"document.querySelector('[data-count={count}]').dataset.value"
+            )
+            assert float(value) == pytest.approx(at[count].value, rel=1e-9)
+    assert set(_shown(tab)) == set(MEASURES)
+
+
+def test_the_points_on_the_pictures_are_there_too(browser, files, result):
+    tab = browser.open(files / "one.html")
+    _slide(tab, 40)
+    at = result.at(_threshold(tab))
+    place = tab.js(
+        "['cx', 'cy'].map(a => Number(document.querySelector("
+        "'svg[data-plot=roc] .marker').getAttribute(a)))"
+    )
+    expected = (
+        46 + 300 * (1 - at["specificity"].value),
+        10 + 300 * (1 - at["recall"].value),
+    )
+    assert place == pytest.approx(expected, abs=1e-9)
+
+
+def test_another_prevalence_is_bayes_rule_and_marked(browser, files, result):
+    tab = browser.open(files / "one.html")
+    at = result.at(_threshold(tab))
+    se, sp, t, p = at["recall"].value, at["specificity"].value, at.threshold, 0.03
+    tab.js(
+        "(() => { const p = document.getElementById('prevalence'); p.value = '3';"
+        "p.dispatchEvent(new Event('input')); })()"
+    )
+    shown = {name: values[0] for name, values in _shown(tab).items()}
+    alarms = se * p + (1 - sp) * (1 - p)
+    assert shown["precision"] == pytest.approx(se * p / alarms, abs=1e-9)
+    clear = sp * (1 - p) + (1 - se) * p
+    assert shown["npv"] == pytest.approx(sp * (1 - p) / clear, abs=1e-9)
+    benefit = se * p - (1 - sp) * (1 - p) * t / (1 - t)
+    assert shown["net_benefit"] == pytest.approx(benefit, abs=1e-9)
+    assert shown["recall"] == pytest.approx(se, abs=1e-9)
+    marked = tab.js(
+        "[...document.querySelectorAll('tr.reweighted')].map(r => r.dataset.row)"
+    )
+    assert marked == ["precision", "npv", "alert_rate", "net_benefit"]
+    assert not tab.js("document.getElementById('reweighted-note').hidden")
+    tab.js("document.getElementById('prevalence-reset').click()")
+    assert _shown(tab)["precision"][0] == pytest.approx(at["precision"].value, abs=1e-9)
+
+
+def test_the_keyboard_alone_is_enough(browser, files):
+    tab = browser.open(files / "one.html")
+    before = _threshold(tab)
+    for _ in range(3):
+        tab.press("Tab")
+        if tab.js("document.activeElement.id") == "threshold":
+            break
+    assert tab.js("document.activeElement.id") == "threshold"
+    tab.press("ArrowRight")
+    assert _threshold(tab) > before
+    said = tab.js("document.getElementById('said').textContent")
+    assert f"{_threshold(tab):.4g}" in said
+    tab.press("Tab")
+    assert tab.js("document.activeElement.id") == "threshold-number"
+    tab.js("document.activeElement.select()")
+    for key in "0.7":
+        tab.press(key, text=key)
+    tab.press("Enter", text="\r")
+    assert _threshold(tab) == pytest.approx(0.7, abs=0.006)
+
+
+@pytest.mark.parametrize("page", ["one", "groups", "models"])
+def test_no_error_and_no_request_leaves_the_page(browser, files, page):
+    tab = browser.open(files / f"{page}.html")
+    _slide(tab, 3)
+    assert tab.complaints() == []
+    outside = [url for url in tab.requests() if not url.startswith(("file:", "data:"))]
+    assert outside == []
+
+
+@pytest.mark.parametrize(
+    ("page", "look"),
+    [
+        ("one", {}),
+        ("one", {"dark": True}),
+        ("one", {"phone": True}),
+        ("groups", {}),
+        ("models", {"dark": True}),
+        ("plan", {}),
+    ],
+)
+def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, look):
+    tab = browser.open(files / f"{page}.html", **look)
+    tab.js(AXE.read_text(encoding="utf-8") + "; true")
+    found = tab.js(
+        "axe.run().then(r => r.violations.map(v => [v.impact, v.id, "
+        "v.nodes.map(n => n.html.slice(0, 120)).slice(0, 3)]))"
+    )
+    assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
+def test_the_planners_sliders_say_their_predictions(browser, files):
+    tab = browser.open(files / "plan.html")
+    tab.js(
+        "(() => { const s = document.getElementById('epsilon'); s.value = 0;"
+        "s.dispatchEvent(new Event('input')); })()"
+    )
+    said = tab.js("document.getElementById('epsilon-said').textContent")
+    assert said.startswith("0.05: ")
+    assert "Do not run" in said
+    assert tab.complaints() == []
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser, files):
+    tab = browser.open(files / "one.html", phone=True)
+    assert tab.js("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_scripts_the_pictures_and_tables_are_there(browser, files, result):
+    tab = browser.open(files / "one.html", scripts=False)
+    html = tab.ask("DOM.getDocument", depth=-1)
+    found = tab.ask("DOM.getOuterHTML", nodeId=html["root"]["nodeId"])["outerHTML"]
+    assert 'id="controls" hidden' in found
+    assert f"<b>{result.at(0.3).recall:.3f}</b>" in found
+    assert found.count('class="marker c0"') == 3
