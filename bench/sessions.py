@@ -41,6 +41,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
+from discreet.runtime.flower import processes
 from discreet.runtime.flower.keys import make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
 from discreet.runtime.session import opened_evaluation
@@ -252,7 +253,12 @@ def kill_one(mark: str, rng: np.random.Generator) -> str:
         return "nobody"
     pid = sorted(alive)[rng.integers(len(alive))]
     words = alive[pid].split()
-    names = [w for w in words if w in {"coordinate", "site", "superlink", "supernode"}]
+    parts = {
+        "coordinate": "coordinate",
+        "site": "site",
+        processes.__name__: "superlink",
+    }
+    names = [parts[w] for w in words if w in parts]
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     return f"killed {names[0] if names else 'another'}"

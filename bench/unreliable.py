@@ -203,7 +203,6 @@ def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
         Ledger.new(folder / f"{place}.sqlite").close()
         labels = rng.random(100) < 0.3
         data[place] = Examples(rng.random(100), labels)
-        Ledger.new(folder / f"{place}.sqlite").close()
 
     def site(place: int) -> Site:
         return Site(

@@ -163,6 +163,27 @@ top score is above a half, with limits for the others: below a half no class's o
 - Partial areas end at a false positive rate of .1 or begin at a recall of .9.
 - The Hosmer-Lemeshow test is there (`result.hosmer_lemeshow()`) with the sentence on why not to use it.
 - Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
+
+## How often the intervals hold
+
+`python bench/measures_coverage.py`: percent of 95% intervals that hold the population's own value, 5,000 rows drawn with
+replacement from 400,000 made-up ones or from public out-of-fold scores, 200 repetitions (their error is 1.5; ICI 120, on the bank 60).
+
+| population | noise | slope | O:E | recall at 95% spec. | log loss | partial AUC | net benefit | ICI |
+|---|---|---:|---:|---:|---:|---:|---:|---:|
+| calibrated | exact | 95.0 | 95.5 | 95.5 | 96.0 | 98.0 | 93.5 | 98.3 |
+| calibrated | eps 1 | 97.5 | 95.5 | 96.5 | 96.0 | 97.5 | 95.0 | 98.3 |
+| too extreme, 1 positive in 11 | exact | 94.5 | 96.5 | 96.5 | 95.0 | 97.0 | 96.5 | 92.5 |
+| too extreme, 1 positive in 11 | eps 1 | 97.0 | 97.0 | 97.0 | 96.5 | 97.0 | 97.0 | 93.3 |
+| adult, boosted trees | exact | 94.0 | 93.0 | 94.0 | 95.0 | 94.5 | 95.0 | 94.2 |
+| adult, boosted trees | eps 1 | 97.0 | 97.0 | 96.5 | 97.0 | 96.5 | 97.0 | 94.2 |
+| bank, boosted trees | exact | 95.0 | 96.5 | 93.0 | 98.0 | 95.5 | 94.5 | 95.0 |
+| bank, boosted trees | eps 1 | 97.5 | 97.0 | 95.5 | 98.5 | 96.5 | 95.0 | 96.7 |
+
+Conformal sets at 10,000 rows, 60 repetitions, mean share of labels held (known to .0004): at 90% .8997 exact and .9009 at
+epsilon 1 on the calibrated scores, .8996 and .9009 on the too extreme ones; at 95% .9498 and .9508, .9499 and .9508. All six
+gaps of recall between four groups of the adult scores at once, 50 repetitions: 94% exact, 96% at epsilon 1; the largest gap
+98% and 100%, which is careful.
 """
 
 

@@ -5,6 +5,9 @@ import pytest
 
 import discreet
 from browser.devtools import AXE, Browser, chromium
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.recommend import recommend
+from discreet.result.plan_page import plan_page
 
 pytestmark = pytest.mark.skipif(
     chromium() is None or not AXE.exists(),
@@ -58,6 +61,10 @@ def files(tmp_path_factory, result):
         epsilon=1,
         names=("new", "old"),
     ).save(folder / "models.html")
+    privacy = discreet.DistributedDP(0.5)
+    plan = recommend(PublicFacts(3000, 0.1), privacy, cohort=privacy.cohort(3))
+    text = plan_page(plan, sites=3, auc=0.8, repetitions=2)
+    (folder / "plan.html").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -186,6 +193,7 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
         ("one", {"phone": True}),
         ("groups", {}),
         ("models", {"dark": True}),
+        ("plan", {}),
     ],
 )
 def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, look):
@@ -196,6 +204,18 @@ def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, 
         "v.nodes.map(n => n.html.slice(0, 120)).slice(0, 3)]))"
     )
     assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
+def test_the_planners_sliders_say_their_predictions(browser, files):
+    tab = browser.open(files / "plan.html")
+    tab.js(
+        "(() => { const s = document.getElementById('epsilon'); s.value = 0;"
+        "s.dispatchEvent(new Event('input')); })()"
+    )
+    said = tab.js("document.getElementById('epsilon-said').textContent")
+    assert said.startswith("0.05: ")
+    assert "Do not run" in said
+    assert tab.complaints() == []
 
 
 def test_a_phone_needs_no_sideways_scrolling(browser, files):

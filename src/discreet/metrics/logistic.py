@@ -64,17 +64,18 @@ def fit_logistic(
         far = ridge * float((at - start) @ (at - start)) / 2
         return float(positives @ z - totals @ np.logaddexp(0.0, z)) - far
 
+    now = likelihood(theta)
     for _ in range(_STEPS):
         rates = sigmoid(theta @ features + offset)
         information = (features * (totals * rates * (1 - rates))) @ features.T + pull
         gradient = features @ (positives - totals * rates) - ridge * (theta - start)
         step = np.linalg.solve(information, gradient)
         longest = float(np.abs(step).max())
-        share, now = min(1.0, _LONGEST / max(longest, 1e-300)), likelihood(theta)
+        share = min(1.0, _LONGEST / max(longest, 1e-300))
         # Newton's steps can turn back and forth for ever where scores say nothing.
-        while likelihood(theta + share * step) < now - _ROUNDING * abs(now):
+        while (then := likelihood(theta + share * step)) < now - _ROUNDING * abs(now):
             share /= 2
-        theta = theta + share * step
+        theta, now = theta + share * step, then
         if longest < 1e-10:
             break
     rates = sigmoid(theta @ features + offset)

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -61,7 +62,17 @@ class SmoothCurve:
 
     @classmethod
     def of(cls, cells: Cells) -> SmoothCurve:
-        """Fit the curve; fewer knots where many scores are equal."""
+        """Fit the curve; fewer knots where many scores are equal.
+
+        Five measures ask for it, each for a value, slopes and draws: it is fitted once
+        and forgotten with its cells.
+        """
+        if cells not in _FITTED:
+            _FITTED[cells] = cls._of(cells)
+        return _FITTED[cells]
+
+    @classmethod
+    def _of(cls, cells: Cells) -> SmoothCurve:
         at = Placed.of(cells)
         scores = np.append(at.of_negatives.ravel(), at.of_positives.ravel())
         weights = np.append(*(m.ravel() for m in at.masses))
@@ -97,6 +108,9 @@ class SmoothCurve:
             rows = np.array([np.concatenate(slopes) for slopes in each])
             found = found + covariance_of(reading.observed, rows)
         return found
+
+
+_FITTED: Final[WeakKeyDictionary[Cells, SmoothCurve]] = WeakKeyDictionary()
 
 
 def _knots(scores: FloatVector, weights: FloatVector) -> FloatVector:

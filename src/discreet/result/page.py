@@ -10,14 +10,12 @@ threshold; the script only moves points and looks numbers up
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +26,7 @@ from discreet.privacy.claim import Claim
 from discreet.result.explorer import COUNTS, MEASURES, Explorer, gap
 from discreet.result.plot import png
 from discreet.result.record import Sign, record_of, signature_of
+from discreet.result.template import page_parts, render_template, script_json
 from discreet.result.text import interval_column, titled
 from discreet.result.words import (
     Headline,
@@ -39,12 +38,10 @@ from discreet.result.words import (
 from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
     from discreet.result.evaluation import Evaluation
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
 SUFFIXES: Final = (".html", ".json", ".txt")
 
 
@@ -200,41 +197,12 @@ def render(page: Page, *, signature: str | None = None) -> str:
     )
 
 
-def page_parts(script_name: str) -> dict[str, str]:
-    """Return the style, the script and the policy that allows these two alone."""
-    style, script = _text("report.css"), _text(script_name)
-    return {"style": style, "script": script, "policy": _policy(style, script)}
-
-
-def render_template(name: str, **values: Any) -> str:
-    """Fill in a template; every value is escaped unless it says that it is safe."""
-    return _template(name).render(**values)
-
-
 def _marked(
     record: dict[str, Any], page: Page, signature: str | None
 ) -> dict[str, Any]:
     """Add what is not part of the release: the day, and who signed."""
     signed = {} if signature is None else {"signature": signature}
     return {**record, "made": page.made, **signed}
-
-
-def _policy(style: str, script: str) -> str:
-    """Allow this script and this style, and nothing else at all."""
-    hashed = {
-        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        for kind, content in (("script", script), ("style", style))
-    }
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
-        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def script_json(content: Any) -> str:
-    """Return JSON that cannot end the script element that holds it."""
-    plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return plain.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 def _question(page: Page) -> str:
@@ -379,26 +347,3 @@ def _versions() -> dict[str, str]:
         if module in sys.modules
     }
     return {**found, "Python": platform.python_version()}
-
-
-@cache
-def _text(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template(name: str) -> Template:
-    from jinja2 import (  # noqa: PLC0415 - only a report needs it
-        Environment,
-        FileSystemLoader,
-        StrictUndefined,
-    )
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)

@@ -18,15 +18,15 @@ import numpy as np
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
-from discreet.result.page import page_parts, render_template, script_json
 from discreet.result.prediction import Prediction, predict
 from discreet.result.svg import Frame, Stroke
+from discreet.result.template import page_parts, render_template, script_json
 
 _Z: Final = 1.96
 _FACTORS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
 _PREVALENCES: Final = (0.01, 0.03, 0.1, 0.3, 0.5)
 _SITES: Final = (2.0, 5.0, 20.0)
-_REPETITIONS: Final = 4
+REPETITIONS: Final = 6
 """Fewer than for a plan's own prediction: a picture's curve, good to a fifth."""
 
 
@@ -69,7 +69,7 @@ class Predicted:
 
 
 def predicted(
-    sweep: Sweep, *, auc: float, repetitions: int = _REPETITIONS
+    sweep: Sweep, *, auc: float, repetitions: int = REPETITIONS
 ) -> list[Predicted]:
     """Predict every variation; one that cannot be planned says why."""
     found = []
@@ -86,10 +86,19 @@ def predicted(
     return found
 
 
-def plan_page(plan: Plan, *, sites: int | None = None, auc: float) -> str:
+def plan_page(
+    plan: Plan,
+    *,
+    sites: int | None = None,
+    auc: float,
+    repetitions: int = REPETITIONS,
+) -> str:
     """Return the page of a plan as HTML."""
     varied = sweeps(plan, sites)
-    results = {sweep.name: predicted(sweep, auc=auc) for sweep in varied}
+    results = {
+        sweep.name: predicted(sweep, auc=auc, repetitions=repetitions)
+        for sweep in varied
+    }
     shown = [
         {
             "name": sweep.name,
@@ -231,6 +240,6 @@ def _frame(sweep: Sweep, points: Sequence[Predicted]) -> Frame:
         strokes,
         x_range=(0.0, float(max(len(points) - 1, 1))),
         y_range=(0.0, top),
-        x_ticks=[(float(i), f"{p.value:.3g}") for i, p in enumerate(points)],
+        x_ticks=[(float(i), f"{p.value:,.6g}") for i, p in enumerate(points)],
         markers=[(float(k), series["total"][k])],
     )

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+pytest.importorskip("flwr")  # the environment without extras has none
+
 from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.data.edges import Warped

@@ -20,6 +20,7 @@ from bench import postgres_cluster
 from discreet.errors import ReadHereWarning
 from discreet.statistic import ClassHistogram
 from tests.unit.data import engines
+from tests.unit.data.test_tables import in_duckdb, in_sqlite
 
 pytestmark = pytest.mark.slow
 
@@ -172,3 +173,13 @@ def test_decimals_of_postgres_are_the_nearest_doubles(engine):
     here = discreet.Examples([float(t) for t in texts], [1] * len(texts))
     there = discreet.read(engine.backend.table("exact"))
     assert np.array_equal(statistic.count(there), statistic.count(here))
+
+
+@pytest.mark.parametrize("held", [in_duckdb, in_sqlite])
+def test_ten_million_rows_count_bit_by_bit_in_a_file_too(held, rng, tmp_path):
+    statistic = engines.STATISTICS["warped"]
+    rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")
+    here = discreet.read(rows).fitted()
+    there = discreet.read(held(rows, tmp_path)).fitted()
+    assert np.array_equal(statistic.count(there), statistic.count(here))
+    assert there.set_aside == here.set_aside

@@ -21,7 +21,7 @@ def page():
         cohort=privacy.cohort(3),
         model=ModelRef("<b>sepsis"),
     )
-    return plan_page(plan, sites=3, auc=0.8)
+    return plan_page(plan, sites=3, auc=0.8, repetitions=2)
 
 
 def test_each_thing_is_varied_around_the_plan(page):

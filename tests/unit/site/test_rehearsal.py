@@ -21,7 +21,6 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
-from discreet.runtime.flower.joining import JoiningSite
 from discreet.runtime.flower.keys import SiteKeys, make_consortium
 from discreet.runtime.session import AbortedError, opened_evaluation
 from discreet.site.ledger import Ledger
@@ -133,17 +132,18 @@ def test_made_up_data_follows_the_kind_and_the_range_of_the_scores() -> None:
 def test_a_site_that_rehearses_holds_neither_its_data_nor_its_ledger(
     tmp_path: Path,
 ) -> None:
+    joining = pytest.importorskip("discreet.runtime.flower.joining")
     make_consortium(tmp_path, ["north"], hosts=["localhost"])
     ledger, data = tmp_path / "ledger.sqlite", examples(1)
     Ledger.new(ledger).close()
     keys = SiteKeys(tmp_path / "north")
-    site = JoiningSite(PLAN, data, POLICY, ledger, keys, SYSTEM, rehearse=True)
+    site = joining.JoiningSite(PLAN, data, POLICY, ledger, keys, SYSTEM, rehearse=True)
     assert site.examples is not data
     assert site.ledger != ledger
     assert site.plan == PLAN.rehearsed()
     site.check()
     with pytest.raises(PlanError, match="both ends say"):
-        JoiningSite(PLAN.rehearsed(), data, POLICY, ledger, keys, SYSTEM)
+        joining.JoiningSite(PLAN.rehearsed(), data, POLICY, ledger, keys, SYSTEM)
 
 
 def test_both_ways_of_a_misunderstanding_have_their_sentence() -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("flwr")  # the environment without extras has none
+
 from discreet.errors import InputError
 from discreet.runtime.flower import certificates
 from discreet.runtime.flower.keys import (
