@@ -150,9 +150,9 @@ def _noise(scale, cells, rng):
             return Additive(scale, rng.choice([0.0, -1.0])), noise
 
 
-def _release(rng):
-    """A histogram that no population needs to have made."""
-    bins = int(rng.choice([2, 3, 4, 5, 8, 15, 24, 40, 128, 1024], p=_BINS))
+def _release(rng, most):
+    """A histogram that no population needs to have made, of at most so many bins."""
+    bins = min(int(rng.choice([2, 3, 4, 5, 8, 15, 24, 40, 128, 1024], p=_BINS)), most)
     rules = [Warped(bins), Uniform(bins), Support(tuple(np.linspace(0, 1, bins)))]
     if bins > 2:
         rules.append(PriorSpread(bins, float(rng.choice([0.001, 0.1, 0.5]))))
@@ -175,7 +175,8 @@ def _release(rng):
 def _reader(observed, rng):
     if observed.exact:
         return Flat()
-    if rng.random() < 0.1:  # central differences take their time
+    # Central differences take their time.
+    if rng.random() < 0.1 and len(observed.edges) <= 15:
         return Flat()
     shared = getattr(observed.law, "across", -1.0) and rng.random() < 0.5
     return PublicTotals() if shared else Smooth()
@@ -193,18 +194,18 @@ def _check(estimate):
 
 @pytest.mark.parametrize("start", range(4))
 def test_whatever_a_release_holds_every_metric_has_an_interval_or_a_reason(start):
-    _read_many(np.random.default_rng(start), 30)
+    _read_many(np.random.default_rng(start), 30, most=24)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(100, 200))
 def test_a_hundred_thousand_releases_are_read_without_failing(start):
-    _read_many(np.random.default_rng(start), 1000)
+    _read_many(np.random.default_rng(start), 1000, most=1024)
 
 
-def _read_many(rng, releases):
+def _read_many(rng, releases, most):
     for _ in range(releases):
-        observed = _release(rng)
+        observed = _release(rng, most)
         reading = _reader(observed, rng).read(observed)
         assert min(reading.counts.negatives.min(), reading.counts.positives.min()) >= 0
         for estimate in measures(reading, METRICS).values():
