@@ -43,9 +43,7 @@ def test_plots_of_hostile_groups_stay_in_their_folder(
     site = Examples(
         scores, labels, groups=np.array(groups, dtype=object)[np.arange(600) % 3]
     )
-    result = discreet.evaluate(
-        [site], privacy=discreet.SecureAggregation(), groups=groups
-    )
+    result = discreet.evaluate([site], edges=discreet.Warped(16), groups=groups)
     folder = tmp_path / "a" / "b" / "plots"
     write_result(result, wide=True, json=None, report=None, plots=folder)
     assert "../../outside" in capsys.readouterr().out
