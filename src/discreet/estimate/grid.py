@@ -24,7 +24,8 @@ from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
 
-_COARSEST, _FINEST = 4, 100
+_COARSEST, _FINEST = 8, 100
+"""Fewer values than that are seen one by one, as ties in their bins."""
 _HEAVY: Final = 40.0
 _FEWEST: Final = 4
 """So many bins of so many examples or noise scales show what is between them."""
@@ -35,7 +36,7 @@ _MISSED: Final = 10.0
 """Empty bins hold at most so many standard deviations of their noise, where smooth
 scores would have put at least so many."""
 _ROUNDING: Final = 1e-9
-_ROUND: Final = (5, 10, 20, 25, 50, 100)
+_ROUND: Final = (10, 20, 25, 50, 100)
 _NEAR: Final = 1.25
 """Round numbers of steps go before others up to so many times coarser: where few
 scores lie, bins cannot tell 48 steps from 50."""

@@ -116,8 +116,8 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
     if not math.isfinite(apart):
         return value, binning
     return value, Binning(
-        min(binning.low, value - apart),
-        max(binning.high, value + apart),
+        min(binning.low, max(value - apart, row.support.low)),
+        max(binning.high, min(value + apart, row.support.high)),
         max(binning.typical, apart),
     )
 

@@ -57,7 +57,8 @@ def test_wrong_choices_are_named(files) -> None:
     assert isinstance(wrong.exception, PlanError)
     assert "one of choice" in str(wrong.exception)
     grouped = run(*label, "--epsilon", "1", "--in-group", "f")
-    assert isinstance(grouped.exception, PlanError)
+    assert isinstance(grouped.exception, InputError)
+    assert "--group names the column" in str(grouped.exception)
 
 
 def test_the_attack_prints_the_top_k_in_order_and_shuffled(files) -> None:

@@ -311,7 +311,7 @@ def test_an_app_that_scores_strange_rows_makes_no_refusal():
     plan = plan_of(SUM)
     for name in ("one score missing", "one score out of the range", *LABELS, "nobody"):
         columns = DATA[name]["scores"], DATA[name]["labels"]
-        held = mod._examples(lambda *_, c=columns: c, None, plan, None)
+        held = mod._examples(lambda *_, c=columns: c, None, plan, None, rehearsal=False)
         np.testing.assert_array_equal(
             plan.statistic.count(held.fitted()), counts(plan, DATA[name])
         )
