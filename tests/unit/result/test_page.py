@@ -14,6 +14,7 @@ import pytest
 import discreet
 from discreet.entropy import Seeded
 from discreet.errors import InputError
+from discreet.exact.engine import Reference
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.explorer import Explorer
@@ -158,7 +159,7 @@ def test_limits_without_a_sampling_error_are_not_called_an_interval(
     rng = np.random.default_rng(6)
     scores = rng.random(400)
     site = discreet.Examples(scores, rng.random(400) < scores)
-    found = discreet.exact.evaluate([site] * 3)
+    found = discreet.exact.evaluate([site] * 3, engine=Reference())
     found.save(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<th scope="col">binning limits</th>' in text
