@@ -288,6 +288,29 @@ def test_a_rehearsal_calls_the_function_and_sends_made_up_data(grid: LoopGrid) -
     assert not np.array_equal(result.releases[0].total, real)
 
 
+def test_in_a_rehearsal_nobody_learns_how_a_model_fared_on_real_rows(
+    grid: LoopGrid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is charged in it: a refusal would be a free question."""
+
+    def fussy(
+        model: ArrayRecord | None, context: Context
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        if context.node_id == 11:
+            raise RuntimeError("Smith, 1950")
+        return scored(model, context)
+
+    for place in grid.nodes:
+        app = ClientApp()
+        add_evaluation(app, fussy, rehearsal=True)
+        grid.nodes[place] = Node(app, Context(1, place, {}, RecordDict(), {}))
+    result = run(grid, plan_for(SecureAggregation()), rehearsal=True)
+    assert result.releases[0].contributors == 3
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert "Smith" not in said
+
+
 @pytest.mark.parametrize("coordinator_rehearses", [True, False])
 def test_a_rehearsal_of_one_end_alone_is_declined(
     grid: LoopGrid, tmp_path: Path, coordinator_rehearses: bool

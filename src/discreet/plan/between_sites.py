@@ -6,6 +6,7 @@ from public facts alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -48,6 +49,16 @@ class BetweenSites:
     within: bool = True
     clusters: Clusters | None = None
     share: Fraction | None = None
+
+    @classmethod
+    def asked(cls, wanted: BetweenSites | Sequence[str] | bool) -> BetweenSites | None:
+        """Read yes, no, or the names of measures."""
+        if isinstance(wanted, bool):
+            return cls() if wanted else None
+        if isinstance(wanted, BetweenSites):
+            return wanted
+        names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+        return cls(names)
 
     def statistic(self, inner: ClassHistogram, unit: Unit | None) -> SiteSums:
         """Return the histogram with what sites add to it."""

@@ -47,7 +47,7 @@ class Choices(ColumnNames, total=False):
     multiclass: Multiclass
     max_examples_per_site: int | None
     random_groups: int | None
-    between: BetweenSites | bool
+    between: BetweenSites | Sequence[str] | bool
     aggregation: Aggregation
     progress: Callable[[int], None] | None
 
@@ -90,7 +90,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
-    between: BetweenSites | bool = False,
+    between: BetweenSites | Sequence[str] | bool = False,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
     **columns: Unpack[ColumnNames],
@@ -124,8 +124,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             one lying site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
             and show how the groups differ: one liar cannot be in all of them.
-        between: whether to say how sites differ, and what a new site can expect; a
-            ``BetweenSites`` says of which measures.
+        between: whether to say how sites differ, and what a new site can expect;
+            names of measures, or a ``BetweenSites``, say of what.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
@@ -159,7 +159,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
-        (BetweenSites() if between else None) if isinstance(between, bool) else between,
+        BetweenSites.asked(between),
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]

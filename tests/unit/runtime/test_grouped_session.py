@@ -17,19 +17,29 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.release import Release
 from discreet.privacy.account import MemoryAccount
 from discreet.result.evaluation import Evaluation
-from discreet.runtime.session import AbortedError, opened_evaluation
+from discreet.runtime.saved_session import Journal
+from discreet.runtime.session import (
+    AbortedError,
+    Exchange,
+    Session,
+    opened_evaluation,
+)
 from discreet.secagg import site as steps
 from discreet.secagg.coordinator import invite
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewSitesError
 from discreet.secagg.messages import Advert, Delivery, Roster
 from discreet.secagg.terms import Terms
 from discreet.site.respond import respond
+from unit.runtime.test_saved_session import Dying, KilledError
 from unit.runtime.test_session import (
+    COORDINATOR,
     Federation,
     Losing,
     examples,
+    identity,
     plan_for,
 )
 
@@ -153,7 +163,6 @@ class Wire:
     """Signed sites in three groups, up to the roster that the coordinator shows."""
 
     def __init__(self) -> None:
-        from unit.runtime.test_session import identity
 
         self.keys = {s: identity(s) for s in range(1, SITES + 1)}
         public = {s: k.public_key().public_bytes_raw() for s, k in self.keys.items()}
@@ -237,3 +246,31 @@ def test_every_group_has_a_session_of_its_own() -> None:
     """Keys, masks and signatures are bound to it: none serves in another group."""
     sessions = {state.roll.session for state, _ in Wire().state.split()}
     assert len(sessions) == GROUPS
+
+
+@pytest.mark.parametrize("sites_answer", [False, True])
+@pytest.mark.parametrize("kill_in", [2, 4])
+def test_a_killed_coordinator_goes_on_with_the_groups_that_were_drawn(
+    tmp_path: Path, kill_in: int, sites_answer: bool
+) -> None:
+    plan = grouped_plan(DistributedDP("1"))
+    federation = Federation(tmp_path, sites=SITES)
+    exchange = Dying(
+        **vars(federation.exchange()), kill_in=kill_in, sites_answer=sites_answer
+    )
+    journal = Journal(tuple(range(1, SITES + 1)))
+    with pytest.raises(KilledError):
+        carried(plan, journal, exchange)
+    again = Journal.of(journal.to_bytes())
+    releases = carried(plan, again, exchange)
+    for release in releases:
+        expected = sum(own_answer(plan, k) for k in release.members)
+        assert np.array_equal(release.total, expected)
+    assert federation.reasons == []
+    spent = {federation.ledger(k).spent("people").epsilon for k in range(1, SITES + 1)}
+    assert spent == {1}
+
+
+def carried(plan: Plan, journal: Journal, exchange: Exchange) -> list[Release]:
+    through = journal.through(exchange)
+    return Session(plan, journal.nodes, through, journal.draw, COORDINATOR).run()

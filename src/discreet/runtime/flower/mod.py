@@ -14,6 +14,7 @@ result says that it was simulated.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,7 @@ from discreet.runtime.flower.records import (
 )
 from discreet.runtime.flower.simulated import in_simulation
 from discreet.site import policyfile
+from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.rehearsal import (
@@ -150,9 +152,9 @@ def _examples(
     """Score with the model that the plan names, and no other."""
     if model is not None and model_digest(model) != plan.model.digest:
         raise PolicyError("the model that came is not the one that the plan names")
-    found = scored(model, context)
     if rehearsal:
-        return made_up(plan, np.random.default_rng(context.node_id))
+        return _rehearsed(scored, model, plan, context)
+    found = scored(model, context)
     if isinstance(found, Examples):
         return found
     scores, labels = found
@@ -163,6 +165,22 @@ def _examples(
     return Examples(
         scores, labels, kind=kind.kind, low=limits[0], high=limits[1], check=False
     )
+
+
+def _rehearsed(
+    scored: Scored, model: ArrayRecord | None, plan: Plan, context: Context
+) -> Examples:
+    """Try the app's function on the node's data, and answer with made-up data.
+
+    Whatever the function does, the answer is the same: nothing is charged here, so
+    whoever sends the model must not learn from a refusal how it fared on real rows.
+    """
+    try:
+        scored(model, context)
+    except Exception as error:  # noqa: BLE001 - told at this node, and nowhere else
+        told = sentence(error, doing="scoring in the rehearsal")
+        sys.stderr.write(f"discreet: {told}\n")
+    return made_up(plan, np.random.default_rng(context.node_id))
 
 
 def _path(context: Context, key: str) -> Path | None:
