@@ -31,7 +31,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
-from discreet.errors import PlanError, ReleaseError
+from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.reading import Flat, Reading
@@ -196,6 +196,13 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     length = max(r.statistic.size for r in plan.rounds)
     told = plan.privacy.masked_from(cohort)
     groups = cohort.random_groups
+    if sites is not None and sites < cohort.least_sites:
+        raise InputError(
+            f"{groups} random groups of at least {cohort.min_survivors} sites need "
+            f"{cohort.least_sites} sites, and there are {sites}"
+            if groups > 1
+            else f"the plan asks for {cohort.least_sites} sites, and there are {sites}"
+        )
     terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities, groups)
     terms.parameters(-(-(sites or cohort.least_sites) // groups))
 

@@ -145,12 +145,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     sites = sites_of(sites, classes=classes, columns=columns)
     groups = _checked_groups(sites, groups)
     if random_groups is not None:
-        whole(
-            random_groups,
-            "the number of random groups",
-            least=FEWEST_GROUPS,
-            most=len(sites),
-        )
+        whole(random_groups, "the number of random groups", least=FEWEST_GROUPS)
+        if random_groups > len(sites):
+            raise InputError(
+                f"{random_groups} random groups need at least as many sites, got "
+                f"{len(sites)}"
+            )
     private = model_of(privacy, epsilon, delta)
     asked = Question(
         PublicFacts(examples, prevalence, sites[0].scores),

@@ -13,6 +13,7 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
+from discreet.result.prediction import check_protocol
 from discreet.runtime import simulation
 from discreet.secagg.random_groups import drawn_groups
 
@@ -182,3 +183,14 @@ def test_answers_that_are_not_summed_are_refused(rng):
         discreet.evaluate(
             honest(rng), privacy=discreet.LocalDP(epsilon=2), random_groups=4
         )
+
+
+def test_more_groups_than_sites_are_refused_in_a_sentence(rng):
+    with pytest.raises(InputError, match="5 random groups need at least as many"):
+        discreet.evaluate(honest(rng, 4), random_groups=5)
+
+
+def test_a_plan_for_too_few_sites_in_its_groups_is_refused():
+    with pytest.raises(InputError, match="at least 4 sites need 20 sites"):
+        check_protocol(plan_of(), sites=SITES - 1)
+    check_protocol(plan_of(), sites=SITES)
