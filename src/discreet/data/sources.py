@@ -14,13 +14,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.dataset as ds
 
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, PART_ROWS, Columns, Source
-from discreet.data.datasets import DatasetSource, parquet_file, parquet_folder
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
+from discreet.data.parquet import ParquetFile
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.errors import InputError
@@ -96,8 +95,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         path = Path(source)
         names = replace(names, title=path.name if name is None else name)
         opened = _file(path, names)
-    elif isinstance(source, ds.Dataset):
-        opened = DatasetSource(source, names)
+    elif hasattr(source, "get_fragments"):
+        opened = _dataset(source, names)
     elif _module(source) == "polars" and hasattr(source, "collect_batches"):
         opened = _lazy(source, names)
     else:
@@ -120,19 +119,28 @@ def _module(source: object) -> str:
 
 def _file(path: Path, names: Names) -> Source:
     if path.is_dir():
+        # Datasets load pandas where it is installed: half a second at every start.
+        from discreet.data.datasets import parquet_folder  # noqa: PLC0415
+
         return parquet_folder(path, names)
     if not path.is_file():
         raise names.problem("no such file")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     match suffixes:
         case [*_, ".parquet" | ".pq"]:
-            return parquet_file(path, names)
+            return ParquetFile(path, names)
         case [*_, ".csv"] | [*_, ".csv", ".gz"]:
             return _csv(path, names)
         case _:
             raise names.problem(
                 "the file's name must end in .parquet, .pq, .csv or .csv.gz"
             )
+
+
+def _dataset(source: Readable, names: Names) -> Source:
+    from discreet.data.datasets import DatasetSource  # noqa: PLC0415 - as above
+
+    return DatasetSource(source, names)
 
 
 def _csv(path: Path, names: Names) -> Source:
