@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
 from rich.progress import track
 
 import discreet
@@ -102,7 +103,7 @@ def in_memory(n: int, repeats: int) -> None:
 
 
 def _counted(
-    count: Callable[[discreet.Examples], object], *arrays: object, check: bool = True
+    count: Callable[[discreet.Examples], object], *arrays: ArrayLike, check: bool = True
 ) -> object:
     return count(discreet.Examples(*arrays, check=check))
 
