@@ -315,9 +315,10 @@ class Edges:
         unit = (self.scores.low, self.scores.high) == (0.0, 1.0)
         if self.atoms or not unit or len(self) >= _MANY_BINS:
             return None
-        inner = self.array[1:-1]
-        cells = np.arange(GRID + 1) / GRID
-        table = np.searchsorted(inner, cells, side="right").astype(np.uint16)
+        # An edge's bin begins at the first cell that does not lie below the edge.
+        first = np.ceil(self.array[1:-1] * GRID).astype(np.intp)
+        widths = np.diff(first, prepend=0, append=GRID + 1)
+        table = np.repeat(np.arange(len(self), dtype=np.uint16), widths)
         table[self._mixed_cells()] = _MIXED
         return table
 
