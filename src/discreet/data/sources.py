@@ -7,7 +7,8 @@ are asked for are decoded. Parquet is read on every core.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.batches import BATCH_ROWS, Columns, Source
+from discreet.data.batches import BATCH_ROWS, PART_ROWS, Columns, Source
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.parquet import ParquetFile
@@ -232,11 +233,27 @@ def _lazy(frame: Any, names: Names) -> Source:
     return columns
 
 
-def _table(table: pa.Table, names: Names) -> Source:
+@dataclass(frozen=True, eq=False)
+class ArrowTable:
+    """An Arrow table in memory, in parts that can be read at once."""
+
+    table: pa.Table
+    names: Names
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read all rows; buffers are not copied."""
+        return self._columns(self.table)
+
+    def parts(self) -> Sequence[Source]:
+        """Return parts of a million rows."""
+        starts = range(0, max(len(self.table), 1), PART_ROWS)
+        return [partial(self._columns, self.table.slice(s, PART_ROWS)) for s in starts]
+
+    def _columns(self, part: pa.Table) -> Iterator[Columns]:
+        batches = part.to_batches(max_chunksize=BATCH_ROWS)
+        return plain_columns(batches, self.names)
+
+
+def _table(table: pa.Table, names: Names) -> ArrowTable:
     names.check(table.column_names)
-    chosen = table.select(names.all())
-
-    def columns() -> Iterator[Columns]:
-        return plain_columns(chosen.to_batches(max_chunksize=BATCH_ROWS), names)
-
-    return columns
+    return ArrowTable(table.select(names.all()), names)
