@@ -114,7 +114,7 @@ def add_masks(
     through one small buffer: no mask is ever held whole.
     """
     buffer = np.zeros(_CHUNK + 2, dtype="<u8")  # the cipher wants a block of room
-    raw, zeros = memoryview(buffer).cast("B"), memoryview(bytes(8 * _CHUNK))
+    raw, zeros = buffer.data.cast("B"), memoryview(bytes(8 * _CHUNK))
     for combine, keys in ((np.add, plus), (np.subtract, minus)):
         for some in _by_the(_AT_ONCE, keys):
             streams = [
