@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from discreet.result.evaluation import Evaluation
     from discreet.result.fairness import Fairness
+    from discreet.result.receipt import Receipt
 
 SUFFIXES: Final = (".html", ".json", ".txt")
 
@@ -154,10 +155,16 @@ def check_suffix(path: str | Path) -> Path:
     return found
 
 
-def render(page: Page, *, signature: str | None = None) -> str:
+def render(
+    page: Page,
+    *,
+    signature: str | None = None,
+    receipts: Sequence[Receipt] = (),
+) -> str:
     """Return the HTML of a page; the same page always gives the same bytes.
 
-    ``signature`` is the coordinator's, of the record's digest.
+    ``signature`` is the coordinator's, of the record's digest; ``receipts`` are the
+    sites'.
     """
     explorer = Explorer(page.drawn, page.gap) if page.drawn else None
     plan = page.first.plan
@@ -199,7 +206,8 @@ def render(page: Page, *, signature: str | None = None) -> str:
         digest="" if plan is None else plan.digest().hex(),
         record=None
         if record is None
-        else script_json(_marked(record, page, signature)),
+        else script_json(_marked(record, page, signature, receipts)),
+        receipts=receipts,
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
         versions=_versions(),
@@ -208,11 +216,15 @@ def render(page: Page, *, signature: str | None = None) -> str:
 
 
 def _marked(
-    record: dict[str, Any], page: Page, signature: str | None
+    record: dict[str, Any],
+    page: Page,
+    signature: str | None,
+    receipts: Sequence[Receipt],
 ) -> dict[str, Any]:
-    """Add what is not part of the release: the day, and who signed."""
+    """Add what is not part of the release: the day, who signed, who was charged."""
     signed = {} if signature is None else {"signature": signature}
-    return {**record, "made": page.made, **signed}
+    charged = {"receipts": [r.to_dict() for r in receipts]} if receipts else {}
+    return {**record, "made": page.made, **signed, **charged}
 
 
 def _question(page: Page) -> str:

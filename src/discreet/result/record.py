@@ -107,7 +107,7 @@ def _opened(result: Evaluation) -> Sequence[Release]:
 
 def digest(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a record's canonical JSON, without what is added later."""
-    added = ("digest", "signature", "made")
+    added = ("digest", "signature", "made", "receipts")
     kept = {k: v for k, v in record.items() if k not in added}
     plain = json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
