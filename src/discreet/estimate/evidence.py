@@ -34,6 +34,8 @@ class Average(NamedTuple):
     """Expected counts per class, bin and sub-cell."""
     response: FloatArray
     """How the counts per class and bin move with the released ones."""
+    dispersion: float = 1.0
+    """How many times the variance of a count exceeds its mean."""
 
 
 def average(model: SplineModel) -> Average | None:
@@ -62,25 +64,24 @@ def average(model: SplineModel) -> Average | None:
     response = np.sum(responses, axis=0) / weights[heavy].sum()
     if not (np.isfinite(cells).all() and np.isfinite(response).all()):
         return None
-    return Average(cells, response)
+    spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
+    return Average(cells, response, float(np.exp(spread / weights.sum())))
 
 
 def _climb(model: SplineModel) -> list[Fit]:
     """Walk to a place of the grid whose neighbours all have less evidence."""
     fits: dict[_Place, Fit] = {}
-    theta = model.start()
+    here, theta = _START, model.start()
 
     def evidence(place: _Place) -> float:
-        nonlocal theta
         if place not in fits:
-            # Each fit starts at the last one's splines: a few steps suffice.
+            # Each fit starts at its neighbour's splines: a few steps suffice.
             fits[place] = model.fit(_smoothness(place), theta)
-            theta = fits[place].theta
         return fits[place].log_evidence
 
-    here = _START
     best = evidence(here)
     while True:
+        theta = fits[here].theta
         there = max(_neighbours(here), key=evidence)
         if not evidence(there) > best + _GAIN:
             return list(fits.values())
