@@ -41,7 +41,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
-from discreet.runtime.flower import processes
+from discreet.runtime.flower import link
 from discreet.runtime.flower.keys import make_consortium
 from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
 from discreet.runtime.session import opened_evaluation
@@ -256,7 +256,7 @@ def kill_one(mark: str, rng: np.random.Generator) -> str:
     parts = {
         "coordinate": "coordinate",
         "site": "site",
-        processes.__name__: "superlink",
+        link.__name__: "superlink",
     }
     names = [parts[w] for w in words if w in parts]
     with suppress(ProcessLookupError):

@@ -45,22 +45,28 @@ def result():
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory, result):
-    folder = tmp_path_factory.mktemp("pages")
+def shown(result):
     s, other, y, group = _data()
-    result.save(folder / "one.html")
-    discreet.evaluate(
+    groups = discreet.evaluate(
         [discreet.Examples(s, y, groups=group)],
         privacy="distributed",
         epsilon=1,
         groups=["65 and older", "younger"],
-    ).save(folder / "groups.html")
-    discreet.compare(
+    )
+    models = discreet.compare(
         [discreet.Examples(np.column_stack([s, other]), y)],
         privacy="distributed",
         epsilon=1,
         names=("new", "old"),
-    ).save(folder / "models.html")
+    )
+    return {"one": result, "groups": groups, "models": models}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, shown):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, found in shown.items():
+        found.save(folder / f"{name}.html")
     privacy = discreet.DistributedDP(0.5)
     plan = recommend(PublicFacts(3000, 0.1), privacy, cohort=privacy.cohort(3))
     text = plan_page(plan, sites=3, auc=0.8, repetitions=2)
@@ -113,6 +119,29 @@ def test_the_slider_shows_what_the_library_says(browser, files, result):
             )
             assert float(value) == pytest.approx(at[count].value, rel=1e-9)
     assert set(_shown(tab)) == set(MEASURES)
+
+
+def _gap(tab, name):
+    return tab.js(
+        f"(() => {{ const d = document.querySelector('[data-gap={name}]').dataset;"
+        "return [d.value, d.low, d.high].map(Number); })()"
+    )
+
+
+def test_the_slider_moves_the_gaps_and_their_intervals(browser, files, shown):
+    tab = browser.open(files / "groups.html")
+    _slide(tab, 12)
+    at = shown["groups"].fairness(_threshold(tab))
+    for name in MEASURES:
+        expected = at.largest(name)
+        known = (expected.value, *expected.interval())
+        assert _gap(tab, name) == pytest.approx(known, abs=1e-9), name
+    tab = browser.open(files / "models.html")
+    _slide(tab, 12)
+    apart = shown["models"].differences_at(_threshold(tab))
+    for name in MEASURES:
+        known = (apart[name].value, *apart[name].interval())
+        assert _gap(tab, name) == pytest.approx(known, abs=1e-9), name
 
 
 def test_the_points_on_the_pictures_are_there_too(browser, files, result):

@@ -442,13 +442,13 @@ def test_a_part_of_flower_whose_parent_is_killed_while_it_starts_ends_too(
     script = f"""
 import os, signal, subprocess, sys, tempfile, time
 from pathlib import Path
-from discreet.runtime.flower.processes import GUESTS
+from discreet.runtime.flower.link import GUESTS
 from discreet.site.secret_files import write_secret
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 secret = Path(tempfile.mkdtemp()) / "secret"
 write_secret(secret, bytes(32))
 (secret.parent / GUESTS).touch()
-command = [sys.executable, "-m", "discreet.runtime.flower.processes"]
+command = [sys.executable, "-m", "discreet.runtime.flower.link"]
 command += [str(os.getpid()), "1000", "--insecure", "--port", "{free_port()}"]
 command += ["--superexec-auth-secret-file", str(secret), "--isolation", "process"]
 child = subprocess.Popen(

@@ -18,13 +18,14 @@ HEAVY = {
 }
 
 
-def loaded(code):
+def loaded(code, *, whole=False):
     script = f"import sys\n{code}\nprint(*sys.modules)"
     run = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    return {name.partition(".")[0] for name in run.stdout.split()}
+    names = run.stdout.split()
+    return set(names) if whole else {name.partition(".")[0] for name in names}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,12 @@ except SystemExit as end:
 )
 def test_nothing_heavy_is_loaded_by_the_import_and_by_help(code):
     assert not loaded(code) & HEAVY
+
+
+@pytest.mark.parametrize("command", ["site", "coordinate"])
+def test_a_command_of_a_session_loads_neither_optimisers_nor_frames(command):
+    modules = loaded(f"import discreet.cli.{command}", whole=True)
+    assert not modules & {"pandas", "scipy.optimize", "scipy.stats", "flwr"}
 
 
 def test_a_privacy_model_needs_neither_files_nor_plots():

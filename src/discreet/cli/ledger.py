@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from discreet.cli.files import read_plan
 from discreet.cli.preview import spent_text
-from discreet.parsing import shown
+from discreet.errors import InputError, ReleaseError
+from discreet.parsing import read_text, shown
 from discreet.privacy.account import Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
@@ -134,6 +136,79 @@ def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:
             many = "1 release says" if silent == 1 else f"{silent} releases say"
             line += f"; {many} nothing about it"
         yield line
+
+
+@app.command()
+def receipt(
+    path: _Path,
+    plan: Annotated[
+        Path, typer.Argument(help="The plan that was answered.", show_default=False)
+    ],
+    keys: Annotated[Path, typer.Option(help="This site's keys: its identity signs.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write to this file.")
+    ] = None,
+) -> None:
+    """Sign what this ledger was charged for a plan, to be shown to a reviewer.
+
+    It holds the plan, the loss, the unit and when; no data, and not the population.
+    """
+    from discreet.result.receipt import Receipt  # noqa: PLC0415 - loads the results
+    from discreet.runtime.flower.keys import SiteKeys  # noqa: PLC0415 - likewise
+
+    agreed, identity = read_plan(plan), SiteKeys(keys).identity()
+    if agreed.roster is None or identity is None:
+        raise InputError(
+            "a receipt needs a plan with a roster and this site's identity"
+        )
+    name = agreed.roster.name_of(identity.public_key().public_bytes_raw())
+    with Ledger(path) as ledger:
+        charges = [e for e in ledger.entries() if isinstance(e, Charge)]
+    found = [
+        Receipt.of(entry.use, entry.at, name).signed(identity.sign).to_dict()
+        for entry in charges
+        if entry.use.plan == agreed.digest()
+    ]
+    if not found:
+        raise InputError("this ledger holds no charge for this plan")
+    text = json.dumps(found, indent=1)
+    if out is None:
+        typer.echo(text)
+    else:
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+@app.command()
+def attach(
+    report: Annotated[
+        Path, typer.Argument(help="A report, .html or .json.", show_default=False)
+    ],
+    receipts: Annotated[
+        list[Path],
+        typer.Argument(help="The sites' receipts.", show_default=False),
+    ],
+) -> None:
+    """Put the sites' receipts into a report, after checking it and them."""
+    from discreet.result.verification import (  # noqa: PLC0415 - loads the results
+        attach as attach_receipts,
+    )
+
+    tables: list[object] = []
+    for each in receipts:
+        try:
+            read = json.loads(read_text(each, "a receipt"))
+        except ValueError:
+            read = None
+        if not isinstance(read, list):
+            raise InputError(f"{each.name} holds no receipt of a ledger")
+        tables += read
+    try:
+        text = attach_receipts(read_text(report, "a report"), tables)
+    except ReleaseError as err:
+        typer.echo(f"{report.name} was left as it was: {err}.")
+        raise typer.Exit(1) from None
+    report.write_text(text, encoding="utf-8")
+    typer.echo(f"{len(tables)} receipts are in {report.name}.")
 
 
 @app.command()

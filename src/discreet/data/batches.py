@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 2**16
 """Rows a batch: half a megabyte of scores, which stays in the processor's cache."""
+
+PART_ROWS: Final = 16 * BATCH_ROWS
+"""Rows in memory that one thread takes at a time."""
 
 T = TypeVar("T")
 
@@ -152,6 +156,34 @@ class BoundsItself(Protocol):
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
     ) -> CountsItself | None:
         """Return the rows that are kept; None where they must be read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """Arrays in memory as a source: slices, none of them copied."""
+
+    whole: Columns
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read all rows, from the first one on."""
+        return self._slices(0, len(self.whole.labels))
+
+    def parts(self) -> Sequence[Source]:
+        """Return parts of a million rows."""
+        rows = len(self.whole.labels)
+        starts = range(0, max(rows, 1), PART_ROWS)
+        return [partial(self._slices, s, min(s + PART_ROWS, rows)) for s in starts]
+
+    def _slices(self, first: int, end: int) -> Iterator[Columns]:
+        whole = self.whole
+        for start in range(first, end, BATCH_ROWS):
+            rows = slice(start, min(start + BATCH_ROWS, end))
+            yield Columns(
+                tuple(column[rows] for column in whole.scores),
+                whole.labels[rows],
+                None if whole.groups is None else whole.groups[rows],
+                None if whole.subjects is None else whole.subjects[rows],
+            )
 
 
 def spread(parts: Sequence[Source], work: Callable[[Iterator[Columns]], T]) -> list[T]:

@@ -1,9 +1,9 @@
-"""Parquet files, folders of them, and Arrow datasets: read on every core.
+"""Folders of Parquet files, and Arrow datasets: read on every core.
 
 A part is one row group of one file, or one fragment of a dataset that is no Parquet.
-A thread takes a part, reads it page by page and counts it, so memory grows with the
-number of cores and not with the data. Folders may be partitioned in Hive's way
-(``year=2025/ward=a/part-0.parquet``): the folders' names are columns too.
+Folders may be partitioned in Hive's way (``year=2025/ward=a/part-0.parquet``): the
+folders' names are columns too. A lake's table is more than its files: what was deleted
+is still on disk, so a folder of Delta is read by its own library, and others refused.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
-from discreet.errors import InputError
+from discreet.data.parquet import BROKEN, damaged, row_group
+from discreet.optional import load
 
-_PAGE: Final = 2**20
-"""Bytes read at a time: even a file that is one row group takes a few megabytes."""
-_BROKEN: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
-
-
-def parquet_file(path: Path, names: Names) -> DatasetSource:
-    """Return one Parquet file as a source."""
-    try:
-        found = ds.dataset(path, format="parquet")
-    except _BROKEN:
-        raise names.problem("this is not a readable Parquet file") from None
-    return DatasetSource(found, names)
+_OTHER_LAKES: Final = {"Iceberg": "metadata/*.metadata.json", "Hudi": ".hoodie"}
+"""How a folder shows that its files alone are not the table."""
 
 
 def parquet_folder(path: Path, names: Names) -> DatasetSource:
-    """Return all Parquet files of a folder, and of the folders in it, as a source."""
+    """Return all Parquet files of a folder, and of the folders in it, as a source.
+
+    Or the rows of a Delta table as it is now.
+    """
+    if (path / "_delta_log").is_dir():
+        return DatasetSource(_delta_table(path, names), names)
+    for kind, mark in _OTHER_LAKES.items():
+        if next(path.glob(mark), None) is not None:
+            raise names.problem(
+                f"this folder is a table of {kind}, whose files hold deleted rows too: "
+                "open it with its own library and give read() the Arrow table"
+            )
     files = sorted(
         str(p)
         for p in path.rglob("*")
@@ -49,11 +50,25 @@ def parquet_folder(path: Path, names: Names) -> DatasetSource:
         found = ds.dataset(
             files, format="parquet", partitioning="hive", partition_base_dir=str(path)
         )
-    except _BROKEN:
+    except BROKEN:
         raise names.problem(
             "not every file of this folder is readable Parquet"
         ) from None
     return DatasetSource(found, names)
+
+
+def _delta_table(path: Path, names: Names) -> ds.Dataset:
+    load("deltalake", "lake")
+    from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
+    try:
+        return DeltaTable(path).to_pyarrow_dataset()
+    except (DeltaError, *BROKEN):
+        raise names.problem(
+            "this Delta table cannot be read: it is damaged, or uses deletion vectors "
+            "or column mapping, which need its own engine"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,66 +93,36 @@ class DatasetSource:
             for fragment in self.dataset.get_fragments():
                 if isinstance(fragment, ds.ParquetFileFragment):
                     found.extend(
-                        partial(self._columns, fragment, group.id)
+                        partial(self._row_group, fragment, group.id)
                         for group in fragment.row_groups
                     )
                 else:
-                    found.append(partial(self._columns, fragment, None))
-        except _BROKEN:
-            raise self._damaged() from None
+                    found.append(partial(self._fragment, fragment))
+        except BROKEN:
+            raise damaged(self.names) from None
         return found
-
-    def _columns(self, fragment: ds.Fragment, group: int | None) -> Iterator[Columns]:
-        return plain_columns(self._batches(fragment, group), self.names)
-
-    def _batches(
-        self, fragment: ds.Fragment, group: int | None
-    ) -> Iterator[pa.RecordBatch]:
-        try:
-            if group is None:
-                yield from fragment.to_batches(
-                    schema=self.dataset.schema,
-                    columns=self.names.all(),
-                    batch_size=BATCH_ROWS,
-                    use_threads=False,
-                )
-            else:
-                yield from self._row_group(fragment, group)
-        except _BROKEN:
-            raise self._damaged() from None
 
     def _row_group(
         self, fragment: ds.ParquetFileFragment, group: int
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[Columns]:
         keys = ds.get_partition_keys(fragment.partition_expression)
-        wanted = self.names.all()
-        with pq.ParquetFile(
-            fragment.open(),
-            metadata=fragment.metadata,
-            pre_buffer=False,
-            buffer_size=_PAGE,
-        ) as file:
-            inside = [name for name in wanted if name not in keys]
-            self.names.check([*file.schema_arrow.names, *keys])
-            for batch in file.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=inside, use_threads=False
-            ):
-                yield _with_keys(batch, wanted, keys)
+        try:
+            file = fragment.open()
+        except BROKEN:
+            raise damaged(self.names) from None
+        batches = row_group(file, fragment.metadata, group, self.names, keys)
+        return plain_columns(batches, self.names)
 
-    def _damaged(self) -> InputError:
-        return self.names.problem("a Parquet file is damaged")
+    def _fragment(self, fragment: ds.Fragment) -> Iterator[Columns]:
+        return plain_columns(self._batches(fragment), self.names)
 
-
-def _with_keys(
-    batch: pa.RecordBatch, wanted: Sequence[str], keys: dict[str, object]
-) -> pa.RecordBatch:
-    """Add what the folders' names say of all rows of a file."""
-    if not keys:
-        return batch
-    columns = [
-        pa.repeat(pa.scalar(keys[name]), batch.num_rows)
-        if name in keys
-        else batch.column(batch.schema.get_field_index(name))
-        for name in wanted
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=list(wanted))
+    def _batches(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from fragment.to_batches(
+                schema=self.dataset.schema,
+                columns=self.names.all(),
+                batch_size=BATCH_ROWS,
+                use_threads=False,
+            )
+        except BROKEN:
+            raise damaged(self.names) from None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
+from discreet.data.cell_table import GRID, MANY_BINS, CellTable
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.parsing import whole
@@ -25,18 +26,13 @@ from discreet.registry import Registry
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-GRID: Final = 2**20
-"""Computed edges are multiples of 1/GRID of the range, so that they are the same
-numbers on every machine and a product with GRID finds a score's cell exactly."""
 MOST_BINS: Final = GRID
 """More bins than cells of the grid would be empty."""
-_MANY_BINS: Final = 2**16 - 1
 _NARROWEST: Final = 1e-3
 _APART: Final = 1e-8
 _FARTHEST: Final = 40.0
 _MOST_STEPS: Final = 1000
 _WHOLE: Final = 1e-6
-_MIXED: Final = np.uint16(_MANY_BINS)
 _MOST_EXPONENT: Final = 64
 """Beyond it all edges fall on the ends."""
 
@@ -279,18 +275,7 @@ class Edges:
         float, with the last bin closed.
         """
         table = self._table
-        if table is None:
-            return self._search(scores)
-        # scores * GRID is exact (a power of two), so truncation finds the cell.
-        cells = np.empty(scores.shape, dtype=np.intp)
-        np.multiply(scores, GRID, out=cells, casting="unsafe")
-        # No index is out of range; "clip" only spares the check of each one.
-        bins = table.take(cells, mode="clip")
-        if self._has_mixed_cells:
-            mixed = np.flatnonzero(bins == _MIXED)
-            if mixed.size:
-                bins[mixed] = self._search(scores[mixed])
-        return bins
+        return self._search(scores) if table is None else table.bins_of(scores)
 
     def _search(self, scores: FloatVector) -> NDArray[np.intp]:
         if self.atoms:
@@ -306,29 +291,11 @@ class Edges:
         return np.searchsorted(self.array[1:-1], scores, side="right")
 
     @cached_property
-    def _table(self) -> NDArray[np.uint16] | None:
-        """Map each cell of the unit interval's grid to its bin.
-
-        A cell with an edge strictly inside it is marked as mixed, and its few
-        scores are searched one by one.
-        """
+    def _table(self) -> CellTable | None:
         unit = (self.scores.low, self.scores.high) == (0.0, 1.0)
-        if self.atoms or not unit or len(self) >= _MANY_BINS:
+        if self.atoms or not unit or len(self) >= MANY_BINS:
             return None
-        inner = self.array[1:-1]
-        cells = np.arange(GRID + 1) / GRID
-        table = np.searchsorted(inner, cells, side="right").astype(np.uint16)
-        table[self._mixed_cells()] = _MIXED
-        return table
-
-    def _mixed_cells(self) -> NDArray[np.intp]:
-        place = self.array[1:-1] * GRID
-        cells: NDArray[np.intp] = place[place != np.floor(place)].astype(np.intp)
-        return np.unique(cells)
-
-    @cached_property
-    def _has_mixed_cells(self) -> bool:
-        return self._mixed_cells().size > 0
+        return CellTable(self.array[1:-1])
 
 
 def reference_quantiles(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
 from discreet.data.batches import (
     BATCH_ROWS,
+    Arrays,
     Batch,
     BoundsItself,
     Columns,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["BATCH_ROWS", "Batch", "Columns", "Examples", "Source"]
-
-_PART_ROWS: Final = 16 * BATCH_ROWS
-"""Rows of arrays in memory that one thread takes at a time."""
 
 T = TypeVar("T")
 
@@ -105,7 +102,7 @@ class Examples:
                 )
         whole = Columns(columns, y, **extra)
         self._set(
-            _Arrays(whole),
+            Arrays(whole),
             LabelCode(positive, None if classes is None else tuple(classes)),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
@@ -253,6 +250,13 @@ class Examples:
             yield batch
 
     def _strict(self, raw: Columns, seen: _Seen) -> Batch:
+        fits = self._all_fit(raw, seen)
+        if fits is None:
+            raise self._diagnosis()
+        return fits
+
+    def _all_fit(self, raw: Columns, seen: _Seen) -> Batch | None:
+        """Return the rows as they are; None when one of them does not fit."""
         scores = tuple(floats(column) for column in raw.scores)
         labels = seen.coder.encode(raw.labels)
         if (
@@ -260,11 +264,16 @@ class Examples:
             or any(column is None for column in scores)
             or any(self.scores.outside(c) for c in scores if c is not None)
         ):
-            raise self._diagnosis()
+            return None
         found = tuple(c for c in scores if c is not None)
         return Batch(found, labels, raw.groups, raw.subjects, raw.weights)
 
     def _fitting(self, raw: Columns, seen: _Seen) -> Batch:
+        if self.label_code == LabelCode():
+            # Where every row fits, the rule for others has nothing to do.
+            fits = self._all_fit(raw, seen)
+            if fits is not None:
+                return fits
         columns = [nearest_floats(column) for column in raw.scores]
         labels, kept = codes_row_by_row(raw.labels, self.label_code)
         for column in columns:
@@ -363,32 +372,6 @@ class _Seen:
     def taken_aside(self) -> int:
         taken, self.aside = self.aside, 0
         return taken
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arrays:
-    """Arrays in memory as a source: slices, none of them copied."""
-
-    whole: Columns
-
-    def __call__(self) -> Iterator[Columns]:
-        return self._slices(0, len(self.whole.labels))
-
-    def parts(self) -> Sequence[Source]:
-        rows = len(self.whole.labels)
-        starts = range(0, max(rows, 1), _PART_ROWS)
-        return [partial(self._slices, s, min(s + _PART_ROWS, rows)) for s in starts]
-
-    def _slices(self, first: int, end: int) -> Iterator[Columns]:
-        whole = self.whole
-        for start in range(first, end, BATCH_ROWS):
-            rows = slice(start, min(start + BATCH_ROWS, end))
-            yield Columns(
-                tuple(column[rows] for column in whole.scores),
-                whole.labels[rows],
-                None if whole.groups is None else whole.groups[rows],
-                None if whole.subjects is None else whole.subjects[rows],
-            )
 
 
 def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:

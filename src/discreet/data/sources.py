@@ -7,19 +7,19 @@ are asked for are decoded. Parquet is read on every core.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.dataset as ds
 
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.batches import BATCH_ROWS, Columns, Source
-from discreet.data.datasets import DatasetSource, parquet_file, parquet_folder
+from discreet.data.batches import BATCH_ROWS, PART_ROWS, Columns, Source
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
+from discreet.data.parquet import ParquetFile
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.errors import InputError
@@ -95,8 +95,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         path = Path(source)
         names = replace(names, title=path.name if name is None else name)
         opened = _file(path, names)
-    elif isinstance(source, ds.Dataset):
-        opened = DatasetSource(source, names)
+    elif hasattr(source, "get_fragments"):
+        opened = _dataset(source, names)
     elif _module(source) == "polars" and hasattr(source, "collect_batches"):
         opened = _lazy(source, names)
     else:
@@ -119,19 +119,28 @@ def _module(source: object) -> str:
 
 def _file(path: Path, names: Names) -> Source:
     if path.is_dir():
+        # Datasets load pandas where it is installed: half a second at every start.
+        from discreet.data.datasets import parquet_folder  # noqa: PLC0415
+
         return parquet_folder(path, names)
     if not path.is_file():
         raise names.problem("no such file")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     match suffixes:
         case [*_, ".parquet" | ".pq"]:
-            return parquet_file(path, names)
+            return ParquetFile(path, names)
         case [*_, ".csv"] | [*_, ".csv", ".gz"]:
             return _csv(path, names)
         case _:
             raise names.problem(
                 "the file's name must end in .parquet, .pq, .csv or .csv.gz"
             )
+
+
+def _dataset(source: Readable, names: Names) -> Source:
+    from discreet.data.datasets import DatasetSource  # noqa: PLC0415 - as above
+
+    return DatasetSource(source, names)
 
 
 def _csv(path: Path, names: Names) -> Source:
@@ -224,11 +233,27 @@ def _lazy(frame: Any, names: Names) -> Source:
     return columns
 
 
-def _table(table: pa.Table, names: Names) -> Source:
+@dataclass(frozen=True, eq=False)
+class ArrowTable:
+    """An Arrow table in memory, in parts that can be read at once."""
+
+    table: pa.Table
+    names: Names
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read all rows; buffers are not copied."""
+        return self._columns(self.table)
+
+    def parts(self) -> Sequence[Source]:
+        """Return parts of a million rows."""
+        starts = range(0, max(len(self.table), 1), PART_ROWS)
+        return [partial(self._columns, self.table.slice(s, PART_ROWS)) for s in starts]
+
+    def _columns(self, part: pa.Table) -> Iterator[Columns]:
+        batches = part.to_batches(max_chunksize=BATCH_ROWS)
+        return plain_columns(batches, self.names)
+
+
+def _table(table: pa.Table, names: Names) -> ArrowTable:
     names.check(table.column_names)
-    chosen = table.select(names.all())
-
-    def columns() -> Iterator[Columns]:
-        return plain_columns(chosen.to_batches(max_chunksize=BATCH_ROWS), names)
-
-    return columns
+    return ArrowTable(table.select(names.all()), names)

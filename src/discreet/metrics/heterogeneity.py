@@ -35,7 +35,6 @@ from functools import cached_property
 from typing import Final, Self
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtr, stdtrit
 
 from discreet.arrays import FloatArray, FloatVector
@@ -204,6 +203,8 @@ class RandomEffects:
         scaled chi-squared. A :math:`\tau^2` that is small or zero by chance does not
         make the interval narrow. See :meth:`textbook_prediction` for the usual one.
         """
+        from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
         self._check(level)
         drawn = self._confidence
         spread = np.sqrt(drawn + self.sums.variance(drawn) + self._mean_noise)

@@ -95,6 +95,7 @@ def _evaluations(
             site_names=site_names,
             heterogeneity=heterogeneity_of(opened),
             clusters=clusters_of(opened),
+            reader=estimator,
         )
     return parts
 

@@ -26,11 +26,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.reading import AnyReading, Reading
@@ -40,10 +41,11 @@ from discreet.metrics.measured import Measured
 from discreet.metrics.over_thresholds import MeasureCurve
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS, MetricRow
-from discreet.metrics.thresholds import probability_of
+from discreet.metrics.thresholds import at_threshold, probability_of
 from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
+from discreet.result.explorer import counted
 from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.reclassified import Reclassification, reclassification
@@ -108,21 +110,28 @@ class ModelComparison(Parts):
 
     def difference_at(self, name: str, threshold: float) -> Estimate:
         """Return a measure at a threshold of the first model minus the second's."""
-        row = RATES[name]
-
-        def slopes(reading: Reading) -> Slopes:
-            cut = probability_of(threshold, reading.counts.edges)
-            weights = confusion_weights(cut_at(reading.counts, threshold).curved)
-            counts = np.append(reading.counts.negatives, reading.counts.positives)
-            on = row.slopes(weights @ counts, cut) @ weights
-            return Slopes(*np.split(on, 2))
-
-        first, second = (part.at(threshold)[name] for part in (self.a, self.b))
-        return self._difference(row.title, first, second, slopes)
+        return self.differences_at(threshold)[name]
 
     def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
         """Return the differences of every measure at a threshold, by name."""
-        return Measured(RATES, lambda name: self.difference_at(name, threshold))
+
+        @cache
+        def weights(reading: Reading) -> FloatArray:
+            return confusion_weights(cut_at(reading.counts, threshold).curved)
+
+        both = [at_threshold(counted(part), threshold) for part in (self.a, self.b)]
+
+        def found(name: str) -> Estimate:
+            def slopes(reading: Reading) -> Slopes:
+                cut = probability_of(threshold, reading.counts.edges)
+                counts = np.append(reading.counts.negatives, reading.counts.positives)
+                on = RATES[name].slopes(weights(reading) @ counts, cut)
+                return Slopes(*np.split(on @ weights(reading), 2))
+
+            first, second = (at[name] for at in both)
+            return self._difference(RATES[name].title, first, second, slopes)
+
+        return Measured(RATES, found)
 
     def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
         """Return the difference of net benefits over threshold probabilities."""
@@ -287,6 +296,7 @@ class ModelComparison(Parts):
 
     def page(self, made: str = "") -> Page:
         """Return the report: the difference, then both models."""
+        differences = cache(self.differences_at)
         return Page(
             dict(self),
             self.claim,
@@ -295,6 +305,7 @@ class ModelComparison(Parts):
             models=self.names,
             sentences=report.notes,
             pictures=report.pictures,
+            gap=lambda name, t: differences(t)[name],
             made=made,
         )
 

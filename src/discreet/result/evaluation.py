@@ -22,7 +22,12 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
-from discreet.estimate.reading import AnyReading, Reading, ScalarReading
+from discreet.estimate.reading import (
+    AnyReading,
+    Estimator,
+    Reading,
+    ScalarReading,
+)
 from discreet.metrics.bands import Band, BandKind, band
 from discreet.metrics.calibration import (
     ReliabilityCurve,
@@ -80,6 +85,7 @@ class Evaluation(Validation):
         site_names: what the sites are called, where that is known.
         heterogeneity: how sites differ, where it was asked for.
         clusters: which rows are alike, where it was asked for.
+        reader: what read the release, where it is not the plan's own estimator.
     """
 
     reading: AnyReading
@@ -93,6 +99,7 @@ class Evaluation(Validation):
     site_names: tuple[str, ...] = ()
     heterogeneity: Heterogeneity | None = None
     clusters: ClusterProducts | None = None
+    reader: Estimator | None = None
 
     def __post_init__(self) -> None:
         which = f" of {self.name}" if self.name else ""

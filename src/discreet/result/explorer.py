@@ -9,7 +9,7 @@ into about equal parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from discreet.errors import NotReleasedError
-from discreet.estimate.estimate import Estimate
+from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
 from discreet.estimate.reading import Reading
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.result.svg import Frame, Stroke
@@ -50,6 +50,9 @@ class Explorer:
     """The measures of some evaluations at many thresholds."""
 
     parts: Mapping[str, Evaluation]
+    gap: Callable[[str, float], Estimate] | None = None
+    """How far the parts lie apart in a measure at a threshold, where that has an
+    interval; without one the distance of the largest value to the least is shown."""
 
     @property
     def first(self) -> Evaluation:
@@ -98,12 +101,22 @@ class Explorer:
         """The measures that these scores define."""
         return [m for m in MEASURES if self.probabilities or m != "net_benefit"]
 
+    def gap_at(self, measure: str, place: int) -> Estimate:
+        """Return how far the parts lie apart at one of the thresholds."""
+        if self.gap is not None:
+            return self.gap(measure, self.thresholds[place])
+        return _apart([found[place][measure] for found in self.found])
+
     def data(self) -> dict[str, Any]:
         """Return what the script reads."""
         return {
             "thresholds": self.thresholds,
             "start": self.start,
             "measures": self.measures,
+            "gaps": {
+                m: [_ends(self.gap_at(m, k)) for k in range(len(self.thresholds))]
+                for m in (self.measures if len(self.parts) > 1 and self.gap else ())
+            },
             "parts": [
                 {
                     "name": name,
@@ -252,7 +265,10 @@ def _plain(value: float) -> float | None:
     return float(f"{value:.12g}") if math.isfinite(value) else None
 
 
-def gap(estimates: Sequence[Estimate]) -> float:
-    """Return how far several values lie apart; NaN when fewer than two are known."""
+def _apart(estimates: Sequence[Estimate]) -> Estimate:
+    """Return how far several values lie apart, without an interval."""
     known = [e.value for e in estimates if not math.isnan(e.value)]
-    return max(known) - min(known) if len(known) > 1 else math.nan
+    if len(known) < 2:
+        return Estimate.undefined("fewer than two parts have a value")
+    found = max(known) - min(known)
+    return Estimate(found, NotYet(), Zero(), Binning(found, found, 0.0))

@@ -20,13 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
 
+from discreet.arrays import FloatArray
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import (
     Binning,
@@ -85,13 +86,11 @@ class Fairness:
     @cached_property
     def by_group(self) -> Mapping[str, Mapping[str, Estimate]]:
         """Every measure of every group: by measure, then by group, none left out."""
-        found: dict[str, dict[str, Estimate]] = {name: {} for name in MEASURES}
-        for group, result in self.groups.items():
-            at = _at(result, self.threshold)
-            for name in MEASURES:
-                own = at[name] if name in RATES else result.metric(name)
-                found[name][group] = own
-        return found
+        return {name: self._of(name) for name in MEASURES}
+
+    @cached_property
+    def _rates(self) -> Mapping[str, AtThreshold]:
+        return {g: _at(result, self.threshold) for g, result in self.groups.items()}
 
     def small(self) -> Mapping[str, str]:
         """Return the groups that are too small or too noisy to be sure of, and why."""
@@ -129,7 +128,9 @@ class Fairness:
             Binning(0.0, high, 0.0),
             support=Interval(0.0, math.inf),
             shape=Fixed(low, high),
-            caution=next(iter(self.small().values()), None),
+            caution=next(
+                (e.caution for e in self._of(measure).values() if e.caution), None
+            ),
         )
 
     def standardised(self, measure: str, mix: Mapping[str, float]) -> Estimate:
@@ -187,6 +188,19 @@ class Fairness:
         marked = (f"{group} is unsure: {why}" for group, why in self.small().items())
         return (*found, *marked)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a table: every criterion's measures, their largest and all gaps."""
+        return [
+            {
+                "criterion": criterion,
+                "title": _title(name),
+                "largest": self.largest(name),
+                "gaps": self.gaps(name),
+            }
+            for criterion, names in CRITERIA.items()
+            for name in names
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
@@ -200,10 +214,8 @@ class Fairness:
         }
 
     def _of(self, measure: str) -> Mapping[str, Estimate]:
-        if measure in self.by_group:
-            return self.by_group[measure]
         if measure in RATES:
-            return {g: _at(r, self.threshold)[measure] for g, r in self.groups.items()}
+            return {g: at[measure] for g, at in self._rates.items()}
         return {g: r.metric(measure) for g, r in self.groups.items()}
 
     def _z(self, estimates: Mapping[str, Estimate]) -> float:
@@ -213,14 +225,20 @@ class Fairness:
              if not math.isnan(e.value)]
         )  # fmt: skip
         sds = sds[sds > 0]
-        if sds.size < 2:
+        if sds.size <= 2:  # one pair at most: nothing to choose from
             return NormalDist().inv_cdf(0.5 + self.level / 2)
-        drawn = np.random.default_rng(0).normal(size=(_DRAWS, sds.size)) * sds
+        drawn = _drawn(sds.size) * sds
         largest = np.zeros(_DRAWS)
         for j, k in combinations(range(sds.size), 2):
             apart = np.abs(drawn[:, j] - drawn[:, k]) / math.hypot(sds[j], sds[k])
             largest = np.maximum(largest, apart)
         return float(np.quantile(largest, self.level))
+
+
+@lru_cache(maxsize=8)
+def _drawn(groups: int) -> FloatArray:
+    """Return the same standard normal values each time, one column a group."""
+    return np.random.default_rng(0).normal(size=(_DRAWS, groups))
 
 
 @dataclass(frozen=True, slots=True)

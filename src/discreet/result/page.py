@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
-from discreet.result.explorer import COUNTS, MEASURES, Explorer, gap
+from discreet.result.explorer import COUNTS, MEASURES, Explorer
 from discreet.result.plot import png
 from discreet.result.record import Sign, record_of, signature_of
 from discreet.result.template import page_parts, render_template, script_json
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discreet.result.evaluation import Evaluation
+    from discreet.result.fairness import Fairness
+    from discreet.result.receipt import Receipt
 
 SUFFIXES: Final = (".html", ".json", ".txt")
 
@@ -59,6 +62,11 @@ class Page:
     sentences: Callable[[Evaluation], Sequence[str]] = lambda _: ()
     pictures: Callable[[Evaluation], Mapping[str, Figure]] = lambda _: {}
     """Further pictures of a part, by what they show."""
+    gap: Callable[[str, float], Estimate] | None = None
+    """How far the parts lie apart in a measure at a threshold: the largest gap of groups,
+    the first model less the second. None where parts share examples in unknown ways."""
+    fairness: Callable[[float], Fairness] | None = None
+    """All gaps between groups at a threshold, where the parts are groups."""
     made: str = ""
     """The day on which it was made."""
 
@@ -147,12 +155,18 @@ def check_suffix(path: str | Path) -> Path:
     return found
 
 
-def render(page: Page, *, signature: str | None = None) -> str:
+def render(
+    page: Page,
+    *,
+    signature: str | None = None,
+    receipts: Sequence[Receipt] = (),
+) -> str:
     """Return the HTML of a page; the same page always gives the same bytes.
 
-    ``signature`` is the coordinator's, of the record's digest.
+    ``signature`` is the coordinator's, of the record's digest; ``receipts`` are the
+    sites'.
     """
-    explorer = Explorer(page.drawn) if page.drawn else None
+    explorer = Explorer(page.drawn, page.gap) if page.drawn else None
     plan = page.first.plan
     record = record_in(page)
     promise, *claim = str(page.claim).splitlines()
@@ -165,8 +179,11 @@ def render(page: Page, *, signature: str | None = None) -> str:
         verdict=page.verdict,
         promises=plain_claim(page.claim),
         calibration=_calibration(page),
-        explorer=None if explorer is None else _explorer(explorer),
-        data=None if explorer is None else script_json(explorer.data()),
+        explorer=None if explorer is None else _explorer(explorer, page.models),
+        fairness=None if explorer is None else _fairness(explorer, page),
+        data=None
+        if explorer is None
+        else script_json({"signed": bool(page.models), **explorer.data()}),
         names=list(page.parts),
         summary=_cells(page.summary) if page.summary else None,
         tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
@@ -189,7 +206,8 @@ def render(page: Page, *, signature: str | None = None) -> str:
         digest="" if plan is None else plan.digest().hex(),
         record=None
         if record is None
-        else script_json(_marked(record, page, signature)),
+        else script_json(_marked(record, page, signature, receipts)),
+        receipts=receipts,
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
         versions=_versions(),
@@ -198,11 +216,15 @@ def render(page: Page, *, signature: str | None = None) -> str:
 
 
 def _marked(
-    record: dict[str, Any], page: Page, signature: str | None
+    record: dict[str, Any],
+    page: Page,
+    signature: str | None,
+    receipts: Sequence[Receipt],
 ) -> dict[str, Any]:
-    """Add what is not part of the release: the day, and who signed."""
+    """Add what is not part of the release: the day, who signed, who was charged."""
     signed = {} if signature is None else {"signature": signature}
-    return {**record, "made": page.made, **signed}
+    charged = {"receipts": [r.to_dict() for r in receipts]} if receipts else {}
+    return {**record, "made": page.made, **signed, **charged}
 
 
 def _question(page: Page) -> str:
@@ -254,7 +276,7 @@ def _calibration(page: Page) -> list[tuple[str, str]]:
     ]
 
 
-def _explorer(explorer: Explorer) -> dict[str, Any]:
+def _explorer(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
     several = len(explorer.parts) > 1
     return {
         "thresholds": explorer.thresholds,
@@ -272,7 +294,7 @@ def _explorer(explorer: Explorer) -> dict[str, Any]:
                 "name": name,
                 "title": MEASURES[name],
                 "cells": [_cell(e) for e in explorer.shown(name)],
-                "gap": _gap(explorer.shown(name)) if several else None,
+                "gap": _gap(explorer, name) if several else None,
             }
             for name in explorer.measures
         ],
@@ -285,15 +307,13 @@ def _explorer(explorer: Explorer) -> dict[str, Any]:
             for name, title in COUNTS.items()
         ],
         "several": several,
+        "gap": " less ".join(models) if models else "largest gap",
         "names": list(explorer.parts),
     }
 
 
 def _cell(found: Estimate) -> tuple[str, str]:
-    if found.value != found.value:
-        return "undefined", ""
-    low, high = found.interval()
-    return f"{found.value:.3f}", f"[{low:.3f}, {high:.3f}]"
+    return _between(found.value, found.interval())
 
 
 def _count(found: Estimate) -> tuple[str, str]:
@@ -301,9 +321,42 @@ def _count(found: Estimate) -> tuple[str, str]:
     return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
 
 
-def _gap(estimates: Sequence[Estimate]) -> str:
-    found = gap(estimates)
-    return f"{found:.3f}" if found == found else "-"  # noqa: PLR0124 - NaN
+def _gap(explorer: Explorer, name: str) -> tuple[str, str]:
+    value, interval = _cell(explorer.gap_at(name, explorer.start))
+    return value, interval if explorer.gap is not None else ""
+
+
+def _fairness(explorer: Explorer, page: Page) -> dict[str, Any] | None:
+    """Return the gaps between groups that have curves, at the threshold shown first."""
+    if page.fairness is None or len(page.drawn) < 2:
+        return None
+    at = explorer.thresholds[explorer.start]
+    found = page.fairness(at)
+    rows = []
+    for row in found.rows():
+        gaps = [g for g in row["gaps"] if g.difference == g.difference]
+        widest = max(gaps, key=lambda g: abs(g.difference), default=None)
+        rows.append(
+            {
+                "criterion": row["criterion"],
+                "title": row["title"],
+                "largest": _cell(row["largest"]),
+                "between": f"{widest.first}, {widest.second}" if widest else "",
+                "pairs": [
+                    (g.first, g.second, _between(g.difference, g.interval),
+                     _between(g.ratio, g.ratio_interval))
+                    for g in gaps
+                ],
+            }
+        )  # fmt: skip
+    untold = {k: v.refusal for k, v in page.parts.items() if k not in page.drawn}
+    return {"threshold": at, "rows": rows, "unsure": {**found.small(), **untold}}
+
+
+def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
+    if math.isnan(value):
+        return "undefined", ""
+    return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
 
 
 def _measures(part: Evaluation) -> dict[str, Estimate]:

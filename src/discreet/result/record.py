@@ -11,14 +11,16 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from discreet.errors import DiscreetError, ReleaseError
-from discreet.estimate.reading import Reading
+from discreet.estimate.reading import Estimator, Reading
 from discreet.plan.file import dumps, loads
 from discreet.plan.release import Release
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.result.build import Result
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
 Sign: TypeAlias = Callable[[bytes], bytes]
 """The coordinator's Ed25519 key at work."""
 RECORD_VERSION: Final = 1
+READERS: Final = Registry[Callable[..., Estimator]](
+    "estimator",
+    {
+        "flat": "discreet.estimate.reading:Flat",
+        "smooth": "discreet.estimate.smooth_reading:Smooth",
+        "public totals": "discreet.estimate.public_totals:PublicTotals",
+        "fedcurve": "discreet.estimate.fedcurve:FedCurve",
+        "range queries": "discreet.estimate.range_queries:RangeQueries",
+    },
+)
+"""What may have read a release besides the plan's own estimator; a stranger adds theirs."""
 SIGNED: Final = b"discreet report 1\n"
 """What stands before a record's digest when the coordinator signs it."""
 
@@ -61,7 +74,28 @@ def record_of(result: Evaluation, names: tuple[str, ...] = ()) -> dict[str, Any]
             for release in _opened(result)
         ],
     }
+    if result.reader is not None:
+        found["reader"] = _written(result.reader)
     return found | {"digest": digest(found)}
+
+
+def _written(reader: Any) -> dict[str, Any]:
+    """Return an estimator as plain values: its name among the readers and its fields."""
+    name = next((n for n in READERS if READERS[n] is type(reader)), None)
+    return {} if name is None else {"name": name, **asdict(reader)}
+
+
+def _reader(written: Mapping[str, Any] | None) -> Estimator | None:
+    if written is None:
+        return None
+    fields = dict(written)
+    name = fields.pop("name", None)
+    if name not in READERS:
+        raise ReleaseError(
+            "this release was read by an estimator that is not known here: add it to "
+            "discreet.result.record.READERS"
+        )
+    return READERS[name](**fields)
 
 
 def _opened(result: Evaluation) -> Sequence[Release]:
@@ -73,7 +107,7 @@ def _opened(result: Evaluation) -> Sequence[Release]:
 
 def digest(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a record's canonical JSON, without what is added later."""
-    added = ("digest", "signature", "made")
+    added = ("digest", "signature", "made", "receipts")
     kept = {k: v for k, v in record.items() if k not in added}
     plain = json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
@@ -117,7 +151,13 @@ def result_from(record: Mapping[str, Any]) -> Result:
         claim = plan.claim(
             record["setting"], sites=min(r.contributors for r in releases)
         )
-        found = result_of(plan, releases, claim, site_names=record["sites"])
+        found = result_of(
+            plan,
+            releases,
+            claim,
+            estimator=_reader(record.get("reader")),
+            site_names=record["sites"],
+        )
         if isinstance(found, ModelComparison) and len(record["models"]) == 2:
             found = found.called(*record["models"])
     except DiscreetError:

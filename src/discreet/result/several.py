@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.record import record_of
 from discreet.result.text import metric_table
+from discreet.statistic import Grouped
 from discreet.statistic.observed import NoisyHistogram
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -181,13 +183,22 @@ class MultiEvaluation(Parts):
         return found
 
     def page(self, made: str = "") -> Page:
-        """Return the report: the averages, then every part."""
+        """Return the report: the averages, then every part; groups with their gaps."""
+        told = {k: v for k, v in self.items() if v.refusal is None}
+        grouped = self._statistic == Grouped.name and len(told) > 1
+
+        @cache
+        def fairness(threshold: float) -> Fairness:
+            return Fairness(told, threshold)
+
         return Page(
             self.parts,
             self.claim,
             summary=self.summary(),
             sentences=report.notes,
             pictures=report.pictures,
+            gap=(lambda name, t: fairness(t).largest(name)) if grouped else None,
+            fairness=fairness if grouped else None,
             made=made,
         )
 

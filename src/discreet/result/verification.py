@@ -12,7 +12,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from discreet.errors import ReleaseError
 from discreet.plan.plan import Plan
 from discreet.result.page import render
+from discreet.result.receipt import Receipt, read_receipts
 from discreet.result.record import SIGNED, result_from
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Verified:
     """Whether the whole page was made again byte by byte."""
     signed: bool
     plan_digest: str
+    receipts: tuple[str, ...] = ()
+    """The sites whose receipts fit."""
 
     def sentences(self) -> list[str]:
         """Say what was checked."""
@@ -54,6 +57,11 @@ class Verified:
             if self.signed
             else "No signature was checked: it needs a plan with a roster that you trust."
         )
+        if self.receipts:
+            found.append(
+                f"The receipts of {', '.join(self.receipts)} fit: each says, signed, that "
+                "its ledger was charged for this plan."
+            )
         return found
 
 
@@ -80,12 +88,35 @@ def verify(text: str, *, trusted: Plan | None = None) -> Verified:
     if trusted is not None and trusted.digest() != plan.digest():
         raise ReleaseError("the report was made under another plan than the one given")
     signed = _signed(record, trusted)
+    receipts = read_receipts(record.get("receipts", ()), plan)
     if page:
-        found = _check_page(text, record, result)
+        found = _check_page(text, record, result, receipts)
     else:
         again = json.loads(result.to_json())
         found = _check_numbers(document, again)
-    return Verified(found[0], found[1], signed, plan.digest().hex())
+    sites = tuple(dict.fromkeys(r.site for r in receipts))
+    return Verified(found[0], found[1], signed, plan.digest().hex(), sites)
+
+
+def attach(text: str, tables: Sequence[object]) -> str:
+    """Return a report, .html or .json, with the sites' receipts in it.
+
+    Raises:
+        ReleaseError: if the report does not hold, or a receipt does not fit.
+    """
+    verify(text)
+    page = _RECORD.search(text)
+    document = _parsed(page.group(1) if page else text)
+    record = document if page else document["release"]
+    result = result_from(record)
+    kept = [*record.get("receipts", ()), *tables]
+    fresh = [table for k, table in enumerate(kept) if table not in kept[:k]]
+    receipts = read_receipts(fresh, _plan(result))
+    if not page:
+        record["receipts"] = [r.to_dict() for r in receipts]
+        return json.dumps(document, indent=1, allow_nan=False)
+    shown = result.page(str(record.get("made", "")))
+    return render(shown, signature=record.get("signature"), receipts=receipts)
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -126,9 +157,13 @@ def _signed(record: dict[str, Any], trusted: Plan | None) -> bool:
     return True
 
 
-def _check_page(text: str, record: dict[str, Any], result: Result) -> tuple[int, bool]:
+def _check_page(
+    text: str, record: dict[str, Any], result: Result, receipts: Sequence[Receipt]
+) -> tuple[int, bool]:
     made = str(record.get("made", ""))
-    again = render(result.page(made), signature=record.get("signature"))
+    again = render(
+        result.page(made), signature=record.get("signature"), receipts=receipts
+    )
     if again == text:
         return len(_NUMBER.findall(text)), True
     ours = sys.modules["discreet"].__version__

@@ -77,7 +77,8 @@ class Board:
             names = [self.names[node] for node in nodes]
             self.status.update(dict.fromkeys(names, state))
             if names and state[0] != "a":
-                parts.append(f"{state.partition(' ')[0]}: {', '.join(names)}")
+                told = [self._with_words(node, step) for node in nodes]
+                parts.append(f"{state.partition(' ')[0]}: {', '.join(told)}")
         self.tell(f"{rounds}{place}, {title}: {'; '.join(parts)}")
         self.log(
             "step",
@@ -88,5 +89,10 @@ class Board:
             answered=[self.names[n] for n in step.heard],
             declined=[self.names[n] for n in step.refused],
             missing=[self.names[n] for n in step.missing],
+            words={self.names[n]: words for n, words in step.words.items()},
         )
         self.show(self)
+
+    def _with_words(self, node: int, step: Step) -> str:
+        words = step.words.get(node)
+        return f'{self.names[node]} ("{words}")' if words else self.names[node]

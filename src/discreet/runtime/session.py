@@ -38,6 +38,7 @@ from discreet.site.letters import (
     joined_totals,
     session_of,
 )
+from discreet.site.policy import legible
 
 
 class AbortedError(DiscreetError):
@@ -65,6 +66,8 @@ class Step:
     refused: tuple[int, ...]
     missing: tuple[int, ...]
     """The nodes that answered, that declined, and that did neither in time."""
+    words: Mapping[int, str] = field(default_factory=dict)
+    """What those who declined let their coordinators know, if they do."""
 
     @property
     def asked(self) -> int:
@@ -328,7 +331,7 @@ class Session:
     ) -> dict[int, Letter]:
         """Exchange letters; leave out who declined or answered something else."""
         answers = {}
-        refused = []
+        refused: dict[int, str] = {}
         for node, answer in self.exchange(letters).items():
             sent = letters.get(node)
             if (
@@ -338,7 +341,7 @@ class Session:
             ):
                 continue
             if answer.kind is Kind.DECLINED:
-                refused.append(node)
+                refused[node] = legible(answer.body.decode(errors="replace"))
             elif answer.kind is Kind.STEP and (
                 not sent.site or answer.site == sent.site
             ):
@@ -356,6 +359,7 @@ class Session:
                     tuple(answers),
                     tuple(refused),
                     tuple(missing),
+                    {node: said for node, said in refused.items() if said},
                 )
             )
         return answers

@@ -29,10 +29,9 @@ from discreet.secagg.messages import (
     Revealed,
     Roster,
     Shares,
-    listed,
 )
 from discreet.secagg.terms import Terms
-from discreet.secagg.wire import DIGEST_SIZE, NONCE_SIZE, Reader, Writer
+from discreet.secagg.wire import DIGEST_SIZE, NONCE_SIZE, Reader, Writer, listed
 
 CoordinatorState: TypeAlias = (
     CollectingAdverts

@@ -19,9 +19,9 @@ from typing import Final
 from discreet.errors import InputError
 from discreet.secagg.graph import Coordinator, Parameters, parameters
 from discreet.secagg.keys import KEY_SIZE, tagged, tagged_hash
-from discreet.secagg.messages import Advert, Roster, listed
+from discreet.secagg.messages import Advert, Roster
 from discreet.secagg.random_groups import FEWEST_GROUPS, drawn_groups
-from discreet.secagg.wire import DIGEST_SIZE, MAX_SITE, MAX_SITES
+from discreet.secagg.wire import DIGEST_SIZE, MAX_SITE, MAX_SITES, listed
 
 MAX_LENGTH: Final = 2**27
 """A gigabyte of words."""

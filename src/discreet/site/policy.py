@@ -2,7 +2,8 @@
 
 A site never trusts the parameters that a coordinator sends: it compares the plan
 with this policy, and what the ledger has recorded with its caps. A refusal is one
-sentence for the operator; the coordinator learns only the word ``declined``.
+sentence for the operator; the coordinator learns only the word ``declined``, and the
+words that the operator wrote down for all refusals beforehand.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ from discreet.privacy.composition import compose
 from discreet.privacy.loss import decimal_text
 
 DECLINED: Final = "declined"
-"""All that a coordinator ever sees of a refusal."""
+"""All that a coordinator ever sees of a refusal, but for the policy's own words."""
+LONGEST_WORDS: Final = 80
 
 _NUMBERS: Final = (
     *("exact_sums", "sessions_per_plan", "refusals_per_day"),
     *("sites", "examples"),
 )
 UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
+
+
+def legible(words: str) -> str:
+    """Return what may be shown of a stranger's words: one short line, no controls."""
+    return "".join(c for c in words if c.isprintable())[:LONGEST_WORDS]
 
 
 class PolicyError(DiscreetError):
@@ -58,6 +65,8 @@ class Policy:
         sites: the fewest sites that a plan may ask to be in a sum, and the fewest
             that exact sums may show together.
         examples: the fewest examples with which this site takes part.
+        when_declining: what a coordinator is told beside ``declined``, such as whom to
+            call: always the same words, so that they tell nothing about the reason.
     """
 
     population: str
@@ -74,6 +83,7 @@ class Policy:
     refusals_per_day: int = 20
     sites: int = 3
     examples: int = 1
+    when_declining: str = ""
 
     def __post_init__(self) -> None:
         name(self.population, "the population of a policy", error=PolicyError)
@@ -96,6 +106,11 @@ class Policy:
             raise PolicyError("floors: at least 1 site, and no negative examples")
         for key in self.coordinators or ():
             key_from_text(key)
+        if self.when_declining != legible(self.when_declining):
+            raise PolicyError(
+                f"when_declining is one line of at most {LONGEST_WORDS} printed "
+                "characters"
+            )
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""

@@ -25,6 +25,7 @@ _TABLES: Final = {
     ),
     "floors": ("sites", "examples"),
 }
+_TEXTS: Final = ("population", "when_declining")
 _AMOUNTS: Final = ("epsilon_per_plan", "epsilon_total", "delta_total")
 
 
@@ -53,8 +54,13 @@ def loads(text: str) -> Policy:
     (Fraction(3, 1), 0)
     """
     document = read_toml(text, "the policy", error=PolicyError)
-    _refuse_unknown(document, ("population", *_TABLES), "the policy")
+    _refuse_unknown(document, (*_TEXTS, *_TABLES), "the policy")
     given: dict[str, Any] = {}
+    for key in _TEXTS:
+        if isinstance(document.get(key, ""), str):
+            given[key] = document.get(key, "")
+        else:
+            raise PolicyError(f"{key} in the policy is a text")
     for name, keys in _TABLES.items():
         table = document.get(name, {})
         if not isinstance(table, dict):
@@ -62,13 +68,12 @@ def loads(text: str) -> Policy:
         _refuse_unknown(table, keys, f"[{name}] in the policy")
         for key, value in table.items():
             given[key] = _value(name, key, value)
-    population = document.get("population")
-    if not isinstance(population, str):
+    if "population" not in document:
         raise PolicyError("the policy lacks its population, a text")
     if "privacy" not in given:
         raise PolicyError("the policy lacks allow.privacy, the allowed privacy models")
     try:
-        return Policy(population=population, **given)
+        return Policy(**given)
     except PlanError as err:  # a key that is none
         raise PolicyError(f"the policy: {err}") from None
 
@@ -76,6 +81,8 @@ def loads(text: str) -> Policy:
 def dumps(policy: Policy) -> str:
     """Write a policy as TOML, every key with its value."""
     document: dict[str, Any] = {"population": policy.population}
+    if policy.when_declining:
+        document["when_declining"] = policy.when_declining
     for name, keys in _TABLES.items():
         table: dict[str, Any] = {}
         for key in keys:

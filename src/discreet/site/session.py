@@ -105,7 +105,7 @@ class Site:
             return state, stored
         late = before is not None and before.ending is not None
         if letter.kind is not Kind.END and (late or was_refused(state, letter)):
-            return state, letter.reply(Kind.DECLINED, site=0)
+            return state, self._no(letter)
         match letter.kind:
             case Kind.INVITE:
                 following, reply = self._join(before, letter)
@@ -127,7 +127,12 @@ class Site:
             report(sentence(error, doing="answering a letter"))
         with suppress(DiscreetError):  # the ledger may be why it declines
             self.ledger.note_refusal()
-        return after_refusal(state, letter), letter.reply(Kind.DECLINED, site=0)
+        return after_refusal(state, letter), self._no(letter)
+
+    def _no(self, letter: Letter) -> Letter:
+        """Decline in the same words, whatever the reason."""
+        words = self.policy.when_declining.encode()
+        return letter.reply(Kind.DECLINED, site=0, body=words)
 
     def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
         invitation = self._check_invitation(letter)

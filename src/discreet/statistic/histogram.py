@@ -80,7 +80,8 @@ class ClassHistogram(Statistic):
 
 def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:
     """Return label * bins + bin, the place of each example in the vector."""
-    cells = labels.astype(np.intp)  # a product of small integers would wrap
-    cells *= len(edges)
+    cells = np.empty(labels.shape, dtype=np.intp)
+    # A product of small integers would wrap.
+    np.multiply(labels, len(edges), out=cells, dtype=np.intp)
     cells += edges.bins_of(scores)
     return cells

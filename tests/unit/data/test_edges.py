@@ -61,6 +61,19 @@ def test_bins_equal_searchsorted_everywhere(scores):
     np.testing.assert_array_equal(edges.bins_of(array), by_search(edges, array))
 
 
+@given(st.sets(st.integers(1, GRID - 1), max_size=40), st.integers(0, 2**32))
+def test_edges_on_and_between_grid_points_find_their_bin(cells, seed):
+    """Coarse cells, fine cells, and cells that an edge cuts, side by side."""
+    shift = np.random.default_rng(seed).choice([0.0, 0.25, 0.999], len(cells))
+    values = (0.0, *(np.array(sorted(cells)) - shift) / GRID, 1.0)
+    edges = Edges.realise(Listed(tuple(float(v) for v in np.unique(values))))
+    places = edges.array * GRID
+    around = np.concatenate([np.floor(places) + k for k in (-16, -1, 0, 1, 2, 16)])
+    near = np.concatenate([edges.array, np.clip(around, 0, GRID) / GRID])
+    near = np.concatenate([near, np.nextafter(near, 0), np.nextafter(near, 1)])
+    np.testing.assert_array_equal(edges.bins_of(near), by_search(edges, near))
+
+
 def test_every_grid_point_and_its_neighbours_find_their_bin():
     edges = Edges.realise(Warped(1024), thresholds=(0.5,))
     grid = np.arange(GRID + 1) / GRID

@@ -79,3 +79,23 @@ def test_no_row_decides_about_another():
             part = statistic.count(raw(*zip(*less, strict=True), code=code).fitted())
             moved = np.abs(whole - part).sum()
             assert moved <= statistic.sensitivity(EXAMPLE).l1
+
+
+@pytest.mark.parametrize(
+    "kind", [bool, np.int8, np.uint16, np.int64, np.float32, object]
+)
+@pytest.mark.parametrize("width", [np.float32, np.float64, object])
+def test_rows_that_fit_count_alike_beside_one_that_does_not(kind, width):
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 2, 500).astype(bool).astype(kind)
+    scores = rng.random(500).astype(np.float32).astype(width)
+    statistic = ClassHistogram(EDGES)
+    alone = statistic.count(Examples(scores, labels, check=False).fitted())
+    assert np.array_equal(alone, statistic.count(Examples(scores, labels)))
+    beside = Examples(
+        np.append(scores, width(np.nan) if width is not object else None),
+        np.append(labels, kind(1) if kind is not object else True),
+        check=False,
+    ).fitted()
+    assert np.array_equal(statistic.count(beside), alone)
+    assert beside.set_aside == 1

@@ -9,6 +9,7 @@ import pytest
 
 import discreet
 from discreet import InputError
+from discreet.data.batches import PART_ROWS
 from discreet.data.edges import Edges, Uniform
 from discreet.statistic import ClassHistogram
 
@@ -183,3 +184,18 @@ def test_a_parquet_file_of_many_row_groups_is_counted_whole(tmp_path, rng):
         histogram.count(discreet.read(path)),
         histogram.count(discreet.Examples(scores, labels)),
     )
+
+
+def test_an_arrow_table_of_many_chunks_and_parts_is_counted_whole(rng):
+    rows = 2 * PART_ROWS + 12_345
+    scores = rng.random(rows, dtype=np.float32)
+    labels = scores > rng.random(rows)
+    whole = pa.table({"y_score": scores, "y_true": labels})
+    cut = [whole.slice(k, 400_000) for k in range(0, rows, 400_000)]
+    histogram = ClassHistogram(Edges.realise(Uniform(64)))
+    site = discreet.read(pa.concat_tables(cut))
+    np.testing.assert_array_equal(
+        histogram.count(site), histogram.count(discreet.Examples(scores, labels))
+    )
+    assert len(site) == rows
+    assert site.to_arrays()[0].size == rows

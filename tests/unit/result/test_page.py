@@ -5,6 +5,7 @@ import hashlib
 import html
 import json
 import re
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.data.edges import Uniform
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.exact.engine import Reference
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.result.explorer import Explorer
+from discreet.result.fairness import MEASURES
 from discreet.result.page import render
 from discreet.runtime.simulation import run
 
@@ -149,8 +152,56 @@ def test_groups_share_one_report(tmp_path: Path) -> None:
     found.save(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert Outline(text).tags.count("figure") == 4  # each holds both groups
-    assert '<th scope="col">gap</th>' in text
+    assert '<th scope="col">largest gap</th>' in text
     assert "AUC, old" in text
+    fair = found.fairness(0.5)
+    for name, row in zip(MEASURES, fair.rows(), strict=False):
+        low, high = fair.largest(name).interval()
+        assert f"[{low:.3f}, {high:.3f}]" in text, name
+        assert row["title"] in text
+    data = Explorer(dict(found), lambda name, t: found.fairness(t).largest(name)).data()
+    k = 3
+    largest = found.fairness(data["thresholds"][k]).largest("recall")
+    expected = (largest.value, *largest.interval())
+    assert data["gaps"]["recall"][k] == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+def test_a_group_that_tells_nothing_is_named_beside_the_gaps() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.random(3000)
+    group = np.where(rng.random(3000) < 0.4, "old", "young")
+    group[:30] = "few"
+    labels = rng.random(3000) < scores
+    labels[:30] = False
+    with pytest.warns(discreet.UndefinedMetricWarning):
+        found = discreet.evaluate(
+            [discreet.Examples(scores, labels, groups=group)],
+            edges=Uniform(20),
+            groups=["old", "young", "few"],
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.UndefinedMetricWarning)
+        text = render(found.page())
+    assert "<b>few</b> is unsure: the pooled data hold no positives" in text
+
+
+def test_classes_share_examples_so_their_gap_has_no_interval() -> None:
+    rng = np.random.default_rng(7)
+    scores = rng.dirichlet([1, 1, 1], 3000)
+    labels = np.array(["a", "b", "c"])[
+        (rng.random((3000, 1)) > scores.cumsum(1)).sum(1).clip(0, 2)
+    ]
+    found = discreet.evaluate(
+        [discreet.Examples(scores, labels, classes=["a", "b", "c"])],
+        edges=Uniform(20),
+        classes=["a", "b", "c"],
+    )
+    text = render(found.page())
+    gaps = re.findall(r"<td data-gap=\"\w+\"><b>[\d.]+</b> <span>(.*?)</span>", text)
+    assert gaps
+    assert set(gaps) == {""}
+    assert "Gaps between groups" not in text
 
 
 def test_limits_without_a_sampling_error_are_not_called_an_interval(

@@ -38,6 +38,23 @@ RESULTS = {
     "models": lambda: discreet.compare(
         _sites(two=True), privacy="distributed", epsilon=2, names=("new", "old")
     ),
+    "straight lines": lambda: discreet.evaluate(
+        _sites(), privacy="distributed", epsilon=1, interpolation="linear"
+    ),
+    "published method": lambda: discreet.evaluate(
+        _sites(), privacy="distributed", epsilon=1, method=discreet.FedCurve(64)
+    ),
+    "another method": lambda: discreet.evaluate(
+        _sites(),
+        privacy="distributed",
+        epsilon=1,
+        method=discreet.RangeQueries(norm="l1"),
+    ),
+    "labels": lambda: discreet.evaluate(
+        _sites(),
+        privacy=discreet.LabelDP(epsilon=1, mechanism="curves"),
+        interpolation="linear",
+    ),
     "random groups": lambda: discreet.evaluate(
         _sites() * 2, privacy="distributed", epsilon=3, random_groups=3
     ),
@@ -87,6 +104,14 @@ def test_a_total_that_was_changed_with_its_digest_changes_the_numbers(result):
     record["digest"] = digest(record)
     with pytest.raises(ReleaseError, match="does not follow from the release"):
         verify(json.dumps(document))
+
+
+@pytest.mark.parametrize("reader", [{}, {"name": "tea leaves"}, {"name": 3}])
+def test_what_an_unknown_estimator_read_is_not_computed_another_way(result, reader):
+    record = result.to_dict()["release"] | {"reader": reader}
+    record["digest"] = digest(record)
+    with pytest.raises(ReleaseError, match="an estimator that is not known here"):
+        verify(json.dumps({"release": record}))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "<html></html>", '{"release": 3}'])

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+
+import pytest
 
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.runtime.board import Board
 from discreet.runtime.event_log import EventLog
 from discreet.site.carried import TITLES, steps_of
-from unit.runtime.test_session import Federation, Losing, plan_for
+from discreet.site.letters import Letter
+from unit.runtime.federations import POLICY, Federation, Losing, plan_for
 
 NAMES = {1: "north", 2: "south", 3: "east"}
 
@@ -87,3 +93,31 @@ def test_every_step_of_every_route_has_a_title() -> None:
 def test_without_a_path_nothing_is_written(tmp_path: Path) -> None:
     EventLog()("started", plan="x")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("forged", [b"", b"\r\n\x1b[31m"])
+def test_who_declines_may_say_whom_to_call_and_nothing_that_breaks_a_line(
+    tmp_path: Path, forged: bytes
+) -> None:
+    policy = replace(POLICY, epsilon_total=Fraction(0), when_declining="call ext. 17")
+    declining = Federation(tmp_path / "no", policy=policy).exchange()
+    federation = Federation(tmp_path / "yes")
+    willing = federation.exchange()
+
+    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        no = declining({node: x for node, x in letters.items() if node == 3})
+        said = {n: replace(x, body=forged + x.body) for n, x in no.items()}
+        return {**willing({n: x for n, x in letters.items() if n < 3}), **said}
+
+    said: list[str] = []
+    log = tmp_path / "session.log"
+    board = Board(NAMES, said.append, EventLog(log))
+    session = federation.session(plan_for(DistributedDP("1"), survivors=2))
+    session.exchange = exchange
+    session.watch = board.finished
+    session.run()
+    shown = ("[31m" if forged else "") + "call ext. 17"
+    assert said[0].endswith(f'declined: east ("{shown}")')
+    assert board.status["east"] == "declined"
+    first = json.loads(log.read_text().splitlines()[0])
+    assert first["words"] == {"east": shown}

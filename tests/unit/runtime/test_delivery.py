@@ -31,7 +31,7 @@ from discreet.runtime.session import AbortedError, Session
 from discreet.site.letters import VERSION, Ending, Kind, Letter, LetterError
 from discreet.site.progress import Progress
 from discreet.site.respond import respond
-from unit.runtime.test_session import (
+from unit.runtime.federations import (
     COORDINATOR,
     POLICY,
     Federation,

@@ -33,8 +33,7 @@ from discreet.secagg.errors import FaultyCoordinatorError, TooFewSitesError
 from discreet.secagg.messages import Advert, Delivery, Roster
 from discreet.secagg.terms import Terms
 from discreet.site.respond import respond
-from unit.runtime.test_saved_session import Dying, KilledError
-from unit.runtime.test_session import (
+from unit.runtime.federations import (
     COORDINATOR,
     Federation,
     Losing,
@@ -42,6 +41,7 @@ from unit.runtime.test_session import (
     identity,
     plan_for,
 )
+from unit.runtime.test_saved_session import Dying, KilledError
 
 SITES = 9
 GROUPS = 3

@@ -19,7 +19,7 @@ from discreet.runtime.in_process import InProcess
 from discreet.runtime.saved_session import Journal, SavedSession, binding
 from discreet.runtime.session import Exchange, Session
 from discreet.site.letters import Kind, Letter
-from unit.runtime.test_session import COORDINATOR, Federation, plan_for, two_rounds
+from unit.runtime.federations import COORDINATOR, Federation, plan_for, two_rounds
 
 
 class KilledError(Exception):

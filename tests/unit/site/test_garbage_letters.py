@@ -18,7 +18,7 @@ from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import AbortedError, Session
 from discreet.site import letters
 from discreet.site.letters import Invitation, Kind, Letter, pack, session_of, unpack
-from unit.runtime.test_session import COORDINATOR, POLICY, Federation, plan_for
+from unit.runtime.federations import COORDINATOR, POLICY, Federation, plan_for
 
 PATIENT = replace(POLICY, sessions_per_plan=9)
 STEPS = {"advertise": 1, "share": 2, "mask": 3, "confirm": 4, "reveal": 5}

@@ -1,5 +1,6 @@
 """A site's policy: what it allows, in a file whose every key is known."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -169,3 +170,15 @@ def test_a_pattern_does_not_match_part_of_a_name_or_another_case():
     for name in ("Sepsis-xgb", "my-sepsis-xgb", "sepsis", ""):
         with pytest.raises(PolicyError, match="measures the model"):
             POLICY.check(replace(PLAN, model=ModelRef(name)))
+
+
+@pytest.mark.parametrize("words", ["two\nlines", "x" * 81, "\x1b[31mred", 7])
+def test_what_is_said_when_declining_is_one_short_line(words):
+    text = TEXT.replace("[allow]", f"when_declining = {json.dumps(words)}\n[allow]")
+    with pytest.raises(PolicyError, match="when_declining"):
+        policyfile.loads(text)
+
+
+def test_what_is_said_when_declining_survives_the_file():
+    policy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
+    assert policyfile.loads(policyfile.dumps(policy)) == policy

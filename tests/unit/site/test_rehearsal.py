@@ -27,7 +27,7 @@ from discreet.site.ledger import Ledger
 from discreet.site.rehearsal import check_agreed, made_up
 from discreet.site.respond import exact_counts
 from discreet.site.session import Site
-from unit.runtime.test_session import POLICY, Federation, examples, plan_for
+from unit.runtime.federations import POLICY, Federation, examples, plan_for
 from unit.test_matrix import STATISTICS, planned
 
 PLAN = plan_for(DistributedDP("1"), survivors=3)

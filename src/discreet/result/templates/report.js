@@ -45,7 +45,7 @@
     cell.dataset.high = high === null ? "" : String(high);
     cell.querySelector("b").textContent = shown(value);
     cell.querySelector("span").textContent =
-      value === null ? "" : `[${shown(low)}, ${shown(high)}]`;
+      value === null || low === null ? "" : `[${shown(low)}, ${shown(high)}]`;
   }
 
   function move(plot, part, x, y) {
@@ -57,6 +57,13 @@
     const known = x !== null && y !== null;
     marker.setAttribute("cx", known ? LEFT + (SIDE * (x - left)) / (right - left) : -99);
     marker.setAttribute("cy", known ? TOP + SIDE * (1 - (y - low) / (high - low)) : -99);
+  }
+
+  // At another prevalence, or of parts that share examples: a distance without an interval.
+  function apart(values) {
+    const known = values.filter((value) => value !== null);
+    const gap = data.signed ? values[0] - values[1] : Math.max(...known) - Math.min(...known);
+    return [known.length > 1 ? gap : null, null, null];
   }
 
   function prevalence() {
@@ -76,16 +83,13 @@
       const values = [];
       data.parts.forEach((part, i) => {
         const found = marked ? whatIf(part, k, measure, p) : part[measure][k];
-        if (found[VALUE] !== null) values.push(found[VALUE]);
+        values.push(found[VALUE]);
         fill(document.querySelector(`[data-measure="${measure}"][data-part="${i}"]`), found);
       });
       const row = document.querySelector(`tr[data-row="${measure}"]`);
       row.classList.toggle("reweighted", marked);
       const gap = row.querySelector("[data-gap]");
-      if (gap) {
-        gap.textContent =
-          values.length > 1 ? shown(Math.max(...values) - Math.min(...values)) : "-";
-      }
+      if (gap) fill(gap, marked || !data.gaps[measure] ? apart(values) : data.gaps[measure][k]);
     }
     data.parts.forEach((part, i) => {
       for (const name of ["true_positives", "false_negatives", "false_positives", "true_negatives"]) {

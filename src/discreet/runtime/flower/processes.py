@@ -1,19 +1,13 @@
-"""The coordinator's SuperLink: a process of Flower, started and ended by its pid.
-
-Run as a module it becomes a SuperLink that ends when the process that started it is
-gone, even when that one was killed.
-"""
+"""The coordinator's SuperLink: a process of Flower, started and ended by its pid."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -23,13 +17,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from discreet.errors import DiscreetError
+from discreet.runtime.flower import link
 from discreet.runtime.flower.keys import (
     CA,
     CERTIFICATE,
     SERVER_KEY,
     CoordinatorKeys,
 )
-from discreet.site.secret_files import read_secret, write_secret
+from discreet.site.secret_files import write_secret
 
 OFFLINE: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -38,15 +33,11 @@ OFFLINE: Final = {
 }
 """Flower neither reports, nor asks for updates, nor installs anything."""
 START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 5.0
 FREE_SECONDS: Final = 5.0
 """How long a taken port is waited for."""
 LOOPBACK: Final = "127.0.0.1"
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
-GUESTS: Final = "guests.pem"
-"""The node keys that the door knows."""
-_SECRET_FILE: Final = "--superexec-auth-secret-file"  # noqa: S105 - an option's name
 
 
 class ProcessError(DiscreetError):
@@ -74,7 +65,7 @@ class FlowerProcess:
         home = Path(self.folder.name)
         environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(home)}
         known = str(os.getpid()), str(self.most_bytes)
-        command = [sys.executable, "-m", __name__, *known]
+        command = [sys.executable, "-m", link.__name__, *known]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 [*command, *self.arguments],
@@ -117,7 +108,7 @@ class FlowerProcess:
         """Give a process that answers no more the time to end, and then check it."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(STOP_SECONDS)
+                self.process.wait(link.STOP_SECONDS)
         self.check()
 
     def stop(self) -> None:
@@ -174,14 +165,14 @@ def superlink(
     secret_file = Path(folder.name) / "executor.secret"
     write_secret(secret_file, secret)
     guests = keys.nodes().values() if nodes is None else nodes
-    (Path(folder.name) / GUESTS).write_bytes(b"".join(guests))
+    (Path(folder.name) / link.GUESTS).write_bytes(b"".join(guests))
     arguments = [
         *("--host", host, "--port", str(port)),
         *("--ssl-ca-certfile", str(keys.folder / CA)),
         *("--ssl-certfile", str(keys.folder / CERTIFICATE)),
         *("--ssl-keyfile", str(keys.folder / SERVER_KEY)),
         *("--isolation", "process", "--enable-supernode-auth"),
-        *(_SECRET_FILE, str(secret_file)),
+        *(link.SECRET_FILE, str(secret_file)),
         "--disable-runtime-dependency-installation",
     ]
     reached = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
@@ -233,40 +224,3 @@ def free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _become(parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
-    """Turn this process into a SuperLink, bound to its parent's life."""
-    # A shell starts what runs beside it with this signal ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    # Only the process that becomes a part of Flower pays for loading it.
-    from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
-
-    from discreet.runtime.flower import door  # noqa: PLC0415
-
-    secret = Path(arguments[arguments.index(_SECRET_FILE) + 1])
-    door.put_up(
-        read_secret(secret, what="the executor's secret"),
-        most_bytes,
-        door.guests((secret.parent / GUESTS).read_bytes()),
-    )
-    sys.argv = ["flower-superlink", *arguments]
-    flower_superlink()
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, also one that is just starting.
-
-    Flower's own monitor asks once, and what is not yet listening does not hear it:
-    a SuperLink without a coordinator would keep the port for good.
-    """
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    signal.raise_signal(signal.SIGINT)
-    time.sleep(STOP_SECONDS)
-    os._exit(1)
-
-
-if __name__ == "__main__":
-    _become(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

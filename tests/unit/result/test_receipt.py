@@ -1,0 +1,99 @@
+"""Receipts: a site's signed word, checked with the roster, shown in the report."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import discreet
+from discreet.entropy import Seeded
+from discreet.errors import ReleaseError
+from discreet.estimate.reading import Flat
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.roster import Member, Roster
+from discreet.privacy.account import Use
+from discreet.result.page import render
+from discreet.result.receipt import Receipt
+from discreet.result.verification import attach, verify
+from discreet.runtime.simulation import run
+
+AT = "2026-01-01T09:30:00+00:00"
+KEYS = {name: Ed25519PrivateKey.generate() for name in ("east", "north")}
+
+
+@pytest.fixture(scope="module")
+def result():
+    rng = np.random.default_rng(2)
+    scores = rng.random(2000)
+    sites = [
+        discreet.Examples(scores[i::2], (rng.random(2000) < scores)[i::2])
+        for i in range(2)
+    ]
+    members = [
+        Member(name, key.public_key().public_bytes_raw()) for name, key in KEYS.items()
+    ]
+    privacy = discreet.DistributedDP(2)
+    plan = discreet.recommend(
+        PublicFacts(2000, 0.5), privacy, cohort=privacy.cohort(2), thresholds=[0.5]
+    )
+    plan = replace(plan, roster=Roster(tuple(members)))
+    return run(plan, sites, entropy=Seeded(b"receipts"), estimator=Flat("linear"))
+
+
+def receipt(result, site="east", **changes):
+    plan = result.plan
+    use = Use(
+        "ward-7-secret", b"j" * 32, 0, plan.privacy.loss, plan=plan.digest(),
+        unit=plan.privacy.protects,
+    )  # fmt: skip
+    made = replace(Receipt.of(use, AT, site), **changes)
+    return made.signed(KEYS[site].sign).to_dict()
+
+
+@pytest.mark.parametrize("form", ["html", "json"])
+def test_receipts_are_shown_and_the_report_still_holds(result, form):
+    text = render(result.page("2026-01-01")) if form == "html" else result.to_json()
+    both = [receipt(result, "north"), receipt(result, "east")]
+    added = attach(text, [*both, both[0]])  # the same twice is there once
+    found = verify(added)
+    assert found.receipts == ("east", "north")
+    assert any("receipts of east, north fit" in line for line in found.sentences())
+    assert "ward-7" not in added
+    if form == "html":
+        assert found.same_bytes
+        assert "2026-01-01 09:30:00" in added
+        assert added.count("<td>2-DP</td>") == 2
+    assert verify(text).receipts == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"plan": "00" * 32}, "another plan"),
+        ({"loss": "1-DP"}, "another loss"),
+        ({"signature": "00"}, "signature does not fit"),
+        ({"signature": "no"}, "signature does not fit"),
+        ({"at": "2027"}, "signature does not fit"),
+        ({"site": "west"}, "not in the plan's roster"),
+        ({"site": "north"}, "signature does not fit"),
+        ({"round": True}, "damaged"),
+        ({"unit": 3}, "damaged"),
+        ({"more": ""}, "no receipt"),
+    ],
+)
+def test_a_receipt_that_does_not_fit_is_refused(result, changes, sentence):
+    wrong = receipt(result) | changes
+    document = json.loads(result.to_json())
+    document["release"]["receipts"] = [wrong]
+    with pytest.raises(ReleaseError, match=sentence):
+        verify(json.dumps(document))
+
+
+@pytest.mark.parametrize("tables", [3, "receipts", [3], {"a": 1}])
+def test_what_is_no_list_of_receipts_says_so(result, tables):
+    document = json.loads(result.to_json())
+    document["release"]["receipts"] = tables
+    with pytest.raises(ReleaseError, match="receipt"):
+        verify(json.dumps(document))
