@@ -65,7 +65,7 @@ def values_a_bin(observed: NoisyHistogram, ties: Ties) -> IntVector:
     examples = np.maximum(total[1:-1], 0.0)[inner].sum()
     mass = squared / _NEIGHBOURS / max(examples, 1.0)
     found = np.sqrt(np.maximum(total, 0.0) / max(mass, 1.0)) / 2
-    values = np.maximum(np.round(found), 1).astype(np.int64)
+    values: IntVector = np.maximum(np.round(found), 1).astype(np.int64)
     values[values >= _MANY] = 0
     values[ties.tied] = 1
     return values
