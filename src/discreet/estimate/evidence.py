@@ -71,17 +71,19 @@ def average(model: SplineModel) -> Average | None:
 def _climb(model: SplineModel) -> list[Fit]:
     """Walk to a place of the grid whose neighbours all have less evidence."""
     fits: dict[_Place, Fit] = {}
-    here, theta = _START, model.start()
+    theta = model.start()
 
     def evidence(place: _Place) -> float:
+        nonlocal theta
         if place not in fits:
-            # Each fit starts at its neighbour's splines: a few steps suffice.
+            # Each fit starts at the last one's splines: a few steps suffice.
             fits[place] = model.fit(_smoothness(place), theta)
+            theta = fits[place].theta
         return fits[place].log_evidence
 
+    here = _START
     best = evidence(here)
     while True:
-        theta = fits[here].theta
         there = max(_neighbours(here), key=evidence)
         if not evidence(there) > best + _GAIN:
             return list(fits.values())
