@@ -148,9 +148,7 @@ def corrected(roc, most):
             np.append(x, most),
             np.append(y, np.interp(most, line.x[pair], line.y[pair])),
         )
-    area = (
-        float(np.trapezoid(y, x)) if hasattr(np, "trapezoid") else float(np.trapz(y, x))
-    )
+    area = float(np.diff(x) @ (y[1:] + y[:-1])) / 2
     least = most * most / 2
     return (1 + (area - least) / (most - least)) / 2
 
