@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -115,8 +116,11 @@ class Purpose(Enum):
 
 def tagged(tag: bytes, *parts: bytes) -> bytes:
     """Return the parts under a domain tag, each with its length: injective."""
-    framed = [len(part).to_bytes(4, "big") + part for part in (tag, *parts)]
-    return _DOMAIN + b"".join(framed)
+    return _DOMAIN + _framed(tag, *parts)
+
+
+def _framed(*parts: bytes) -> bytes:
+    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
 
 def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
@@ -124,9 +128,16 @@ def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
     return hashlib.sha256(tagged(tag, *parts)).digest()
 
 
+@lru_cache(maxsize=16)
+def _opening(purpose: Purpose, session: bytes) -> bytes:
+    """Begin what a session binds its keys to: public, and the same for every site."""
+    return tagged(purpose.value, session)
+
+
 def derive_key(secret: bytes, purpose: Purpose, session: bytes, *sites: int) -> bytes:
     """Derive the key for one purpose between these sites in this session."""
-    info = tagged(purpose.value, session, struct.pack(f">{len(sites)}I", *sites))
+    between = _framed(struct.pack(f">{len(sites)}I", *sites))
+    info = _opening(purpose, session) + between
     return HKDF(SHA256(), KEY_SIZE, None, info).derive(secret)
 
 

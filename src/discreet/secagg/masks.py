@@ -13,8 +13,10 @@ vector, once enough shares are revealed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
@@ -33,6 +35,11 @@ from discreet.secagg.keys import (
     seed_commitment,
 )
 from discreet.secagg.messages import Revealed, Roster
+
+_CHUNK: Final = 8192
+"""Words that take all masks in turn: 64 KB."""
+_AT_ONCE: Final = 128
+"""Streams that are open at once, so that a large session does not hold them all."""
 
 
 def room(sites: int) -> int:
@@ -89,9 +96,43 @@ def log2_overflow_bound(
 
 def expand(key: bytes, length: int) -> NDArray[np.uint64]:
     """Expand a key to ``length`` words that look uniform on [0, 2^64)."""
-    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    words = np.frombuffer(stream.update(bytes(8 * length)), dtype="<u8")
-    return words.astype(np.uint64, copy=False)
+    words = np.zeros(length, dtype=np.uint64)
+    add_masks(words, plus=[key])
+    return words
+
+
+def add_masks(
+    words: NDArray[np.uint64],
+    *,
+    plus: Iterable[bytes] = (),
+    minus: Iterable[bytes] = (),
+) -> None:
+    """Add and subtract, in place, the masks that keys :func:`expand` to.
+
+    Every key has its own stream from counter zero on, run once and to the end. A few
+    thousand words take all streams in turn while they are in the processor's cache,
+    through one small buffer: no mask is ever held whole.
+    """
+    buffer = np.zeros(_CHUNK + 2, dtype="<u8")  # the cipher wants a block of room
+    raw, zeros = buffer.data.cast("B"), memoryview(bytes(8 * _CHUNK))
+    for combine, keys in ((np.add, plus), (np.subtract, minus)):
+        for some in _by_the(_AT_ONCE, keys):
+            streams = [
+                Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+                for key in some
+            ]
+            for start in range(0, words.size, _CHUNK):
+                part = words[start : start + _CHUNK]
+                mask, nothing = buffer[: part.size], zeros[: 8 * part.size]
+                for stream in streams:
+                    stream.update_into(nothing, raw)
+                    combine(part, mask, out=part)
+
+
+def _by_the(number: int, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
+    waiting = iter(keys)
+    while some := list(islice(waiting, number)):
+        yield some
 
 
 @dataclass(frozen=True)
@@ -144,25 +185,22 @@ def unmask(masked: MaskedSum, revealed: Mapping[int, Revealed]) -> NDArray[np.ui
         site: _restore_key(masked, site, _shares_of(masked, site, revealed), near)
         for site in sorted(pairs)
     }
-    peers = {
-        site: X25519PublicKey.from_public_bytes(masked.roster.advert(site).mask_key)
-        for site in masked.survivors
-    }
     words = masked.words.copy()
-    for site, seed in seeds.items():
-        key = derive_key(seed, Purpose.SELF_MASK, masked.session, site)
-        words -= expand(key, words.size)
+    session, listed = masked.session, masked.roster.mask_keys(masked.survivors)
+    peers = {s: X25519PublicKey.from_public_bytes(k) for s, k in listed.items()}
+    own = (derive_key(s, Purpose.SELF_MASK, session, k) for k, s in seeds.items())
+    add_masks(words, minus=own)
     for silent, agreement in keys.items():
-        for site in pairs[silent]:
-            # Undo what the survivor did for a pair whose other half is missing.
-            secret = agreement.with_peer(peers[site])
-            pair = expand(
-                pair_mask_key(secret, masked.session, site, silent), words.size
-            )
-            if site < silent:
-                words -= pair
-            else:
-                words += pair
+        # Undo what the survivors did for pairs whose other half is missing.
+        pair = {
+            site: pair_mask_key(agreement.with_peer(peers[site]), session, site, silent)
+            for site in pairs[silent]
+        }
+        add_masks(
+            words,
+            plus=(key for site, key in pair.items() if site > silent),
+            minus=(key for site, key in pair.items() if site < silent),
+        )
     return words
 
 

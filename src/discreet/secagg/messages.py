@@ -25,7 +25,7 @@ those of its holders with the survivors.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -43,7 +43,6 @@ from discreet.secagg.keys import (
 from discreet.secagg.shamir import SHARE_SIZE
 from discreet.secagg.wire import (
     DIGEST_SIZE,
-    MAX_SITES,
     NONCE_SIZE,
     SESSION_SIZE,
     Reader,
@@ -151,8 +150,7 @@ class Roster:
     @property
     def sites(self) -> tuple[int, ...]:
         """The listed sites, in increasing order."""
-        numbers = self._rows()[:, :4].copy().view(">u4")
-        return tuple(numbers.ravel().tolist())
+        return tuple(self._numbers().tolist())
 
     def __len__(self) -> int:
         return self._count
@@ -170,6 +168,23 @@ class Roster:
         middle, end = start + KEY_SIZE, start + 2 * KEY_SIZE
         signature = self.raw[end : end + SIGNATURE_SIZE] if self.signed else b""
         return Advert(self.raw[start:middle], self.raw[middle:end], signature)
+
+    def channel_keys(self, sites: Collection[int]) -> dict[int, bytes]:
+        """Return the channel keys of listed sites, looked up at once."""
+        return self._keys_of(sites, 4)
+
+    def mask_keys(self, sites: Collection[int]) -> dict[int, bytes]:
+        """Return the mask keys of listed sites, looked up at once."""
+        return self._keys_of(sites, 4 + KEY_SIZE)
+
+    def _keys_of(self, sites: Collection[int], start: int) -> dict[int, bytes]:
+        numbers = self._numbers()
+        wanted = np.fromiter(sites, dtype=np.int64, count=len(sites))
+        places = np.searchsorted(numbers, wanted)
+        if not np.array_equal(numbers.take(places, mode="clip"), wanted):
+            raise KeyError("a site is not in the roster")
+        keys = self._rows()[places, start : start + KEY_SIZE]
+        return {s: key.tobytes() for s, key in zip(sites, keys, strict=True)}
 
     def keys(self) -> Iterator[bytes]:
         """Yield every public key in the roster, channel and mask keys alike."""
@@ -193,6 +208,9 @@ class Roster:
         """View the entries as a table of bytes, without copying."""
         table = np.frombuffer(self.raw, dtype=np.uint8, offset=_ROSTER_HEADER)
         return table.reshape(self._count, self._width)
+
+    def _numbers(self) -> NDArray[np.int64]:
+        return self._rows()[:, :4].copy().view(">u4").ravel().astype(np.int64)
 
     def _site_at(self, place: int) -> int:
         start = _ROSTER_HEADER + place * self._width
@@ -374,10 +392,3 @@ class Revealed:
         message = cls(session, read.records(SHARE_SIZE), read.records(SHARE_SIZE))
         read.done()
         return message
-
-
-def listed(sites: Sequence[int]) -> bytes:
-    """Return a set of sites as bytes to hash or sign."""
-    if len(sites) > MAX_SITES:
-        raise ValueError(f"at most {MAX_SITES} sites can be listed")
-    return np.array(sites, dtype=">u4").tobytes()

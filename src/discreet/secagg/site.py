@@ -10,7 +10,7 @@ The protocol is that of Bonawitz et al. (2017) on the graph of Bell et al. (2020
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -40,7 +40,7 @@ from discreet.secagg.keys import (
     seed_commitment,
     unseal,
 )
-from discreet.secagg.masks import expand, into_ring
+from discreet.secagg.masks import add_masks, into_ring
 from discreet.secagg.messages import (
     Advert,
     Confirmation,
@@ -128,7 +128,8 @@ def share(
     others = tuple(other for other in group.sites if other != site)
     holders = choose_holders(others, chosen.degree, entropy)
     check_adverts(group, terms, state.nonce, holders)
-    agreed = {h: _agree(channel, h, group.advert(h).channel_key) for h in holders}
+    public = group.channel_keys(holders)
+    agreed = {holder: _agree(channel, holder, public[holder]) for holder in holders}
     seed = entropy(SECRET_SIZE)
     boxes = _deal(
         (state.mask_secret, seed),
@@ -175,11 +176,7 @@ def mask(
     channels = _channels(state, delivered.boxes)
     held = _open_boxes(state, delivered, channels)
     words = into_ring(vector(), length=terms.length, sites=len(state.roster))
-    words += expand(
-        derive_key(state.seed, Purpose.SELF_MASK, state.session, site),
-        terms.length,
-    )
-    _add_pair_masks(words, state, sorted({*holders, *delivered.boxes}))
+    _add_masks(words, state, sorted({*holders, *delivered.boxes}))
     if terms.identities is None:
         following = AwaitingRequest(
             site=site,
@@ -284,12 +281,15 @@ def _deal(
     return boxes
 
 
-def _channels(state: AwaitingDelivery, dealers: Iterable[int]) -> dict[int, bytes]:
+def _channels(state: AwaitingDelivery, dealers: Collection[int]) -> dict[int, bytes]:
     """Return the secret agreed with each dealer; holders' are known already."""
     channel = Agreement(state.channel_secret)
+    unseen = [dealer for dealer in dealers if dealer not in state.agreed]
+    public = state.roster.channel_keys(unseen)
     return {
-        dealer: state.agreed.get(dealer)
-        or _agree(channel, dealer, state.roster.advert(dealer).channel_key)
+        dealer: _agree(channel, dealer, public[dealer])
+        if dealer in public
+        else state.agreed[dealer]
         for dealer in dealers
     }
 
@@ -317,16 +317,19 @@ def _open_boxes(
     return held
 
 
-def _add_pair_masks(
+def _add_masks(
     words: NDArray[np.uint64], state: AwaitingDelivery, peers: Collection[int]
 ) -> None:
-    """Add or subtract, in place, the mask shared with each peer."""
-    own = Agreement(state.mask_secret)
-    for peer in peers:
-        secret = _agree(own, peer, state.roster.advert(peer).mask_key)
-        key = pair_mask_key(secret, state.session, state.site, peer)
-        pair = expand(key, words.size)
-        if state.site < peer:  # both ends must agree on the sign
-            words += pair
-        else:
-            words -= pair
+    """Add, in place, the site's own mask; add or subtract that of each pair."""
+    site, session, pair = state.site, state.session, Agreement(state.mask_secret)
+    public = state.roster.mask_keys(peers)
+    keys = {
+        peer: pair_mask_key(_agree(pair, peer, public[peer]), session, site, peer)
+        for peer in peers
+    }
+    own = derive_key(state.seed, Purpose.SELF_MASK, session, site)
+    add_masks(
+        words,  # both ends of a pair must agree on the sign
+        plus=[own, *(key for peer, key in keys.items() if site < peer)],
+        minus=(key for peer, key in keys.items() if site > peer),
+    )

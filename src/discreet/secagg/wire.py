@@ -8,8 +8,10 @@ never make the reader allocate a large one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+import numpy as np
 
 from discreet.secagg.errors import MalformedMessageError
 
@@ -153,3 +155,10 @@ class Reader:
 
     def _error(self, problem: str) -> MalformedMessageError:
         return MalformedMessageError(f"{self._what} {problem}")
+
+
+def listed(sites: Sequence[int]) -> bytes:
+    """Return a set of sites as bytes to hash or sign."""
+    if len(sites) > MAX_SITES:
+        raise ValueError(f"at most {MAX_SITES} sites can be listed")
+    return np.array(sites, dtype=">u4").tobytes()

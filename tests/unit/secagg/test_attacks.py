@@ -10,7 +10,7 @@ from discreet.errors import InputError
 from discreet.secagg import shamir
 from discreet.secagg.errors import FaultyCoordinatorError
 from discreet.secagg.keys import Agreement, Purpose, derive_key, pair_mask_key
-from discreet.secagg.masks import expand, from_ring
+from discreet.secagg.masks import add_masks, from_ring
 from discreet.secagg.messages import (
     Confirmation,
     Delivery,
@@ -30,15 +30,15 @@ def open_alone(f, victim, vector, seed, secret):
     words = vector.words.copy()
     session = vector.session
     own = derive_key(seed, Purpose.SELF_MASK, session, victim)
-    words -= expand(own, words.size)
+    add_masks(words, minus=[own])
     agreement = Agreement(secret)
     roster = f.roster
     for peer in f.sites:
         if peer == victim:
             continue
         shared = agreement.with_peer(roster.advert(peer).mask_key)
-        pair = expand(pair_mask_key(shared, session, victim, peer), words.size)
-        words = words - pair if victim < peer else words + pair
+        pair = [pair_mask_key(shared, session, victim, peer)]
+        add_masks(words, **{"minus" if victim < peer else "plus": pair})
     return from_ring(words)
 
 

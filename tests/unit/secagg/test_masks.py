@@ -12,6 +12,7 @@ from discreet.secagg.keys import (
     tagged,
 )
 from discreet.secagg.masks import (
+    add_masks,
     expand,
     from_ring,
     into_ring,
@@ -53,6 +54,24 @@ def test_a_receipt_cannot_be_reflected_replayed_or_passed_on():
 def test_the_framing_of_hashed_parts_is_injective():
     assert tagged(b"t", b"ab", b"c") != tagged(b"t", b"a", b"bc")
     assert tagged(b"t", b"") != tagged(b"t")
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 8191, 8192, 8193, 20_001])
+@pytest.mark.parametrize(("plus", "minus"), [(0, 1), (3, 2), (150, 131)])
+def test_many_masks_at_once_are_their_sum(length, plus, minus):
+    """Against the block cipher: more streams and words than are taken at once."""
+    keys = [k.to_bytes(32, "big") for k in range(plus + minus)]
+    blocks = np.zeros((length + 1) // 2 * 2, dtype=">u8")
+    blocks[1::2] = np.arange(blocks.size // 2)  # the counter, 128 bits big-endian
+    start = np.arange(length, dtype=np.uint64) * np.uint64(2**50 + 1)
+    expected = start.copy()
+    for k, key in enumerate(keys):
+        cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - oracle
+        mask = np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8")[:length]
+        expected = expected + mask if k < plus else expected - mask
+    words = start.copy()
+    add_masks(words, plus=keys[:plus], minus=iter(keys[plus:]))
+    np.testing.assert_array_equal(words, expected)
 
 
 def test_a_mask_is_the_block_cipher_on_the_counter():

@@ -15,9 +15,8 @@ from discreet.secagg.messages import (
     Shares,
     SumInvitation,
     Survivors,
-    listed,
 )
-from discreet.secagg.wire import MAX_SITES, Writer
+from discreet.secagg.wire import MAX_SITES, Writer, listed
 
 A, B = b"a" * 32, b"b" * 32
 BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)
@@ -138,3 +137,17 @@ def test_reprs_show_sites_and_no_payload():
 def test_a_set_that_no_message_could_hold_is_not_hashed():
     with pytest.raises(ValueError, match="at most"):
         listed(range(MAX_SITES + 1))
+
+
+def test_keys_of_many_sites_are_those_that_each_advertised():
+    adverts = {
+        s: Advert(bytes([s % 256]) * 32, bytes([s % 251]) * 32)
+        for s in (2, 7, 300, 9000)
+    }
+    roster = Roster.of(adverts, signed=False)
+    for some in ([], [7], [9000, 2, 300], [2, 7, 300, 9000]):
+        assert roster.channel_keys(some) == {s: adverts[s].channel_key for s in some}
+        assert roster.mask_keys(some) == {s: adverts[s].mask_key for s in some}
+    for stranger in (1, 8, 9001):
+        with pytest.raises(KeyError, match="not in the roster"):
+            roster.mask_keys([2, stranger])
