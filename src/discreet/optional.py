@@ -14,6 +14,7 @@ _PURPOSES: Final[Mapping[str, str]] = {
     "flower": "joining a federation",
     "sql": "counting in a database",
     "spark": "counting in Spark",
+    "lake": "reading a Delta table",
     "frames": "a table as a pandas frame",
     "mpc": (
         "computing on secret shares (SecretFlow SPU, which runs on Python 3.11 but "

@@ -185,8 +185,11 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
 
     from discreet.runtime.flower.client import InFile, handler, once_beside
+    from discreet.site import letters
     from discreet.site.session import Site
 
+    if (folder / site / "older").exists():
+        letters.VERSION = 1  # type: ignore[misc]
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
     if not ledger.exists():

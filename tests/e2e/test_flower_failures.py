@@ -91,6 +91,29 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
     assert time.monotonic() - began < 120 + 2 * 20
 
 
+def test_a_site_of_another_release_is_told_so_and_left_out(running: Consortium) -> None:
+    older = running.folder / "west" / "older"
+    older.touch()
+    running.kill("west")
+    running.start("west")
+    plan = plan_for(DistributedDP("0.5"), survivors=3, roster=running.roster)
+    spent = running.spent("west")
+    watched = Watched(running)
+    try:
+        result = watched.run(plan)
+    finally:
+        older.unlink()
+        running.kill("west")
+        running.start("west")
+    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert watched.steps[0].declined == 1
+    assert (
+        "a letter of version 2 came, and this release of discreet speaks version 1: "
+        "install the same release at both ends" in running.said("west")
+    )
+    assert running.spent("west") == spent
+
+
 def joining(keys: Path, folder: Path) -> JoiningSite:
     plan = plan_for(LocalDP("0.5", "laplace"), survivors=3)
     ledger = folder / "ledger.sqlite"

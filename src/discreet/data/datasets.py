@@ -2,7 +2,8 @@
 
 A part is one row group of one file, or one fragment of a dataset that is no Parquet.
 Folders may be partitioned in Hive's way (``year=2025/ward=a/part-0.parquet``): the
-folders' names are columns too.
+folders' names are columns too. A lake's table is more than its files: what was deleted
+is still on disk, so a folder of Delta is read by its own library, and others refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,10 +20,25 @@ import pyarrow.dataset as ds
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.data.parquet import BROKEN, damaged, row_group
+from discreet.optional import load
+
+_OTHER_LAKES: Final = {"Iceberg": "metadata/*.metadata.json", "Hudi": ".hoodie"}
+"""How a folder shows that its files alone are not the table."""
 
 
 def parquet_folder(path: Path, names: Names) -> DatasetSource:
-    """Return all Parquet files of a folder, and of the folders in it, as a source."""
+    """Return all Parquet files of a folder, and of the folders in it, as a source.
+
+    Or the rows of a Delta table as it is now.
+    """
+    if (path / "_delta_log").is_dir():
+        return DatasetSource(_delta_table(path, names), names)
+    for kind, mark in _OTHER_LAKES.items():
+        if next(path.glob(mark), None) is not None:
+            raise names.problem(
+                f"this folder is a table of {kind}, whose files hold deleted rows too: "
+                "open it with its own library and give read() the Arrow table"
+            )
     files = sorted(
         str(p)
         for p in path.rglob("*")
@@ -39,6 +55,20 @@ def parquet_folder(path: Path, names: Names) -> DatasetSource:
             "not every file of this folder is readable Parquet"
         ) from None
     return DatasetSource(found, names)
+
+
+def _delta_table(path: Path, names: Names) -> ds.Dataset:
+    load("deltalake", "lake")
+    from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
+    try:
+        return DeltaTable(path).to_pyarrow_dataset()
+    except (DeltaError, *BROKEN):
+        raise names.problem(
+            "this Delta table cannot be read: it is damaged, or uses deletion vectors "
+            "or column mapping, which need its own engine"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,11 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatArray, FloatVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector
 from discreet.estimate.curves import Curves, Interpolation, RocPath
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.grid import Atoms
+from discreet.estimate.inside_bins import Refits, possible_steps
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
 from discreet.estimate.ties import choose_interpolation, end_ties
@@ -135,6 +136,13 @@ class Reading:
             return slopes
         return Slopes(*np.split(np.concatenate(slopes) @ self.response, 2))
 
+    @cached_property
+    def possible_steps(self) -> IntVector:
+        """Grids of scores that the release allows, where none was seen."""
+        if self.atoms is not None:
+            return np.zeros(0, dtype=np.int64)
+        return possible_steps(self.observed, self.counts)
+
     def moved(self, vector: FloatVector) -> Reading:
         """Return the reading of other counts, joined by straight lines."""
         negatives, positives = np.split(np.maximum(vector, 0.0), 2)
@@ -193,7 +201,8 @@ class Flat:
             self.interpolation or choose_interpolation(observed),
             estimator=self.name,
             way="flat",
-            noise_path="numeric",
+            # Decoded counts are smooth: none is held at 0 by the projection.
+            noise_path="slopes" if isinstance(observed.law, Refits) else "numeric",
             ties=ends if ends.any() else None,
         )
 

@@ -282,7 +282,7 @@ class ExactMPC(PrivacyModel):
         """One opening of all areas, or of the AUC alone under noise."""
         del cohort
         if not asked.binary:
-            raise PlanError("exact areas compare two classes and no groups")
+            raise PlanError("exact areas compare two classes and no groups or weights")
         if asked.facts.examples is None:
             raise PlanError(
                 "exact areas are of a public number of rows: declare the examples"
@@ -294,7 +294,7 @@ class ExactMPC(PrivacyModel):
         """Count the rows, which the compute parties learn anyhow, padded if hidden."""
         if asked.thresholds is not None or asked.edges is not None or not asked.binary:
             raise PlanError(
-                "exact areas open no counts: no thresholds, edges, classes or groups"
+                "exact areas open no counts: no thresholds, edges, classes, groups or weights"
             )
         sizes = [len(site) for site in sites]
         if not any(sizes):

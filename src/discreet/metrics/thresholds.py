@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
+from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of, propagated
@@ -89,8 +90,9 @@ class _Cut:
     threshold: float
     """On the probability scale where scores have one."""
     counts: FloatVector
-    straight: FloatVector
-    """The counts with a straight line in the place of a curve inside a cut bin."""
+    others: tuple[FloatVector, ...]
+    """The counts with other shapes inside the bins that the release allows: a straight
+    line in the place of a curve, scores on a grid, ties."""
     corners: tuple[FloatVector, ...]
     """The counts with all or none of a cut bin's examples above, by class."""
     released: FloatVector
@@ -117,7 +119,10 @@ def at_threshold(
     cut = _Cut(
         probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, curved),
-        _confusion(counts, straight),
+        tuple(
+            _confusion(counts, shares)
+            for shares in (straight, *_others(reading, threshold))
+        ),
         tuple(
             _confusion(counts, Shares(of_negatives, of_positives))
             for of_positives in (least, most)
@@ -188,8 +193,9 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         Normal(sampling),
         noise,
         _limits(
+            value,
             [row.at(c, cut.threshold) for c in cut.corners],
-            abs(value - row.at(cut.straight, cut.threshold)),
+            [row.at(c, cut.threshold) for c in cut.others],
             row.support,
         ),
         support=row.support,
@@ -205,32 +211,47 @@ def _count(place: int, cut: _Cut) -> Estimate:
         Zero(),
         propagated(lambda c: float(c[place]), cut.counts, cut.noise),
         _limits(
+            float(cut.counts[place]),
             [float(c[place]) for c in cut.corners],
-            abs(float(cut.counts[place] - cut.straight[place])),
+            [float(c[place]) for c in cut.others],
             _ANY,
         ),
         support=_ANY,
     )
 
 
-def _limits(values: list[float], bend: float, support: Interval) -> Binning:
+def _others(reading: Reading, threshold: float) -> Iterator[Shares]:
+    """Cut at the farthest places that the true scores may stand for."""
+    places = possible_places(reading.observed, reading.possible_steps, threshold)
+    for place in places if reading.atoms is None else ():
+        if place != threshold:
+            yield cut_at(reading.counts, place).curved
+
+
+def _limits(
+    value: float, corners: list[float], others: list[float], support: Interval
+) -> Binning:
     """Return the least and greatest value that a cut bin allows.
 
-    Nothing counted at a corner bounds nothing. The usual error is what the curve
-    inside the bin changes.
+    Nothing counted at a corner bounds nothing. The usual error is what another shape
+    inside the bins changes.
     """
-    finite = [v for v in values if math.isfinite(v)]
+    values = [value, *corners, *(v for v in others if math.isfinite(v))]
     low = min((support.low if math.isnan(v) else v) for v in values)
     high = max((support.high if math.isnan(v) else v) for v in values)
-    most = max(finite) - min(finite) if finite else 0.0
-    return Binning(low, high, bend if math.isfinite(bend) else most)
+    usual = max(abs(value - other) for other in others)
+    if not all(map(math.isfinite, others)):
+        finite = [v for v in corners if math.isfinite(v)]
+        usual = max(finite) - min(finite) if finite else 0.0
+    return Binning(low, high, usual)
 
 
 def _confusion(observed: NoisyHistogram, above: Shares) -> FloatVector:
     """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
     tp, fp = above.positives @ observed.positives, above.negatives @ observed.negatives
     p, n = observed.total_positives, observed.total_negatives
-    return np.array([tp, p - tp, fp, n - fp])
+    # All of a class above leaves none below, not a rounding error of either sign.
+    return np.maximum([tp, p - tp, fp, n - fp], 0.0)
 
 
 def _few_trials(trials: float, noise: float) -> str | None:

@@ -28,7 +28,6 @@ from discreet.secagg.errors import (
     SingleUse,
     TooFewSitesError,
 )
-from discreet.secagg.graph import Parameters
 from discreet.secagg.keys import (
     WeakKeyError,
     check_strong,
@@ -47,12 +46,7 @@ from discreet.secagg.messages import (
     SumInvitation,
     Survivors,
 )
-from discreet.secagg.terms import (
-    Terms,
-    advert_statement,
-    session_id,
-    survivor_statement,
-)
+from discreet.secagg.terms import Roll, Terms, advert_statement, survivor_statement
 from discreet.secagg.wire import MAX_SITE, MAX_SITES, NONCE_SIZE
 
 Message = TypeVar("Message")
@@ -65,37 +59,6 @@ class OpenedSum:
     session: bytes
     total: IntVector = field(repr=False)
     contributors: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Roll:
-    """A session whose roster is closed: what all later states have in common.
-
-    ``roster`` is the group whose sum it is, out of ``everybody``.
-    """
-
-    terms: Terms
-    nonce: bytes
-    roster: Roster = field(repr=False)
-    everybody: Roster = field(repr=False)
-
-    @property
-    def chosen(self) -> Parameters:
-        """Degree and threshold for this many sites."""
-        return self.terms.parameters(len(self.roster))
-
-    @property
-    def receipted(self) -> bool:
-        """Whether holders return receipts: signed, and the graph is not complete."""
-        partial = self.chosen.degree < len(self.roster) - 1
-        return partial and self.terms.identities is not None
-
-    @property
-    def session(self) -> bytes:
-        """The session's identifier."""
-        return session_id(
-            self.terms, self.nonce, self.everybody, self.roster, self.chosen
-        )
 
 
 def invite(

@@ -18,7 +18,6 @@ from discreet.secagg.coordinator import (
     CollectingMasked,
     CollectingRevealed,
     CollectingShares,
-    Roll,
 )
 from discreet.secagg.errors import MalformedMessageError, SavedStateError
 from discreet.secagg.keys import SIGNATURE_SIZE
@@ -30,7 +29,7 @@ from discreet.secagg.messages import (
     Roster,
     Shares,
 )
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Roll, Terms
 from discreet.secagg.wire import DIGEST_SIZE, NONCE_SIZE, Reader, Writer, listed
 
 CoordinatorState: TypeAlias = (

@@ -154,3 +154,34 @@ def survivor_statement(
     different masks, and a coordinator could open the parts one by one.
     """
     return tagged(b"survivors", session, listed(sharers), listed(survivors))
+
+
+@dataclass(frozen=True)
+class Roll:
+    """A session whose roster is closed: what all later states have in common.
+
+    ``roster`` is the group whose sum it is, out of ``everybody``.
+    """
+
+    terms: Terms
+    nonce: bytes
+    roster: Roster = field(repr=False)
+    everybody: Roster = field(repr=False)
+
+    @property
+    def chosen(self) -> Parameters:
+        """Degree and threshold for this many sites."""
+        return self.terms.parameters(len(self.roster))
+
+    @property
+    def receipted(self) -> bool:
+        """Whether holders return receipts: signed, and the graph is not complete."""
+        partial = self.chosen.degree < len(self.roster) - 1
+        return partial and self.terms.identities is not None
+
+    @property
+    def session(self) -> bytes:
+        """The session's identifier."""
+        return session_id(
+            self.terms, self.nonce, self.everybody, self.roster, self.chosen
+        )

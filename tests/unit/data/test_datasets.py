@@ -124,3 +124,41 @@ def test_arrays_are_counted_at_once_in_several_threads(monkeypatch, rng):
     labels[-1] = 2
     with pytest.raises(InputError, match=f"1 of {n} labels"):
         HISTOGRAM.count(site)
+
+
+def test_a_delta_table_counts_as_it_is_now_and_not_with_what_was_deleted(
+    tmp_path, scored
+):
+    deltalake = pytest.importorskip("deltalake")
+    table = tmp_path / "table"
+    deltalake.write_deltalake(table, scored, partition_by=["ward"])
+    deltalake.write_deltalake(table, scored.slice(0, 100), mode="append")
+    deltalake.DeltaTable(table).delete("ward = 'a'")
+    now = deltalake.DeltaTable(table).to_pyarrow_table()
+    assert 0 < now.num_rows < scored.num_rows
+    scores, labels = discreet.read(table).to_arrays()
+    assert sorted(zip(scores, labels, strict=True)) == sorted(
+        zip(now["y_score"].to_numpy(), now["y_true"].to_numpy() == 1, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind"),
+    [("metadata/v1.metadata.json", "Iceberg"), (".hoodie/hoodie.properties", "Hudi")],
+)
+def test_a_lake_that_is_not_read_by_its_own_library_is_refused(
+    tmp_path, scored, mark, kind
+):
+    pq.write_table(scored, tmp_path / "part.parquet")
+    (tmp_path / mark).parent.mkdir()
+    (tmp_path / mark).touch()
+    with pytest.raises(InputError, match=f"a table of {kind}, whose files hold"):
+        discreet.read(tmp_path)
+
+
+def test_a_damaged_delta_table_is_refused_in_a_sentence(tmp_path):
+    pytest.importorskip("deltalake")
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(InputError, match="this Delta table cannot be read"):
+        discreet.read(tmp_path)

@@ -22,7 +22,7 @@ from discreet.metrics.rate_row import RateRow
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
-from discreet.noise.arc_decoder import DecodedLaw
+from discreet.noise.arc_decoder import DecodedLaw, Tally
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import ResponseLaw
@@ -145,9 +145,15 @@ def _noise(scale, cells, rng):
             return ResponseLaw(1 / (1 + np.exp(scale / 100))), noise
         case 2 if cells <= 80:
             root = rng.normal(0, scale, (cells, 3))
-            return DecodedLaw(root @ root.T), root @ rng.normal(size=3)
+            return _decoded(root, rng), root @ rng.normal(size=3)
         case _:
             return Additive(scale, rng.choice([0.0, -1.0])), noise
+
+
+def _decoded(root, rng):
+    """Return the law of counts that were decoded from symbols of any channel."""
+    channel = rng.dirichlet(np.ones(len(root)), len(root))
+    return DecodedLaw(root @ root.T, Tally(rng.poisson(9.0, len(root)) + 1.0, channel))
 
 
 def _release(rng, most):
