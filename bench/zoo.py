@@ -1,10 +1,11 @@
 """A zoo of scored populations: written down, seeded, split once into two halves.
 
 Rules for edges and readings are chosen on the *tuning* half alone; what README and docs
-quote is measured on the *judging* half (``bench/zoo_curves.py``). ``SEEN`` populations
-and the real sets have been looked at cell by cell: all of them are for tuning.
-``DRAWN`` ones have parameters that a seeded generator drew within written limits, and a
-fixed hash of their names puts each into a half; a test asserts that none has moved.
+quote is measured on the *judging* half (``bench/zoo_curves.py``). ``WRITTEN``
+populations, the real sets and the first ``DRAWN`` ones have been looked at cell by cell:
+all of them are for tuning. ``FRESH`` ones were drawn after that. Both have parameters
+that a seeded generator drew within written limits; a fixed hash of its name puts a fresh
+one into a half, and a test asserts that none has moved.
 
 A population is a set of distinct scores with counts of either class. Up to 200,000
 examples it is a sample row by row; above, 50,000 scores are drawn and the examples are
@@ -32,9 +33,10 @@ from discreet.estimate.curves import Polyline
 MOST_ROWS: Final = 200_000
 _POINTS: Final = 50_000
 _MOST_CORNERS: Final = 12_000
-_SALT: Final = "zoo 4"
-"""The first salt from 4 on that leaves no kind without a population in either half."""
-_SEED: Final = 20_261_116
+_SALT: Final = "zoo 7"
+"""The first salt from 5 on that leaves no kind without a population in either half, and
+a population of a million among those that judge."""
+_DRAWN_SEED, _FRESH_SEED = 20_261_116, 20_261_117
 _EACH: Final = 5
 """So many populations of a kind are drawn."""
 _FEWEST: Final = 400
@@ -225,7 +227,7 @@ def stepped(inner: Make, steps: int) -> Make:
 
 
 C = calibrated
-SEEN: Final[dict[str, tuple[str, int, Make]]] = {
+WRITTEN: Final[dict[str, tuple[str, int, Make]]] = {
     "cal-2k-p40-sd1": ("calibrated", 2_000, C(0.4, 1.0)),
     "cal-4k-p25-sd2": ("calibrated", 4_000, C(0.25, 2.0)),
     "cal-8k-p50-sd.6": ("calibrated", 8_000, C(0.5, 0.6)),
@@ -311,11 +313,11 @@ def saturated(inner: Make, most: float) -> Make:
     return make
 
 
-def _draw_zoo() -> dict[str, tuple[str, int, Make]]:
+def _draw_zoo(seed: int) -> dict[str, tuple[str, int, Make]]:
     """Draw sizes, prevalences and shapes of every kind."""
     found: dict[str, tuple[str, int, Make]] = {}
     for number, (kind, make) in enumerate(_FAMILIES.items()):
-        rng = np.random.default_rng([_SEED, number])
+        rng = np.random.default_rng([seed, number])
         for _ in range(_EACH):
             low, high = (0.0005, 0.02) if kind == "rare" else (0.01, 0.5)
             prevalence = float(np.exp(rng.uniform(np.log(low), np.log(high))))
@@ -364,14 +366,15 @@ _FAMILIES: Final[dict[str, Callable[[Rng, float], Make]]] = {
         C(p, rng.uniform(1.2, 2.5)), min(0.95, p * rng.uniform(3, 8))
     ),
 }
-DRAWN: Final = _draw_zoo()
-ZOO: Final = {**SEEN, **DRAWN}
+DRAWN: Final = _draw_zoo(_DRAWN_SEED)
+FRESH: Final = _draw_zoo(_FRESH_SEED)
+ZOO: Final = {**WRITTEN, **DRAWN, **FRESH}
 
 
 def is_judging(name: str) -> bool:
     """Say which half a population is in; what has been seen judges nothing."""
-    drawn = hashlib.sha256(f"{_SALT}:{name}".encode()).digest()[0] % 2 == 1
-    return name in DRAWN and drawn
+    odd = hashlib.sha256(f"{_SALT}:{name}".encode()).digest()[0] % 2 == 1
+    return name in FRESH and odd
 
 
 def names(*, judging: bool, real: bool = True) -> Iterator[str]:

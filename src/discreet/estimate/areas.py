@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _NODES, _WEIGHTS = roots_legendre(8)
 _PIECES: Final = 4
 _MOST_PIECES: Final = 2**14
+_TOUCHING: Final = 1e-300
 
 
 def area_error(
@@ -76,7 +77,9 @@ def _ends(line: Polyline, merged: FloatVector) -> tuple[FloatVector, FloatVector
     last = np.append(first[1:], line.x.size) - 1
     start, stop = line.y[last], line.y[first]  # right and left limits at each x
     k = np.clip(np.searchsorted(x, merged[:-1], side="right") - 1, 0, x.size - 2)
-    slope = (stop[k + 1] - start[k]) / (x[k + 1] - x[k])
+    rise, run = stop[k + 1] - start[k], x[k + 1] - x[k]
+    # Points that touch leave no room for a slope, which would overflow.
+    slope = np.divide(rise, run, out=np.zeros_like(rise), where=run > _TOUCHING)
     return (
         start[k] + slope * (merged[:-1] - x[k]),
         start[k] + slope * (merged[1:] - x[k]),

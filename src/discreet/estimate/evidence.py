@@ -34,6 +34,8 @@ class Average(NamedTuple):
     """Expected counts per class, bin and sub-cell."""
     response: FloatArray
     """How the counts per class and bin move with the released ones."""
+    dispersion: float = 1.0
+    """How many times the variance of a count exceeds its mean."""
 
 
 def average(model: SplineModel) -> Average | None:
@@ -62,7 +64,8 @@ def average(model: SplineModel) -> Average | None:
     response = np.sum(responses, axis=0) / weights[heavy].sum()
     if not (np.isfinite(cells).all() and np.isfinite(response).all()):
         return None
-    return Average(cells, response)
+    spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
+    return Average(cells, response, float(np.exp(spread / weights.sum())))
 
 
 def _climb(model: SplineModel) -> list[Fit]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from discreet.estimate.reading import (
     unusable_reading,
 )
 from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
+from discreet.estimate.steps import ROUGH, STEPS_NOTE, values_a_bin, with_steps
 from discreet.estimate.ties import Ties, find_ties
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
@@ -49,6 +50,18 @@ _MODEL_COST: Final = 0.5
 """Share of the distance to the flat reading that the model's bias is taken for."""
 
 
+class _Found(NamedTuple):
+    """The model's counts, and whether they are too far from the released ones."""
+
+    average: Average
+    misfit: bool
+
+    @property
+    def stepped(self) -> bool:
+        """Whether totals jump as those of few score values do."""
+        return self.average.dispersion >= ROUGH
+
+
 @dataclass(frozen=True, slots=True)
 class Smooth:
     """A joint empirical-Bayes model of both classes, with fallbacks to ``Flat``.
@@ -57,6 +70,7 @@ class Smooth:
       classes: as ``Flat`` reads them;
     - ties (heavy bins between empty ones, examples beyond the farthest edges): gaps
       are emptied, ties joined by straight lines, and the model reads the rest;
+    - totals that jump as those of few score values do: straight steps inside the bins;
     - counts that the model cannot follow: ``Flat`` with PCHIP;
     - a class total that its noise could have made alone: unusable, with the reason,
       and no curve.
@@ -88,9 +102,10 @@ class Smooth:
         inside = _pairs_inside_bins(observed, ties)
         notes = (_crowding(inside),) if inside >= _CROWDED else ()
         found = _model_counts(observed, ties) if rest >= FEWEST_BINS else None
-        if found is None:
-            return self._flat(observed, ties, notes)
-        return self._drawn(observed, found, ties, notes)
+        if found is None or found.misfit:
+            steps = found is not None and found.stepped
+            return self._flat(observed, ties, notes, steps=steps)
+        return self._drawn(observed, found.average, ties, notes)
 
     def _unusable(self, observed: NoisyHistogram, reason: str) -> Reading:
         return unusable_reading(
@@ -98,14 +113,19 @@ class Smooth:
         )
 
     def _flat(
-        self, observed: NoisyHistogram, ties: Ties, notes: tuple[str, ...] = ()
+        self,
+        observed: NoisyHistogram,
+        ties: Ties,
+        notes: tuple[str, ...] = (),
+        *,
+        steps: bool = False,
     ) -> Reading:
         kept = replace(
             observed,
             negatives=np.where(ties.gaps, 0.0, observed.negatives),
             positives=np.where(ties.gaps, 0.0, observed.positives),
         )
-        return flat_reading(
+        flat = flat_reading(
             observed,
             kept.projected(),
             "linear" if observed.edges.atoms else "pchip",
@@ -114,6 +134,12 @@ class Smooth:
             noise_path="damped",
             notes=notes,
             ties=ties.tied if ties.tied.any() else None,
+        )
+        if not steps:
+            return flat
+        stepped = with_steps(flat.curves, flat.counts, values_a_bin(observed, ties))
+        return replace(
+            flat, curves=stepped, bend=flat.curves.roc, notes=(*flat.notes, STEPS_NOTE)
         )
 
     def _ties(self, observed: NoisyHistogram) -> Reading:
@@ -142,7 +168,7 @@ class Smooth:
         notes: tuple[str, ...],
     ) -> Reading:
         """Draw the average of the model's sub-cells and PCHIP through its counts."""
-        cells = found.cells
+        cells, crowded = found.cells, bool(notes)
         negatives, positives = cells.sum(axis=2)
         counts = replace(observed, negatives=negatives, positives=positives)
         tied = ties.tied if ties.tied.any() else None
@@ -150,17 +176,21 @@ class Smooth:
         bent = RocPath(drawn.fpr, drawn.tpr, "pchip", drawn.ties)
         model = RocPath(_rates(cells[0]), _rates(cells[1]), "linear")
         share = _SHARE_FEW if len(observed.edges) < _FEW_BINS else _SHARE_MANY
+        curves = replace(drawn, path=_average(model, bent, share))
+        if found.dispersion >= ROUGH:
+            curves = with_steps(curves, counts, values_a_bin(observed, ties))
+            notes = (*notes, STEPS_NOTE)
         return Reading(
             observed,
             counts,
-            replace(drawn, path=_average(model, bent, share)),
+            curves,
             self.name,
             "model",
             "followed",
             notes=observed.notes + notes,
             refusal=observed.refusal,
             # Crowded bins leave their shape to the model: all of it may be wrong.
-            other=Other(self._flat(observed, ties), 1.0 if notes else _MODEL_COST),
+            other=Other(self._flat(observed, ties), 1.0 if crowded else _MODEL_COST),
             response=found.response,
         )
 
@@ -226,8 +256,8 @@ def _crowding(share: float) -> str:
     )
 
 
-def _model_counts(observed: NoisyHistogram, ties: Ties) -> Average | None:
-    """Return the model's counts and their response, None where it misfits.
+def _model_counts(observed: NoisyHistogram, ties: Ties) -> _Found | None:
+    """Return the model's counts and their response, None where there is no fit.
 
     Ties and gaps say nothing of a smooth density: the model does not follow them.
     Ties keep their counts, gaps have none.
@@ -247,10 +277,9 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> Average | None:
     read = average(model)
     if read is None:
         return None
-    cells, response = read
+    cells, response, dispersion = read
     counts = cells.sum(axis=2)
-    if float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT:
-        return None
+    misfit = float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT
     reach = (math.log(2 * len(observed.edges)) + _BEYOND) * scale
     kept = np.maximum(np.clip(counts, released - reach, released + reach), 0.0)
     spread = np.divide(kept, counts, out=np.zeros_like(kept), where=counts > 0)
@@ -260,7 +289,7 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> Average | None:
     found[:, ties.gaps] = 0.0
     response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
     response[np.tile(ties.gaps, 2)] = 0.0
-    return Average(found, response)
+    return _Found(Average(found, response, dispersion), misfit)
 
 
 def _rates(cells: FloatArray) -> FloatVector:

@@ -125,6 +125,7 @@ class SplineModel:
         knots = min(bins, _MOST_KNOTS)
         self._knots = _spread_knots(places, knots)
         self._basis = _natural_basis(self._knots, _logit(centres))
+        self._by_knot = self._basis.reshape(-1, knots).T.copy()
         self._log_width = np.log(widths / parts)[:, None]
         self._roughness = _roughness(self._knots)
         self._log_rough = float(np.log(np.linalg.eigvalsh(self._roughness)[2:]).sum())
@@ -198,20 +199,21 @@ class SplineModel:
         dispersion: float,
     ) -> _Step:
         """Return the step of Fisher scoring, cut to a length that can be trusted."""
-        from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
+        from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
 
         jacobian = self._jacobian(now)
         weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
-        factor = cho_factor(
-            penalty + (jacobian.T * weights) @ jacobian, check_finite=False
-        )
+        # LAPACK itself: SciPy's checks take longer than factors of this size.
+        factor, failed = dpotrf(penalty + (jacobian.T * weights) @ jacobian)
+        if failed:
+            raise np.linalg.LinAlgError("the information cannot be factored")
         gradient = jacobian.T @ now.pull.ravel() - penalty @ theta
-        full: FloatVector = cho_solve(factor, gradient, check_finite=False)
+        full: FloatVector = dpotrs(factor, gradient)[0]
         share = min(1.0, _LONGEST_STEP / max(float(np.abs(full).max()), 1e-300))
         return _Step(
             share * full,
             float(gradient @ full) / 2,
-            2 * float(np.log(np.diag(factor[0])).sum()),
+            2 * float(np.log(factor.diagonal()).sum()),
         )
 
     def _penalty(self, smoothness: Smoothness) -> FloatArray:
@@ -226,11 +228,13 @@ class SplineModel:
     ) -> _Prediction:
         from scipy.special import expit  # noqa: PLC0415
 
-        alpha, beta = np.split(theta, 2)
-        log_total = self._basis @ alpha + self._log_width
-        total = np.exp(np.clip(log_total, -_EXPONENT_LIMIT, _EXPONENT_LIMIT))
-        rate = expit(np.clip(self._basis @ beta, -_EXPONENT_LIMIT, _EXPONENT_LIMIT))
-        cells = np.stack([total * (1 - rate), total * rate])
+        log_total, log_odds = theta.reshape(2, -1) @ self._by_knot
+        log_total = log_total.reshape(self._basis.shape[:2]) + self._log_width
+        total = np.exp(_limited(log_total))
+        rate = expit(_limited(log_odds)).reshape(total.shape)
+        cells = np.empty((2, *total.shape))
+        np.multiply(total, rate, out=cells[1])
+        np.subtract(total, cells[1], out=cells[0])
         means = cells.sum(axis=2)
         density, pull = log_density_and_pull(
             self._counts - means, dispersion * means + _FLOOR, self._noise
@@ -241,10 +245,14 @@ class SplineModel:
     def _jacobian(self, now: _Prediction) -> FloatArray:
         """Return d means / d theta, shape (2 bins, 2 knots)."""
         low, high = now.cells
-        weights = np.stack([low, -low * now.rate, high, high * (1 - now.rate)], axis=1)
+        weights = np.empty((low.shape[0], 4, low.shape[1]))
+        weights[:, 0], weights[:, 2] = low, high
+        np.multiply(high, 1 - now.rate, out=weights[:, 3])
+        np.negative(weights[:, 3], out=weights[:, 1])  # total r (1 - r), both classes
         parts = weights @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
+        bins = len(parts)
         return np.concatenate(
-            [parts[:, :2].reshape(len(parts), -1), parts[:, 2:].reshape(len(parts), -1)]
+            [parts[:, :2].reshape(bins, -1), parts[:, 2:].reshape(bins, -1)]
         )
 
     def _line_search(
@@ -264,6 +272,11 @@ class SplineModel:
                 return moved, after
             share /= 3
         return None
+
+
+def _limited(x: FloatArray) -> FloatArray:
+    found: FloatArray = np.minimum(np.maximum(x, -_EXPONENT_LIMIT), _EXPONENT_LIMIT)
+    return found
 
 
 def _logit(u: FloatArray) -> FloatArray:

@@ -23,7 +23,9 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold
 from discreet.optional import load
+from discreet.plan.plan import Plan
 from discreet.result.conformal import ConformalThresholds, Given, conformal
+from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,6 +35,12 @@ class Validation(ABC):
     """An evaluation's measures beyond the usual few."""
 
     reading: AnyReading
+    plan: Plan | None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether examples have weights: counts are then of effective examples."""
+        return self.plan is not None and isinstance(self.plan.statistic, Weighted)
 
     @property
     @abstractmethod
