@@ -120,7 +120,7 @@ class Explorer:
             "parts": [
                 {
                     "name": name,
-                    "prevalence": _plain(self._prevalence(part)),
+                    "prevalence": _plain(part.prevalence),
                     **{
                         m: [_ends(at[m]) for at in found]
                         for m in (*self.measures, *COUNTS)
@@ -144,11 +144,6 @@ class Explorer:
     def shown(self, measure: str) -> list[Estimate]:
         """Return a measure of each evaluation at the threshold that is shown first."""
         return [found[self.start][measure] for found in self.found]
-
-    @staticmethod
-    def _prevalence(part: Evaluation) -> float:
-        seen = part.observed
-        return seen.total_positives / (seen.total_positives + seen.total_negatives)
 
     def _markers(self, x: str, y: str) -> list[tuple[float, float]]:
         places = zip(self.shown(x), self.shown(y), strict=True)
@@ -179,7 +174,7 @@ class Explorer:
         )
 
     def _pr(self) -> Frame:
-        shares = [self._prevalence(part) for part in self.parts.values()]
+        shares = [part.prevalence for part in self.parts.values()]
         span = np.array([0.0, 1.0])
         quiet = [Stroke(span, np.array([s, s]), dashed=True) for s in shares]
         return Frame(
@@ -198,7 +193,7 @@ class Explorer:
         edges = set(self.first.curves.thresholds.tolist())
         drawn = [k for k, t in enumerate(self.thresholds) if t in edges]
         t = np.array(self.thresholds)[drawn]
-        share = self._prevalence(self.first)
+        share = self.first.prevalence
         strokes = [
             Stroke(t, share - (1 - share) * t / (1 - t), dashed=True),
             Stroke(t, np.zeros_like(t), dashed=True),
