@@ -156,6 +156,14 @@ def test_the_code_never_sorts_nor_reveals():
     assert not operations & telling
 
 
+def test_no_table_of_the_rows_is_compiled_in():
+    """Else a million rows would make an executable of many megabytes."""
+    spu = pytest.importorskip("spu.libspu")
+    executable = spu.Executable()
+    executable.ParseFromString(Program((500,), interval=True).compile())
+    assert not re.search(r"dense<[^>]{4000}", executable.code.decode())
+
+
 def test_only_the_named_settings_are_used():
     text = str(runtime_config())
     assert "protocol: ABY3" in text

@@ -152,7 +152,8 @@ def areas(
     words = merged(runs, pad)[:rows]
     labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
-    ranks = [jnp.arange(1, rows + 1)] if program.interval else []
+    # Of a public input, so that no constant of so many rows is compiled.
+    ranks = [jnp.arange(rows) + (zero + 1)] if program.interval else []
     all_before, all_ends = around_groups(ends, [positives, *ranks])
     before, end = all_before[0], all_ends[0]
     total = positives[-1]
