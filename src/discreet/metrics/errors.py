@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Unusable, Zero
 from discreet.estimate.reading import AnyReading, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.measured import Measured
@@ -35,6 +35,7 @@ from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
+_ALONE: Final = ("positives", "negatives")
 _TOO_LITTLE: Final = (
     "it cannot be computed from this release: too little is left in its bins"
 )
@@ -62,7 +63,7 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
     """Return one metric of a reading with its errors."""
     reason = _undefined(row, reading)
     if reason is not None:
-        return Estimate.undefined(reason, row.support)
+        return _by_convention(row, reading, reason)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             value, binning = _value(row, reading)
@@ -95,6 +96,19 @@ def _undefined(row: MetricRow, reading: Reading) -> str | None:
     if counts.total_positives + counts.total_negatives <= 0:
         return "there are no examples"
     return None
+
+
+def _by_convention(row: MetricRow, reading: Reading, reason: str) -> Estimate:
+    """Return what people agreed on where a class is known to be missing, or NaN.
+
+    It says nothing of the model: unusable, and its interval holds every value.
+    """
+    missing = reading.observed.missing_class
+    if row.alone is None or not reading.observed.exact or missing not in _ALONE:
+        return Estimate.undefined(reason, row.support)
+    value, every = row.alone[_ALONE.index(missing)], row.support
+    binning = Binning(every.low, every.high, every.high - every.low)
+    return Estimate(value, NotYet(reason), Zero(), binning, Unusable(reason), every)
 
 
 def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:

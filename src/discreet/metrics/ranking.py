@@ -112,6 +112,7 @@ AVERAGE_PRECISION: Final = MetricRow(
     source="scikit-learn's average_precision_score",
     formula="sum over thresholds of precision times the step of recall",
     hides="true negatives; it follows the prevalence, so sites do not compare",
+    alone=(0.0, 1.0),
     influence=average_precision_influence,
 )
 

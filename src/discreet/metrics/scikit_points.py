@@ -36,11 +36,17 @@ def roc_points(curves: Curves, *, drop_intermediate: bool = False) -> Points:
 
 
 def pr_points(curves: Curves, *, drop_intermediate: bool = False) -> Points:
-    """Return precision and recall by rising threshold, to precision 1 at recall 0."""
+    """Return precision and recall by rising threshold, to precision 1 at recall 0.
+
+    Without positives recall is 1 at every threshold, as scikit-learn has it.
+    """
     kept = np.ones(curves.true_positives.size, dtype=np.bool_)
     if drop_intermediate:
         kept[1:] = _moving(curves.true_positives[1:])
-    precision, recall = curves.precision[kept], curves.tpr[kept]
+    recall = curves.tpr
+    if curves.true_positives[-1] <= 0:
+        recall = np.append(0.0, np.ones(recall.size - 1))
+    precision, recall = curves.precision[kept], recall[kept]
     return Points(precision[::-1], recall[::-1], curves.thresholds[kept][:0:-1])
 
 

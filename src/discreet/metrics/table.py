@@ -55,6 +55,8 @@ class MetricRow:
     """Who defined it, or whose convention is followed."""
     one_class: bool = False
     """Whether it is defined when one class is missing."""
+    alone: tuple[float, float] | None = None
+    """What convention makes of it without positives, and without negatives."""
     support: Interval = UNIT
     """The values that it can have."""
     formula: str = ""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 import discreet
 from discreet import (
@@ -115,6 +116,7 @@ def test_an_unknown_plot_is_refused(sites):
 
 
 @pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+@pytest.mark.filterwarnings("ignore:No positive class found")
 @pytest.mark.parametrize(
     ("labels", "cause"), [([0, 0], "positives"), ([1, 1], "negatives")]
 )
@@ -127,6 +129,10 @@ def test_a_pooled_single_class_is_nan_with_a_warning_that_names_it(labels, cause
     assert math.isnan(result.mann_whitney_u.value)
     assert math.isnan(result.auc.interval().low)
     assert not math.isnan(result.brier.value)
+    ap = result.average_precision
+    assert ap.value == average_precision_score(labels, [0.2, 0.7])
+    assert cause in ap.status.reason
+    assert ap.interval() == (0.0, 1.0)
     assert "undefined" in str(result)
     assert json.loads(result.to_json())["metrics"]["auc"]["value"] is None
     with pytest.raises(NotReleasedError, match="no curve to draw"):
