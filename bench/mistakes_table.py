@@ -20,7 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 from discreet.plan.file import dumps, loads
-from discreet.runtime.flower import certificates
+from discreet.runtime import certificates
 from discreet.runtime.flower.keys import renew
 from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
 from discreet.site import policyfile

@@ -145,6 +145,22 @@ raise an alarm, over all periods and measures. `detectable("auc")` says beforeha
 the set, so that 90% of sets hold the true one: the finite-sample rule of split conformal prediction on the released counts,
 with the noise's 95% quantile added. `discreet.result.conformal.conformal_classes` has the one threshold of several classes.
 
+## Weights
+
+`discreet.evaluate(sites, weight="n", max_weight=5)` (`--weight n --max-weight 5`; `discreet plan --max-weight 5`, then `--weight n` at each
+site) lets an example count by a whole number from 0 to a declared, public largest one: rows that were sampled with known chances, or
+another case mix. Every measure is scikit-learn's with `sample_weight` on the binned scores; one example
+moves the released vector by that weight, and noise grows with it.
+
+Errors are those of fewer examples: counts over w = sum of squares/sum of weights have Kish's effective number as their total, and counts are shown
+in such effective examples. Exact sums release the sum of squared weights of each class beside the histogram, and take the larger w of the two
+classes. Under noise such a sum would move by the square of the largest weight, so none is released: w is taken as the largest weight, which is
+careful. Weights that were estimated, or that go with scores inside a class, are not covered by it.
+
+Refused, with a sentence: one-example local messages (a message has no room for a weight), label privacy (a flip of a heavy row is no flip of a
+light one), exact areas, groups, classes, two models and how sites differ; fractions (multiply and round them); counting in a database.
+Inside a session a weight out of range is moved to the nearer end, and a row without one is left out.
+
 ## Several classes
 
 `result.class_map("temperature")` (one slope for all) or `"vector"` (an intercept and a slope a class) maps scores to

@@ -289,7 +289,10 @@ class TestSlowFailures:
         assert_equals_scikit_learn(result, short)
         assert len(files) == len(short)
 
-    def test_parties_compile_for_themselves(self, tmp_path, files):
+    def test_parties_compile_for_themselves_and_keep_it(
+        self, tmp_path, files, monkeypatch
+    ):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
         with Fleet(local_session(SIZES), tmp_path) as fleet:
             fleet.start_parties()
             fleet.start_owners(files)
@@ -297,6 +300,8 @@ class TestSlowFailures:
             for member in fleet.members:
                 assert member.wait(PATIENCE) == 0, member.output()
             assert_equals_scikit_learn(fleet.result(), files)
+        (kept,) = (tmp_path / "kept" / "discreet" / "exact").iterdir()
+        assert kept.read_bytes()[32:] == local_session(SIZES).program().compile()
 
     def test_an_auc_can_be_opened_with_noise_only(self, tmp_path, files, executables):
         model = ExactMPC(epsilon="1000")

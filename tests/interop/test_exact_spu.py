@@ -45,7 +45,7 @@ def assert_same(found: Opened, expected: Opened):
 def test_parties_open_what_the_reference_finds(data):
     scores, labels = data
     owners = [owner(scores[:20], labels[:20]), owner(scores[20:], labels[20:])]
-    found, expected = both(Program((20, 40)), owners)
+    found, expected = both(Program((20, 40), interval=True), owners)
     assert_same(found, expected)
     assert found.bytes_sent > 0
     assert found.rounds > 0
@@ -63,7 +63,7 @@ def test_padding_is_invisible_in_the_value(data):
 
 def test_the_version_without_ties_puts_negatives_first(data):
     scores, labels = data
-    program = Program((ROWS,), metrics=("auc",), ties="none")
+    program = Program((ROWS,), metrics=("auc",), ties="none", interval=True)
     found, expected = both(program, [owner(scores, labels)])
     assert_same(found, expected)
 
@@ -81,7 +81,7 @@ def traffic(data):
         "constant": (np.full(ROWS, 0.5), labels),
         "one class": (distinct, np.zeros(ROWS, dtype=int)),
     }
-    program = Program((ROWS,))
+    program = Program((ROWS,), interval=True)
     return {
         kind: SpuSimulator().run(program, [owner(*rows)])
         for kind, rows in kinds.items()
@@ -149,11 +149,19 @@ def test_keys_of_every_sign_and_the_largest_sort_correctly():
 def test_the_code_never_sorts_nor_reveals():
     spu = pytest.importorskip("spu.libspu")
     executable = spu.Executable()
-    executable.ParseFromString(Program((ROWS,)).compile())
+    executable.ParseFromString(Program((ROWS,), interval=True).compile())
     operations = set(re.findall(r"pphlo\.([a-z_]+)", executable.code.decode()))
     assert "less" in operations
     telling = {"sort", "simple_sort", "reveal", "custom_call", "if", "case"}
     assert not operations & telling
+
+
+def test_no_table_of_the_rows_is_compiled_in():
+    """Else a million rows would make an executable of many megabytes."""
+    spu = pytest.importorskip("spu.libspu")
+    executable = spu.Executable()
+    executable.ParseFromString(Program((500,), interval=True).compile())
+    assert not re.search(r"dense<[^>]{4000}", executable.code.decode())
 
 
 def test_only_the_named_settings_are_used():
@@ -244,7 +252,7 @@ def test_the_function_equals_the_reference_on_any_small_data(rows, padded_plain)
     assert not np.isnan(found).any()
 
 
-RAGGED = Program((5, 1, 3, 8, 2))
+RAGGED = Program((5, 1, 3, 8, 2), interval=True)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +281,7 @@ WORDS = (2**24, -1, 2**63 - 1, -(2**63), 2**40 + 1, 3)
 """What a lying owner may share instead of words in order."""
 HONEST = [(0, 0), (3, 1), (-2, 1), (3, 0)]
 NOISY = Program((4, len(WORDS)), metrics=("auc",), epsilon=Fraction(1))
-EXACT = Program((4, len(WORDS)))
+EXACT = Program((4, len(WORDS)), interval=True)
 BLANK = [np.zeros(2, dtype=np.int64)] * PARTIES
 
 

@@ -43,6 +43,7 @@ from discreet.statistic import (
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.weighted import Weighted
 
 SITES = 3
 BINS = Edges.realise(Warped(16))
@@ -90,6 +91,8 @@ STATISTICS = {
         ),
     ),
     "rank-sums": (Round(RankSums("choice")),),
+    "weighted": (Round(Weighted(ClassHistogram(BINS), 4)),),
+    "weighted, exact": (Round(Weighted(ClassHistogram(BINS), 4, squares=True)),),
 }
 
 
@@ -114,9 +117,14 @@ def data(statistic):
         return [discreet.Examples(both[i::SITES], y[i::SITES]) for i in range(SITES)]
     groups = np.where(np.arange(n) % 7 < 3, "a", "b")
     ids = np.array([f"person {i}" for i in range(n)])
+    weights = 1 + np.arange(n) % 4
     return [
         discreet.Examples(
-            s[i::SITES], y[i::SITES], groups=groups[i::SITES], subjects=ids[i::SITES]
+            s[i::SITES],
+            y[i::SITES],
+            groups=groups[i::SITES],
+            subjects=ids[i::SITES],
+            weights=weights[i::SITES],
         )
         for i in range(SITES)
     ]

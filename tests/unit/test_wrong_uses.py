@@ -30,6 +30,7 @@ FRAME = pd.DataFrame(
         "died": np.where(Y, "yes", "no"),
         "sex": np.where(RNG.random(ROWS) < 0.5, "f", "m"),
         "second": np.clip(S + 0.01, 0, 1),
+        "n": 1 + Y,
     }
 )
 SITE = discreet.Examples(S, Y.astype(int), name="north")
@@ -147,6 +148,18 @@ PYTHON = {
     "one score column to compare": (
         lambda: discreet.compare([FRAME]),
         "score=[first, second]",
+    ),
+    "weights without their largest": (
+        lambda: discreet.evaluate({"north": FRAME}, weight="n"),
+        "name the largest one with max_weight=",
+    ),
+    "a largest weight without weights": (
+        lambda: discreet.evaluate([SITE], max_weight=3),
+        "max_weight= needs weights at every site: name their column with weight=",
+    ),
+    "weights that are fractions": (
+        lambda: discreet.evaluate({"north": FRAME}, weight="percent", max_weight=100),
+        "multiply and round them, or declare a larger max_weight=",
     ),
     "two models of one name": (
         lambda: discreet.compare(

@@ -90,6 +90,10 @@ UnitChoice: TypeAlias = Annotated[
 MaxExamples: TypeAlias = Annotated[
     int | None, typer.Option(help="Most examples of one subject or client that count.")
 ]
+MaxWeight: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="Public: the largest weight of a row, where rows have weights."),
+]
 MaxExamplesPerSite: TypeAlias = Annotated[
     int | None,
     typer.Option(help="No site has more: bounds what one that lies can do."),

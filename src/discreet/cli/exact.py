@@ -105,7 +105,7 @@ def certificates(
 
 
 @app.command()
-def session(
+def session(  # noqa: PLR0913 - one keyword an option
     file: Annotated[Path, typer.Argument(help="The TOML file to write.")],
     *,
     party: Annotated[
@@ -127,6 +127,10 @@ def session(
     epsilon: Annotated[
         str | None, typer.Option(help="Open only an AUC with noise of this loss.")
     ] = None,
+    interval: Annotated[
+        bool,
+        typer.Option(help="Open the positives and two sums too, for an interval."),
+    ] = True,
     model: Annotated[
         str, typer.Option(help="Which classifier is measured, for owners' policies.")
     ] = "",
@@ -140,7 +144,7 @@ def session(
     fresh = Session.fresh(
         [_party(f"party-{i}", text) for i, text in enumerate(party)],
         [_owner(text) for text in owner],
-        ExactMPC(ties, hide_sizes, epsilon),  # type: ignore[arg-type]
+        ExactMPC(ties, hide_sizes, epsilon, None if interval else False),  # type: ignore[arg-type]
         entropy=SYSTEM,
         scores=kind,
         measured=model,

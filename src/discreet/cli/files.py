@@ -22,6 +22,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
 from discreet.site.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
     from discreet.result.build import Result
@@ -42,6 +43,9 @@ GroupColumn: TypeAlias = Annotated[
 ]
 SubjectColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that says whom a row belongs to.")
+]
+WeightColumn: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column of how much a row counts, whole numbers.")
 ]
 PLACE: Final = typer.Argument(
     help="The scored rows: a Parquet or CSV file, a folder of Parquet files, a DuckDB "
@@ -118,6 +122,7 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
     positive: str | None = None,
     group: str | None = None,
     subject: str | None = None,
+    weight: str | None = None,
     table: str | None = None,
     where: str | None = None,
     query: str | None = None,
@@ -130,6 +135,17 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
         classes = statistic.classes
     if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
         raise InputError("the plan measures one score, and several --score were given")
+    weighted = isinstance(statistic, Weighted)
+    if weighted and (weight is None or counts is not None):
+        raise InputError(
+            "the plan adds up weights: give the scored rows and name the column of "
+            "weights with --weight"
+        )
+    if weight is not None and not weighted:
+        raise InputError(
+            "the plan counts every row as one: leave out --weight, or plan with "
+            "--max-weight"
+        )
     if (place is None) == (counts is None):
         raise InputError("give the scored rows or --counts, and not both")
     if place is None and counts is not None:
@@ -150,6 +166,7 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
         classes=classes,
         group=group,
         subject=subject,
+        weight=weight,
         kind=facts.kind,
         low=facts.low if other else None,
         high=facts.high if other else None,

@@ -13,8 +13,8 @@ from discreet.errors import InputError
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.roster import Roster, key_text
+from discreet.runtime.certificates import SERVER_DAYS
 from discreet.runtime.flower import keys as made
-from discreet.runtime.flower.certificates import SERVER_DAYS
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.public_file import SUFFIX, PublicFile, fingerprint
 

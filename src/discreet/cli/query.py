@@ -19,6 +19,7 @@ from discreet.data.arrow_columns import Names
 from discreet.data.pushdown import written
 from discreet.errors import InputError
 from discreet.site.preview import plan_bound, plan_cuts
+from discreet.statistic.weighted import Weighted
 
 
 class Engine(StrEnum):
@@ -44,6 +45,11 @@ def query(
     with it: `discreet site plan.toml --counts counts.csv`.
     """
     asked = read_plan(plan)
+    if isinstance(asked.statistic, Weighted):
+        raise InputError(
+            "the plan adds up weights, which a database does not do for it: take part "
+            "with the rows themselves"
+        )
     bound, unit = plan_bound(asked), asked.privacy.protects
     alone = unit is not None and unit.kind == "subject"
     if alone and subject is None:

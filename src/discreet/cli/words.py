@@ -17,7 +17,18 @@ _OPTIONS: Final = {
 _KEYWORDS: Final = frozenset(
     {
         *_OPTIONS,
-        *("score", "label", "positive", "subject", "kind", "low", "high", "privacy"),
+        *(
+            "score",
+            "label",
+            "positive",
+            "subject",
+            "weight",
+            "max_weight",
+            "kind",
+            "low",
+            "high",
+            "privacy",
+        ),
         *("epsilon", "delta", "mechanism", "examples", "prevalence", "bins", "unit"),
         *("random_groups", "max_examples_per_site", "min_survivors", "colluders"),
     }

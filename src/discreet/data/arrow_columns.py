@@ -35,10 +35,11 @@ class Names:
     group: str | None = None
     subject: str | None = None
     title: str = ""
+    weight: str | None = None
 
     def all(self) -> list[str]:
         """Return every column that is read."""
-        rest = (self.group, self.subject)
+        rest = (self.group, self.subject, self.weight)
         return [*self.scores, self.label, *(name for name in rest if name is not None)]
 
     def problem(self, sentence: str) -> InputError:
@@ -89,6 +90,7 @@ def _columns(batch: pa.RecordBatch, names: Names, weight: str | None) -> Columns
         None if names.group is None else _to_numpy(column(names.group)),
         None if names.subject is None else _to_numpy(column(names.subject)),
         None if weight is None else _to_numpy(column(weight)).astype(np.int64),
+        None if names.weight is None else _numbers(column(names.weight)),
     )
 
 

@@ -54,6 +54,8 @@ class Columns:
     groups: NDArray[Any] | None = None
     subjects: NDArray[Any] | None = None
     weights: IntVector | None = None
+    amounts: NDArray[Any] | None = None
+    """What each example weighs, where a plan adds weights up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,8 @@ class Batch:
     groups: NDArray[Any] | None = None
     subjects: NDArray[Any] | None = None
     weights: IntVector | None = None
+    amounts: NDArray[Any] | None = None
+    """As the source has them: the statistic that adds them up judges them."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -80,11 +84,18 @@ class Batch:
             return int(np.count_nonzero(marked))
         return int(self.weights[marked].sum())
 
-    def tally(self, cells: CodeVector, size: int) -> IntVector:
-        """Count cells, one or several a row; a row's entries lie len(self) apart."""
-        if self.weights is None:
+    def tally(
+        self, cells: CodeVector, size: int, amounts: IntVector | None = None
+    ) -> IntVector:
+        """Count cells, one or several a row; a row's entries lie len(self) apart.
+
+        ``amounts`` says how much each entry adds, one by default.
+        """
+        if self.weights is None and amounts is None:
             return np.bincount(cells, minlength=size)
-        weights = np.resize(self.weights, cells.shape)
+        weights = 1 if self.weights is None else np.resize(self.weights, cells.shape)
+        if amounts is not None:
+            weights = weights * amounts
         # Sums of whole numbers below 2^53: exact as floats.
         return np.bincount(cells, weights, minlength=size).astype(np.int64)
 
@@ -97,6 +108,7 @@ class Batch:
             self.groups,
             self.subjects,
             self.weights,
+            self.amounts,
         )
 
     def where(self, kept: NDArray[np.bool_]) -> Batch:
@@ -109,6 +121,7 @@ class Batch:
             None if self.groups is None else self.groups[kept],
             None if self.subjects is None else self.subjects[kept],
             None if self.weights is None else self.weights[kept],
+            None if self.amounts is None else self.amounts[kept],
         )
 
 
@@ -183,6 +196,7 @@ class Arrays:
                 whole.labels[rows],
                 None if whole.groups is None else whole.groups[rows],
                 None if whole.subjects is None else whole.subjects[rows],
+                amounts=None if whole.amounts is None else whole.amounts[rows],
             )
 
 

@@ -47,6 +47,7 @@ class Examples:
             out of ``classes``.
         groups: optional, the group of each example.
         subjects: optional, whom each example belongs to.
+        weights: optional, how much each example counts: whole numbers.
         positive: the label that counts as positive, when labels are not 0/1.
         classes: the labels of a multi-class problem, in the scores' column order.
         kind: what the scores are; see ``ScoreRange``.
@@ -73,6 +74,7 @@ class Examples:
         *,
         groups: ArrayLike | None = None,
         subjects: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         positive: object | None = None,
         classes: Sequence[object] | None = None,
         kind: ScoreKind = "probability",
@@ -93,6 +95,7 @@ class Examples:
             "subjects": (
                 None if subjects is None else _plain_array(subjects, "subjects")
             ),
+            "weights": None if weights is None else _plain_array(weights, "weights"),
         }
         for what, column in (("labels", y), *extra.items()):
             if column is not None and column.shape != (len(matrix),):
@@ -100,7 +103,8 @@ class Examples:
                     f"scores and {what} must be equally long vectors, got "
                     f"{len(matrix)} scores and {what} of shape {column.shape}"
                 )
-        whole = Columns(columns, y, **extra)
+        amounts = extra.pop("weights")
+        whole = Columns(columns, y, **extra, amounts=amounts)
         self._set(
             Arrays(whole),
             LabelCode(positive, None if classes is None else tuple(classes)),
@@ -109,6 +113,7 @@ class Examples:
             name=name,
         )
         self.grouped = groups is not None
+        self.weighted = weights is not None
         self._rows: int | None = len(matrix)
         if check:
             self.validate()
@@ -152,6 +157,7 @@ class Examples:
         self.every_row = False
         self.set_aside = 0
         self.grouped = False
+        self.weighted = False
 
     def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
@@ -266,7 +272,7 @@ class Examples:
         ):
             return None
         found = tuple(c for c in scores if c is not None)
-        return Batch(found, labels, raw.groups, raw.subjects, raw.weights)
+        return Batch(found, labels, raw.groups, raw.subjects, raw.weights, raw.amounts)
 
     def _fitting(self, raw: Columns, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
@@ -285,6 +291,7 @@ class Examples:
             raw.groups,
             raw.subjects,
             raw.weights,
+            raw.amounts,
         )
         seen.aside += batch.number(~kept)
         if self.every_row:

@@ -56,6 +56,8 @@ MULTIPLIER: Final = 48271
 
 def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
     """Say why an engine cannot count these rows in place; None when it can."""
+    if names.weight is not None:
+        return "weights are added up here"
     if engine not in TESTED:
         return "this engine was not seen to count as NumPy does"
     if not all(one.exact for one in cuts):

@@ -41,6 +41,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     score: str | Sequence[str] = "y_score",
     group: str | None = None,
     subject: str | None = None,
+    weight: str | None = None,
     positive: object | None = None,
     classes: Sequence[object] | None = None,
     kind: ScoreKind = "probability",
@@ -66,6 +67,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
             one a model when it is a list.
         group: an optional column of groups.
         subject: an optional column that says whom a row belongs to.
+        weight: an optional column of how much a row counts, whole numbers.
         positive: the label that counts as positive, when labels are not 0/1.
         classes: the labels of a multi-class problem.
         kind: what the scores are: probability, logit or other.
@@ -79,7 +81,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     if group is not None and not isinstance(group, str):
         raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
-    names = Names(scores, label, group, subject, name or "")
+    names = Names(scores, label, group, subject, name or "", weight)
     opened: Source
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
@@ -109,6 +111,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         name=names.title,
     )
     examples.grouped = group is not None
+    examples.weighted = weight is not None
     return examples
 
 

@@ -83,7 +83,7 @@ class TableSource:
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
     ) -> TableSource | None:
         """Keep at most so many rows of each subject (``alone``), or of all rows."""
-        if alone and self.names.subject is None:
+        if (alone and self.names.subject is None) or self.names.weight is not None:
             return None  # whoever reads the rows says what is missing
         names = self.names if alone else replace(self.names, subject=None)
         found = pushdown.bounded(self.table, names, scores, most, self.engine)

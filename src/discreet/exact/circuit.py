@@ -15,6 +15,11 @@ row):
   :math:`E_{r+1} = P`: each threshold's precision is met by half the recall on both
   its sides.
 
+- DeLong's variance: the same scan carries ranks, so that :math:`S'_i` and
+  :math:`E'_i` are the *negatives* before and up to the end of a group. Two sums of
+  squares, :math:`\sum_i (1 - y_i)(S_i + E_i)^2` and :math:`\sum_i y_i (S'_i + E'_i)^2`,
+  and P are opened beside the AUC (``exact.spread`` reads them).
+
 The sums are inner products, whose traffic does not grow with the rows. Division is a
 look-up of 1/P and 1/(2PN) in public tables (``exact.tables``).
 
@@ -86,14 +91,14 @@ def _bit(found: Array, zero: Array) -> Array:
     return (found & (zero == 0)).astype(jnp.int64) + zero
 
 
-def around_groups(ends: Array, positives: Array) -> Pair:
-    """Return, for each row, the positives before its group and up to its end.
+def around_groups(ends: Array, counted: Sequence[Array]) -> Pair:
+    """Return, for each row, what was counted before its group and up to its end.
 
     A pair (g, v) stands for "keep what came before if g = 1, then add v"; such
-    pairs compose associatively. The scan carries one pair downwards and one
-    upwards, with a single secret multiplication a level.
+    pairs compose associatively. The scan carries a g with one v a count downwards
+    and one upwards, with a single secret multiplication a level.
     """
-    pair = jnp.stack([1 - ends, ends * positives])
+    pair = jnp.stack([1 - ends, *(ends * count for count in counted)])
     start = jnp.stack([pair, pair[:, ::-1]], axis=1)  # (g or v, down or up, row)
 
     def then(earlier: Array, later: Array) -> Array:
@@ -101,8 +106,9 @@ def around_groups(ends: Array, positives: Array) -> Pair:
         return jnp.concatenate([kept[:1], kept[1:] + later[1:]])
 
     carried: Any = lax.associative_scan(then, start, axis=2)
-    down, up = carried[1, 0], carried[1, 1]
-    return jnp.concatenate([down[:1] - down[:1], down[:-1]]), up[::-1]
+    down, up = carried[1:, 0], carried[1:, 1]
+    none = down[:, :1] - down[:, :1]
+    return jnp.concatenate([none, down[:, :-1]], axis=1), up[:, ::-1]
 
 
 def divide(numerator: Array, denominator: Array) -> Array:
@@ -146,7 +152,10 @@ def areas(
     words = merged(runs, pad)[:rows]
     labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
-    before, end = around_groups(ends, positives)
+    # Of a public input, so that no constant of so many rows is compiled.
+    ranks = [jnp.arange(rows) + (zero + 1)] if program.interval else []
+    all_before, all_ends = around_groups(ends, [positives, *ranks])
+    before, end = all_before[0], all_ends[0]
     total = positives[-1]
     following = jnp.concatenate([end[1:], total[None]])
     steps = jnp.stack([positives - before, following - before], axis=1)
@@ -160,8 +169,16 @@ def areas(
         real = divide(wins - 2 * total * padding, 2 * total * (rows - padding - total))
         found = jnp.concatenate([real[None], found[1:]])
     places = [("auc", "average_precision", "aupr").index(m) for m in program.metrics]
-    chosen = jnp.stack([found[k] for k in places])
-    return jnp.concatenate([ok[None], ok * chosen])
+    chosen = [found[k] for k in places]
+    if program.interval:
+        around = all_before + all_ends
+        squares = jnp.stack([around[0], around[1] - around[0]]) ** 2
+        chosen += [
+            total,
+            jnp.dot(1 - labels, squares[0]),
+            jnp.dot(labels, squares[1]),
+        ]
+    return jnp.concatenate([ok[None], ok * jnp.stack(chosen)])
 
 
 def _pad(runs: Sequence[Array], zero: Array) -> Array:
@@ -224,7 +241,7 @@ def noisy_pair(
     words = merged(runs, pad)[:rows]
     labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
-    before, end = around_groups(ends, positives)
+    (before,), (end,) = around_groups(ends, [positives])
     total = positives[-1]
     balance = jnp.dot(1 - labels, before + end) - total * (rows - total)
     pair = ok * jnp.stack([balance, rows * total]) + sum(noise)

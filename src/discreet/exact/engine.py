@@ -100,6 +100,20 @@ class Thresholds:
             earlier_tp, earlier_fp = tp, rows - tp
         return wins
 
+    def squares(self) -> tuple[int, int]:
+        """Return the sums of squares of DeLong's variance, of negatives, of positives.
+
+        Of each negative the doubled positives before it, of each positive the doubled
+        negatives, ties one half.
+        """
+        negative = positive = earlier_tp = earlier_fp = 0
+        for tp, rows in zip(self.positives, self.rows, strict=True):
+            fp = rows - tp
+            negative += (fp - earlier_fp) * (tp + earlier_tp) ** 2
+            positive += (tp - earlier_tp) * (fp + earlier_fp) ** 2
+            earlier_tp, earlier_fp = tp, fp
+        return negative, positive
+
     def precision_sum(self) -> int:
         r"""Return :math:`\sum (t_k - t_{k-1})\,t_k/r_k`, scaled by 2^100."""
         found = earlier = 0
@@ -162,7 +176,10 @@ def _areas(program: Program, found: Thresholds) -> IntVector:
         "average_precision": (found.precision_sum(), positives * unit),
         "aupr": (found.trapezoid_sum(), positives * unit),  # opened doubled
     }
-    return np.array([_opened(*fractions[m]) for m in program.metrics], dtype=np.int64)
+    opened = [_opened(*fractions[m]) for m in program.metrics]
+    if program.interval:
+        opened += [positives, *found.squares()]
+    return np.array(opened, dtype=np.int64)
 
 
 def _opened(numerator: int, denominator: int) -> int:

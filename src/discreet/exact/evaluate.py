@@ -11,13 +11,14 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.estimate.intervals import SYMMETRIC, AreaShape, ProportionShape, Shape
+from discreet.estimate.intervals import AreaShape, ProportionShape, Shape
 from discreet.estimate.reading import ScalarReading
 from discreet.exact.encode import encode, padded_size
 from discreet.exact.engine import Engine, Opened, Progress
 from discreet.exact.model import ExactMPC, shared_rows
 from discreet.exact.noisy import NoisyPair, noise_share
 from discreet.exact.program import PARTIES, Program, empty_class
+from discreet.exact.spread import Spread
 from discreet.exact.spu_engine import SpuSimulator
 from discreet.metrics.table import Metric
 from discreet.plan.cohort import PublicFacts
@@ -31,7 +32,8 @@ _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
 )
 _UNKNOWN: Final = NotYet(
-    "the class counts were not opened; declare a prevalence to have it"
+    "the class counts were not opened; declare a prevalence to have it, or open them "
+    "with interval=True"
 )
 
 
@@ -53,9 +55,9 @@ def evaluate(
         sites: the owners' examples.
         model: exact ties and public sizes by default.
         engine: who computes; SPU's three parties as threads by default.
-        prevalence: public: roughly which share of the examples is positive. It
-            gives the values a sampling error, which the class counts, being
-            secret, cannot.
+        prevalence: public: roughly which share of the examples is positive. Where
+            no interval is opened it gives the values a sampling error, which the
+            class counts, being secret, cannot.
         entropy: secret bytes for the noise of a noisy opening.
         progress: called with a few words at the start of each phase.
 
@@ -147,9 +149,10 @@ def read(
     if program.noisy:
         return {"auc": NoisyPair.of(program, total).estimate(claim)}
     areas = program.areas(total)
+    spread = Spread.of(program, total)
     known = None if program.padded else plan.facts.prevalence
     return {
-        metric: _exact_estimate(metric, value, program.rows, known)
+        metric: _exact_estimate(metric, value, program.rows, spread or known)
         if not math.isnan(value)
         else Estimate.undefined(empty_class(areas))
         for metric, value in areas.items()
@@ -157,17 +160,24 @@ def read(
 
 
 def _exact_estimate(
-    metric: Metric, value: float, rows: int, prevalence: float | None
+    metric: Metric, value: float, rows: int, known: Spread | float | None
 ) -> Estimate:
-    """Give an exact value the sampling error that public facts allow."""
+    """Give an exact value the sampling error that what is known allows.
+
+    Known is what was opened for an interval, or a declared prevalence, or nothing.
+    """
     binning = Binning(value, value, 0.0)
-    positives = 0 if prevalence is None else round(prevalence * rows)
+    if isinstance(known, Spread):
+        positives = known.positives
+    else:
+        positives = 0 if known is None else round(known * rows)
     if not 0 < positives < rows:
         return Estimate(value, _UNKNOWN, Zero(), binning)
-    shape: Shape = SYMMETRIC
+    shape: Shape
     if metric == "auc":
         area = AreaShape(positives, rows - positives)
-        shape, variance = area, area.variance(value)
+        own = known.variance if isinstance(known, Spread) else area.variance
+        shape, variance = area, own(value)
     else:  # the binomial variance of Boyd, Eng and Page (2013)
         shape, variance = ProportionShape(), value * (1 - value) / positives
     sampling = Normal(math.sqrt(max(variance, 0.0)))
@@ -183,7 +193,12 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
             "equal scores were taken as different ones, negatives first: the values are "
             "exact only if no two scores are equal"
         )
-    if plan.facts.prevalence is not None and not program.noisy:
+    if program.interval:
+        found.append(
+            "the AUC's sampling error is DeLong's; that of the PR areas is the binomial "
+            "one of the opened number of positives"
+        )
+    elif plan.facts.prevalence is not None and not program.noisy:
         found.append(
             "the total of the examples is hidden, so there is no sampling error"
             if program.padded

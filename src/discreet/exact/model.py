@@ -41,6 +41,8 @@ from discreet.statistic.protocol import Before, Statistic
 
 Ties: TypeAlias = Literal["exact", "none"]
 AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
+SPREAD: Final = 3
+"""Integers that an interval needs beside the AUC: positives, two sums of squares."""
 _SEMI_HONEST: Final = (
     "every compute party follows the protocol; one of them may be curious, and share "
     "what it sees with any number of owners"
@@ -118,14 +120,25 @@ class SharedRows(Statistic):
 
 
 @dataclass(frozen=True, slots=True)
+class Opening(ExactSum):
+    """Areas as they are, and so many integers more for an interval."""
+
+    more: int = 0
+
+    def sent(self, cells: int) -> int:
+        """One integer an area, and the others."""
+        return cells + self.more
+
+
+@dataclass(frozen=True, slots=True)
 class ExactMPC(PrivacyModel):
     """Exact areas of the pooled data; nothing but their values is opened.
 
     Owners share their scores and labels among three compute parties, who follow
     the protocol and of whom no two collude. Order and curve stay secret. There is
     no differential privacy on an exact value: it can betray an example to somebody
-    who knows the others, and its digits betray the class counts, though these are
-    not opened.
+    who knows the others, and its digits betray the class counts, even where these
+    are not opened.
 
     Args:
         ties: ``exact`` counts tied pairs one half and gives tied scores one
@@ -136,11 +149,15 @@ class ExactMPC(PrivacyModel):
             parties do not learn how many examples an owner holds.
         epsilon: with a number, only an AUC with noise of this loss is opened;
             each compute party adds a share of it inside.
+        interval: open the number of positives and two sums of squares too, from
+            which DeLong's variance gives the AUC its interval. By default wherever
+            it can be: with public sizes and without noise.
     """
 
     ties: Ties = "exact"
     hide_sizes: bool = False
     epsilon: Amount | None = None
+    interval: bool | None = None
 
     name: ClassVar[str] = "exact"
     trust: ClassVar[Trust] = Trust.COMPUTE_PARTIES
@@ -148,6 +165,16 @@ class ExactMPC(PrivacyModel):
     def __post_init__(self) -> None:
         if self.ties not in get_args(Ties):
             raise PlanError("ties are 'exact' or 'none'")
+        able = self.epsilon is None and not self.hide_sizes
+        if self.interval is None:
+            object.__setattr__(self, "interval", able)
+        elif self.interval and not able:
+            raise PlanError(
+                "an interval needs the class counts, which hidden sizes hide"
+                if self.hide_sizes
+                else "a noisy opening has its interval from the noisy counts; sums of "
+                "squares would need noise of their own: leave out interval"
+            )
         if self.epsilon is None:
             return
         object.__setattr__(self, "epsilon", exact(self.epsilon))
@@ -202,7 +229,7 @@ class ExactMPC(PrivacyModel):
         )
         return (
             value,
-            counts,
+            *(() if self.interval else (counts,)),
             "two exact values of data that differ by a few examples give these away",
             *(few if sites == 2 else ()),
             *always,
@@ -214,7 +241,12 @@ class ExactMPC(PrivacyModel):
             opened = "a noisy AUC and a noisy number of positives, to the analyst"
         else:
             names = [_TITLES[metric] for metric in shared_rows(plan.rounds).metrics]
-            opened = f"the exact {', '.join(names)}, to the analyst"
+            more = (
+                ", the number of positives and two sums of squares for an interval"
+                if self.spread_of(shared_rows(plan.rounds))
+                else ""
+            )
+            opened = f"the exact {', '.join(names)}{more}, to the analyst"
         del sites
         if self.hide_sizes:
             most = shared_rows(plan.rounds).rows
@@ -233,11 +265,15 @@ class ExactMPC(PrivacyModel):
         if self.epsilon is not None and areas != ("auc",):
             raise PlanError("only the AUC can be opened with noise; ask for it alone")
 
+    def spread_of(self, asked: SharedRows) -> int:
+        """Return how many integers are opened for an interval."""
+        return SPREAD if self.interval and "auc" in asked.metrics else 0
+
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Nothing is added by owners; the parties' noise is in what is opened."""
         del cohort
         if self.epsilon is None:
-            return ExactSum()
+            return Opening(self.spread_of(_shared(this.statistic)))
         from discreet.exact.noisy import NoiseInside  # noqa: PLC0415 - loads scipy
 
         return NoiseInside(_shared(this.statistic).rows, exact(self.epsilon))
@@ -246,7 +282,7 @@ class ExactMPC(PrivacyModel):
         """One opening of all areas, or of the AUC alone under noise."""
         del cohort
         if not asked.binary:
-            raise PlanError("exact areas compare two classes and no groups")
+            raise PlanError("exact areas compare two classes and no groups or weights")
         if asked.facts.examples is None:
             raise PlanError(
                 "exact areas are of a public number of rows: declare the examples"
@@ -258,7 +294,7 @@ class ExactMPC(PrivacyModel):
         """Count the rows, which the compute parties learn anyhow, padded if hidden."""
         if asked.thresholds is not None or asked.edges is not None or not asked.binary:
             raise PlanError(
-                "exact areas open no counts: no thresholds, edges, classes or groups"
+                "exact areas open no counts: no thresholds, edges, classes, groups or weights"
             )
         sizes = [len(site) for site in sites]
         if not any(sizes):
@@ -271,18 +307,19 @@ class ExactMPC(PrivacyModel):
         return {
             "ties": self.ties,
             "hide_sizes": self.hide_sizes,
+            "interval": self.interval,
             **super(ExactMPC, self).table(),
         }
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Read what ``table`` wrote."""
-        hidden = table["hide_sizes"]
-        if not isinstance(hidden, bool):
-            raise PlanError("hide_sizes is true or false")
+        hidden, interval = table["hide_sizes"], table["interval"]
+        if not (isinstance(hidden, bool) and isinstance(interval, bool)):
+            raise PlanError("hide_sizes and interval are true or false")
         epsilon = table.get("epsilon")
         noisy = None if epsilon is None else amount_from_text(epsilon)
-        return cls(table["ties"], hidden, noisy)
+        return cls(table["ties"], hidden, noisy, interval)
 
 
 def shared_rows(rounds: Sequence[Round]) -> SharedRows:

@@ -27,7 +27,14 @@ from discreet.errors import (
     ReleaseError,
     UndefinedMetricWarning,
 )
-from discreet.exact.model import AREAS, ExactMPC, SharedRows, Ties, shared_rows
+from discreet.exact.model import (
+    AREAS,
+    SPREAD,
+    ExactMPC,
+    SharedRows,
+    Ties,
+    shared_rows,
+)
 from discreet.exact.tables import ONE, Tables
 from discreet.metrics.table import Metric
 from discreet.plan.cohort import Cohort
@@ -36,8 +43,8 @@ from discreet.plan.rounds import Round
 from discreet.privacy.loss import amount_from_text, decimal_text, exact
 
 PARTIES: Final = 3
-VERSION: Final = 3
-"""Moves with what is computed: 3 since owners share sorted words that are merged."""
+VERSION: Final = 4
+"""Moves with what is computed: 4 since an AUC may be opened with its spread."""
 SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64"
 """What the engine must be set to; part of the digest."""
 ZERO: Final = "zero"
@@ -69,6 +76,7 @@ class Program:
         padded: whether some rows may be padding, which their secret words tell.
         epsilon: None opens exact areas; otherwise two integers with noise of
             this loss, from which an AUC is estimated.
+        interval: open the sums of DeLong's variance beside the AUC.
     """
 
     sizes: tuple[int, ...]
@@ -76,6 +84,7 @@ class Program:
     ties: Ties = "exact"
     padded: bool = False
     epsilon: Fraction | None = None
+    interval: bool = False
 
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
@@ -83,6 +92,8 @@ class Program:
         Tables(self.rows)  # refuses too many rows
         asked = SharedRows(self.rows, self.metrics)  # refuses other metrics
         self.model.accepts((Round(asked),), Cohort())
+        if self.interval and "auc" not in self.metrics:
+            raise PlanError("an interval is opened beside the AUC; ask for that too")
 
     @classmethod
     def of(cls, plan: Plan, sizes: Sequence[int]) -> Self:
@@ -96,12 +107,19 @@ class Program:
                 f"{asked.rows:,}; agree on another plan"
             )
         epsilon = None if model.epsilon is None else exact(model.epsilon)
-        return cls(tuple(sizes), asked.metrics, model.ties, model.hide_sizes, epsilon)
+        return cls(
+            tuple(sizes),
+            asked.metrics,
+            model.ties,
+            model.hide_sizes,
+            epsilon,
+            model.spread_of(asked) > 0,
+        )
 
     @property
     def model(self) -> ExactMPC:
         """The privacy model that this program carries out."""
-        return ExactMPC(self.ties, self.padded, self.epsilon)
+        return ExactMPC(self.ties, self.padded, self.epsilon, self.interval)
 
     @property
     def rows(self) -> int:
@@ -116,7 +134,9 @@ class Program:
     @property
     def opens(self) -> int:
         """How many integers are opened: whether all runs were in order, and values."""
-        return 1 + (2 if self.noisy else len(self.metrics))
+        if self.noisy:
+            return 3
+        return 1 + len(self.metrics) + (SPREAD if self.interval else 0)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -164,12 +184,15 @@ class Program:
             "ties": self.ties,
             "padded": self.padded,
             "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
+            "interval": self.interval,
         }
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Read what ``to_dict`` wrote; anything else is a ``PlanError``."""
-        keys = {"version", "sizes", "metrics", "ties", "padded", "epsilon"}
+        keys = {
+            *("version", "sizes", "metrics", "ties", "padded", "epsilon", "interval")
+        }
         if set(found) != keys or found["version"] != VERSION:
             raise PlanError(f"this is not a program of version {VERSION}")
         sizes, epsilon = found["sizes"], found["epsilon"]
@@ -178,6 +201,7 @@ class Program:
             whole
             and isinstance(found["metrics"], list)
             and isinstance(found["padded"], bool)
+            and isinstance(found["interval"], bool)
             and isinstance(epsilon, str | None)
         ):
             raise PlanError("a program's fields have the wrong types")
@@ -187,6 +211,7 @@ class Program:
             found["ties"],
             found["padded"],
             None if epsilon is None else amount_from_text(epsilon),
+            found["interval"],
         )
 
     def canonical(self) -> bytes:
@@ -225,6 +250,8 @@ class Program:
     def areas(self, values: IntVector) -> dict[Metric, float]:
         """Turn opened integers into areas; NaN where a class is empty.
 
+        What an interval needs stands behind them (``exact.spread``).
+
         An empty class opens as more than 1, and nothing else does by more than
         rounding.
         """
@@ -232,7 +259,7 @@ class Program:
             raise PlanError("a noisy opening holds no areas; read it with exact.noisy")
         found = {
             metric: _area(int(value) / (2 if metric == "aupr" else 1))
-            for metric, value in zip(self.metrics, values, strict=True)
+            for metric, value in zip(self.metrics, values, strict=False)
         }
         undefined = [metric for metric, value in found.items() if math.isnan(value)]
         if undefined:

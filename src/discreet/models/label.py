@@ -153,7 +153,7 @@ class LabelDP(PrivacyModel):
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Take rank sums, or count over edges that somebody else chose."""
         if not asked.binary:
-            raise PlanError("label privacy counts two classes and no groups")
+            raise PlanError("label privacy counts two classes and no groups or weights")
         if self.route == "relay":
             return super(LabelDP, self).rounds(asked, cohort)
         if asked.edges is not None:
@@ -171,7 +171,7 @@ class LabelDP(PrivacyModel):
             )
             return RankedNoise(terms)
         if not isinstance(this.statistic, ClassHistogram):
-            raise PlanError("label privacy counts two classes and no groups")
+            raise PlanError("label privacy counts two classes and no groups or weights")
         if not isinstance(this.loss, PureDP):
             raise PlanError("label mechanisms that count per bin keep pure DP")
         match self.mechanism:
@@ -194,7 +194,9 @@ class LabelDP(PrivacyModel):
     def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
         """Take the edges from the scores, which are public here."""
         if not asked.binary:
-            raise PlanError("label privacy measures two classes and no groups")
+            raise PlanError(
+                "label privacy measures two classes and no groups or weights"
+            )
         if self.route == "relay":
             return plan_curves(
                 PublicScores.of(sites),

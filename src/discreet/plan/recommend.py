@@ -27,6 +27,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
     between: BetweenSites | None = None,
+    max_weight: int | None = None,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -48,6 +49,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         multiclass,
         None if groups is None else tuple(groups),
         between,
+        max_weight,
     )
     return planned(asked, privacy, cohort=cohort, model=model)
 

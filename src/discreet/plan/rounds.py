@@ -17,6 +17,7 @@ from discreet.statistic.grouped import Grouped
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.protocol import Statistic
+from discreet.statistic.weighted import Weighted
 
 Multiclass: TypeAlias = Literal["ovr", "ovo"]
 
@@ -50,6 +51,7 @@ class Question:
         multiclass: each class against the rest, or also pairs of classes.
         groups: names of disjoint groups.
         between: what to say of how sites differ, if anything.
+        max_weight: the largest weight of an example, where examples have weights.
     """
 
     facts: PublicFacts
@@ -59,16 +61,26 @@ class Question:
     multiclass: Multiclass = "ovr"
     groups: tuple[str, ...] | None = None
     between: BetweenSites | None = None
+    max_weight: int | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.groups is not None:
             raise PlanError("classes and groups cannot be combined in one plan")
         if self.between is not None and (self.classes or self.groups):
             raise PlanError("how sites differ is asked of two classes and no groups")
+        if self.max_weight is not None and not self._plain:
+            raise PlanError(
+                "weights are added up of two classes, without groups and without how "
+                "sites differ: ask for these in a plan of their own"
+            )
 
     @property
     def binary(self) -> bool:
         """Whether two classes are counted, and nothing else."""
+        return self._plain and self.max_weight is None
+
+    @property
+    def _plain(self) -> bool:
         return self.classes is None and self.groups is None and self.between is None
 
     @property
@@ -80,7 +92,9 @@ class Question:
 
     @property
     def cells(self) -> int:
-        """How many counts one example enters."""
+        """How many counts one example enters, or how much it may add to one."""
+        if self.max_weight is not None:
+            return self.max_weight
         return 1 if self.classes is None else len(self.classes)
 
     def statistic(self, rule: EdgeRule, unit: Unit | None = None) -> Statistic:
@@ -93,4 +107,6 @@ class Question:
             return Grouped(ClassHistogram(edges), self.groups)
         if self.between is not None:
             return self.between.statistic(ClassHistogram(edges), unit)
+        if self.max_weight is not None:
+            return Weighted(ClassHistogram(edges), self.max_weight, unit is None)
         return ClassHistogram(edges)

@@ -50,7 +50,8 @@ class OpenedRound:
         return {pair: self._told(part) for pair, part in found.items()}
 
     def _told(self, part: NoisyHistogram) -> NoisyHistogram:
-        return replace(part, refusal=self.opened.refusal, notes=self.opened.notes)
+        notes = (*part.notes, *self.opened.notes)
+        return replace(part, refusal=self.opened.refusal, notes=notes)
 
 
 def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:

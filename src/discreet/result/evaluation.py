@@ -244,7 +244,9 @@ class Evaluation(Validation):
 
     @property
     def _most_examples_of_a_site(self) -> int | None:
-        return None if self.plan is None else self.plan.cohort.max_examples_per_site
+        if self.plan is None or self.weighted:  # it does not bound a liar's weights
+            return None
+        return self.plan.cohort.max_examples_per_site
 
     # -- curves ------------------------------------------------------------
 

@@ -50,6 +50,7 @@ from discreet.secagg.terms import Terms
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.weighted import Weighted
 
 REPETITIONS: Final = 20
 MOST_EXAMPLES: Final = 500_000
@@ -211,7 +212,11 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
 
 
 def _single(plan: Plan) -> Plan:
-    """Return the plan of one result: of one group, if there are groups."""
+    """Return the plan of one result: of one group, if there are groups.
+
+    Weights are predicted at their worst: nearly all are one, and the noise and the
+    errors are those of the largest.
+    """
     if not plan.privacy.predictable:
         raise PlanError(
             f"there is no prediction for plans under {plan.privacy.name} privacy"
@@ -223,6 +228,11 @@ def _single(plan: Plan) -> Plan:
         case Grouped(inner, groups):
             known = plan.facts.examples
             part = None if known is None else max(known // len(groups), 1)
+            facts = replace(plan.facts, examples=part)
+            return replace(plan, rounds=(Round(inner),), facts=facts)
+        case Weighted(inner, most):
+            known = plan.facts.examples
+            part = None if known is None else max(known // most, 1)
             facts = replace(plan.facts, examples=part)
             return replace(plan, rounds=(Round(inner),), facts=facts)
         case _:

@@ -175,7 +175,8 @@ def count_words(result: Evaluation) -> str:
     observed = result.reading.observed
     about = "" if observed.exact else "about "
     total = observed.total_positives + observed.total_negatives
-    return f"{words}, {about}{total:,.0f} examples"
+    kind = "effective examples" if result.weighted else "examples"
+    return f"{words}, {about}{total:,.0f} {kind}"
 
 
 def count_line(result: Evaluation) -> str:

@@ -6,6 +6,7 @@ thresholds. Nothing here asks a site again.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,9 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold
 from discreet.optional import load
+from discreet.plan.plan import Plan
 from discreet.result.conformal import ConformalThresholds, Given, conformal
+from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,6 +36,19 @@ class Validation(ABC):
     """An evaluation's measures beyond the usual few."""
 
     reading: AnyReading
+    plan: Plan | None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether examples have weights: counts are then of effective examples."""
+        return self.plan is not None and isinstance(self.plan.statistic, Weighted)
+
+    @property
+    def prevalence(self) -> float:
+        """The share of positives, of the released counts."""
+        seen = self._counted("the prevalence").observed
+        total = seen.total_positives + seen.total_negatives
+        return seen.total_positives / total if total > 0 else math.nan
 
     @property
     @abstractmethod

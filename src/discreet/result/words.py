@@ -103,7 +103,8 @@ def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str,
         about = "" if seen[0].exact else "about "
         positives = sum(part.total_positives for part in seen)
         total = positives + sum(part.total_negatives for part in seen)
-        found["Examples"] = f"{about}{total:,.0f}"
+        kind = ", effective: they have weights" if result.weighted else ""
+        found["Examples"] = f"{about}{total:,.0f}{kind}"
         share = f" ({positives / total:.1%})" if total > 0 else ""
         found["Positives"] = f"{about}{positives:,.0f}{share}"
     return found

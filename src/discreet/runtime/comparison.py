@@ -14,7 +14,13 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.result.comparison import ModelComparison
-from discreet.runtime.doors import ColumnNames, Sources, model_of, sites_of
+from discreet.runtime.doors import (
+    ColumnNames,
+    Sources,
+    check_weights,
+    model_of,
+    sites_of,
+)
 from discreet.runtime.simulation import run
 from discreet.statistic import Paired
 
@@ -55,6 +61,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     'a is better than b (a'
     """
     sites = sites_of(sites, classes=None, columns=columns)
+    check_weights(sites)
     if any(site.columns != 2 for site in sites):
         raise InputError(
             "a comparison needs sites with two score columns, one a model: "

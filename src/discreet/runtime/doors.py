@@ -33,7 +33,11 @@ class ColumnNames(TypedDict, total=False):
 
 
 def sites_of(
-    sources: Sources, *, classes: Sequence[str] | None, columns: ColumnNames
+    sources: Sources,
+    *,
+    classes: Sequence[str] | None,
+    columns: ColumnNames,
+    weight: str | None = None,
 ) -> list[Examples]:
     """Return a site for each source, called by its name in every message."""
     if isinstance(sources, Examples | str | Path) or _is_frame(sources):
@@ -49,7 +53,7 @@ def sites_of(
     sites = []
     for key, source in entries:
         name = str(key) if named else f"site {key}"
-        sites.append(_site(source, name, named, classes, columns))
+        sites.append(_site(source, name, named, classes, columns, weight))
     if not sites:
         raise InputError("there are no sites: give at least one")
     _check_alike(sites)
@@ -62,10 +66,12 @@ def _site(
     named: bool,
     classes: Sequence[str] | None,
     columns: ColumnNames,
+    weight: str | None,
 ) -> Examples:
     if isinstance(source, Examples):
-        if columns:
-            given = ", ".join(f"{word}=" for word in columns)
+        if columns or weight is not None:
+            words = [*columns, *(["weight"] if weight is not None else [])]
+            given = ", ".join(f"{word}=" for word in words)
             raise InputError(
                 f"{source.name or name}: Examples know their columns already; leave "
                 f"out {given}"
@@ -77,7 +83,7 @@ def _site(
         return renamed
     title = name if named or not isinstance(source, str | Path) else None
     try:
-        return read(source, classes=classes, name=title, **columns)
+        return read(source, classes=classes, name=title, weight=weight, **columns)
     except InputError as err:
         if title is None or str(err).startswith(f"{title}: "):
             raise
@@ -96,6 +102,21 @@ def _check_alike(sites: Sequence[Examples]) -> None:
                 f"the sites declare different kinds or ranges of scores: "
                 f"{first.name or 'site 1'} and {site.name or f'site {number}'}"
             )
+
+
+def check_weights(sites: Sequence[Examples], most: int | None = None) -> None:
+    """Say when weights are there and nobody asks for them, or the other way round."""
+    weighted = [site.weighted for site in sites]
+    if most is None and any(weighted):
+        raise InputError(
+            "the sites' weights are not used here: name the largest one with max_weight= "
+            "in evaluate, or leave them out"
+        )
+    if most is not None and not all(weighted):
+        raise InputError(
+            "max_weight= needs weights at every site: name their column with weight=, or "
+            "give Examples(..., weights=...)"
+        )
 
 
 def model_of(

@@ -25,7 +25,13 @@ from discreet.ranks.label_custody import LabelCustody
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
-from discreet.runtime.doors import ColumnNames, Sources, model_of, sites_of
+from discreet.runtime.doors import (
+    ColumnNames,
+    Sources,
+    check_weights,
+    model_of,
+    sites_of,
+)
 from discreet.runtime.in_process import Aggregation, simulate
 from discreet.runtime.label_auc import run_ranks
 from discreet.secagg.random_groups import FEWEST_GROUPS
@@ -45,6 +51,8 @@ class Choices(ColumnNames, total=False):
     interpolation: Interpolation | None
     method: TreeMethod | None
     multiclass: Multiclass
+    weight: str | None
+    max_weight: int | None
     max_examples_per_site: int | None
     random_groups: int | None
     between: BetweenSites | Sequence[str] | bool
@@ -88,6 +96,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
     between: BetweenSites | Sequence[str] | bool = False,
@@ -120,6 +130,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         classes: names of the classes of a multi-class problem: one result each.
         multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
         groups: names of disjoint groups: one result each.
+        weight: the column of frames and files that says how much a row counts.
+        max_weight: public: the largest weight. Weights are whole numbers from 0 to it;
+            under noise one example may then move the counts by as much.
         max_examples_per_site: public: no site has more. The result then says how far
             one lying site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
@@ -142,7 +155,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.releases[0].contributors
     (0.92, 2)
     """
-    sites = sites_of(sites, classes=classes, columns=columns)
+    sites = sites_of(sites, classes=classes, columns=columns, weight=weight)
+    check_weights(sites, max_weight)
     groups = _checked_groups(sites, groups)
     if random_groups is not None:
         whole(random_groups, "the number of random groups", least=FEWEST_GROUPS)
@@ -160,6 +174,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         multiclass,
         None if groups is None else tuple(groups),
         BetweenSites.asked(between),
+        max_weight,
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
@@ -204,6 +219,7 @@ def check_sites(sites: Sequence[Examples]) -> None:
         raise InputError("there are no sites: give at least one")
     if len({site.scores for site in sites}) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
+    check_weights(sites)
 
 
 def run(

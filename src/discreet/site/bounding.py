@@ -80,6 +80,7 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
         labels if classes is None else np.array(classes, dtype=object)[labels],
         None if rows.groups is None else rows.groups[kept],
         None if rows.subjects is None else rows.subjects[kept],
+        amounts=None if rows.amounts is None else rows.amounts[kept],
     )
 
 
@@ -103,6 +104,7 @@ def _joined(batches: list[Batch]) -> Batch:
         column([b.labels for b in batches]),
         column([b.groups for b in batches]),
         column([b.subjects for b in batches]),
+        amounts=column([b.amounts for b in batches]),
     )
 
 

@@ -114,6 +114,7 @@ def _examples(
         labels,
         groups=groups,
         subjects=np.arange(len(labels)),
+        weights=np.ones(len(labels), dtype=np.int64),
         classes=classes,
         kind=kind.kind,
         low=kind.low if other else None,

@@ -141,6 +141,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
         "site-sums": "discreet.statistic.site_sums:SiteSums",
         "grouped": "discreet.statistic.grouped:Grouped",
+        "weighted": "discreet.statistic.weighted:Weighted",
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
@@ -191,7 +192,10 @@ def check_binary(examples: Examples) -> None:
 
 
 def tally(
-    examples: Examples, statistic: Statistic, cells: Callable[[Batch], CodeVector]
+    examples: Examples,
+    statistic: Statistic,
+    cells: Callable[[Batch], CodeVector],
+    amounts: Callable[[Batch, bool], IntVector] | None = None,
 ) -> IntVector:
     """Add one to the cell of every entry that ``cells`` returns, over all batches.
 
@@ -201,6 +205,8 @@ def tally(
 
     ``cells`` may look at a score's bin alone, and gives a row's further entries after
     those of all rows: a source may count rows that are alike in that (``Cuts``).
+    ``amounts`` says how much each entry adds instead of one, and whether rows that do
+    not fit may be refused.
     """
 
     def counted(batches: Iterator[Batch]) -> tuple[IntVector, int]:
@@ -214,7 +220,8 @@ def tally(
                     batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
                 else:
                     batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
-            total += batch.tally(cells(batch), statistic.size)
+            each = None if amounts is None else amounts(batch, examples.lenient)
+            total += batch.tally(cells(batch), statistic.size, each)
         return total, aside
 
     cuts = column_cuts(examples.scores, examples.columns, statistic.binnings)

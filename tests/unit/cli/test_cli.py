@@ -90,6 +90,36 @@ def test_the_attack_reads_a_class_off_a_published_auc(files):
     assert "fewer than --size" in small.stderr
 
 
+def test_weights_are_planned_previewed_and_added_up(files):
+    y = np.tile([0, 1], 600)
+    s = np.where(y, 0.35, 0.3) + np.tile([0, 0.1, 0.2, 0.3, 0.4, 0.05], 200)
+    table = pa.table({"y_score": s, "y_true": y, "n": np.where(y, 1, 4)})
+    pq.write_table(table, files / "w.parquet")
+    weights = ("--weight", "n", "--max-weight", "4")
+    run = discreet("evaluate", "w.parquet", *weights, "--bins", "20", cwd=files)
+    assert run.returncode == 0, run.stderr
+    assert "weights add up to 3,000" in run.stdout
+    facts = ("--examples", "1200", "--prevalence", "0.2", "--epsilon", "4")
+    facts += ("--privacy", "distributed", "--max-weight", "4", "--repetitions", "2")
+    planned = discreet("plan", *facts, "-o", "plan.toml", cwd=files)
+    assert planned.returncode == 0, planned.stderr
+    said = " ".join(planned.stdout.split())
+    assert "300 examples" in said  # at worst: nearly all weigh one
+    seen = discreet("preview", "plan.toml", "w.parquet", "--weight", "n", cwd=files)
+    assert seen.returncode == 0, seen.stderr
+    for wrong, sentence in (
+        (("preview", "plan.toml", "w.parquet"), "name the column of weights"),
+        (
+            ("query", "plan.toml", "--engine", "duckdb", "--table", "t"),
+            "adds up weights",
+        ),
+        (("evaluate", "w.parquet", "--weight", "n"), "--max-weight"),
+    ):
+        refused = discreet(*wrong, cwd=files)
+        assert refused.returncode == 2, wrong
+        assert sentence in refused.stderr
+
+
 def test_groups_are_reported_apart(files):
     run = discreet(
         *("evaluate", "north.parquet", "--group", "sex", "--bins", "64"),

@@ -17,8 +17,8 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
+from discreet.runtime.certificates import hosts_of, read_certificate
 from discreet.runtime.flower import keys
-from discreet.runtime.flower.certificates import hosts_of, read_certificate
 from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator
 from discreet.runtime.flower.public_file import PublicFile, fingerprint
 from discreet.site import policyfile

@@ -9,17 +9,57 @@ from hypothesis import strategies as st
 
 import oracles
 from discreet.data.examples import Examples
-from discreet.errors import InputError, UndefinedMetricWarning
+from discreet.errors import InputError, ReleaseError, UndefinedMetricWarning
+from discreet.estimate.intervals import AreaShape
 from discreet.exact.encode import encode
 from discreet.exact.engine import Reference
 from discreet.exact.model import AREAS
 from discreet.exact.program import Program
+from discreet.exact.spread import Spread
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), st.booleans()),
     min_size=2,
     max_size=12,
 ).filter(lambda rows: len({label for _, label in rows}) == 2)
+
+
+def delong(scores, labels):
+    """The variance from its definition: each example against all of the other class."""
+    scores, labels = np.asarray(scores), np.asarray(labels, dtype=bool)
+    positives, negatives = scores[labels][:, None], scores[~labels]
+    wins = (positives > negatives) + 0.5 * (positives == negatives)
+    return sum(np.var(wins.mean(axis=k), ddof=1) / wins.shape[1 - k] for k in (0, 1))
+
+
+def test_the_oracle_is_the_published_example():
+    """DeLong's two placements by hand: 1, 1/2 of positives; 1/2, 1 of negatives."""
+    assert delong([0.9, 0.4, 0.6, 0.1], [1, 1, 0, 0]) == pytest.approx(0.125)
+
+
+@given(ROWS)
+def test_three_more_integers_give_delongs_variance(rows):
+    scores, labels = zip(*rows, strict=True)
+    owner = encode(Examples(scores, labels))
+    program = Program((owner.rows,), interval=True)
+    opened = Reference().run(program, [owner]).values
+    found = Spread.of(program, program.checked(opened))
+    assert (found.positives, found.negatives) == (
+        sum(labels),
+        len(labels) - sum(labels),
+    )
+    area = program.decode(opened)["auc"]
+    if min(found.positives, found.negatives) > 1:
+        assert found.variance(area) == pytest.approx(delong(scores, labels), abs=1e-14)
+    else:
+        own = AreaShape(found.positives, found.negatives).variance(area)
+        assert found.variance(area) == own
+
+
+def test_sums_of_squares_of_no_data_are_refused():
+    for sums in ((0, 4, 1, 1), (2, 2, -1, 1), (2, 2, 33, 1), (2, 2, 1, 33)):
+        with pytest.raises(ReleaseError, match="of no data"):
+            Spread(*sums)
 
 
 def areas(*sites, ties="exact", padded_to=None):

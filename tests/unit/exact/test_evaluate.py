@@ -86,7 +86,8 @@ def test_all_digits_of_an_auc_give_the_class_counts_away_as_the_claim_says(rng):
     fits = [abs(round(value * 2 * k) / (2 * k) - value) < 2.0**-51 for k in pairs]
     candidates = {p for p, fit in enumerate(fits, start=1) if fit}
     assert candidates == {labels.sum(), rows - labels.sum()}
-    assert any("class counts" in words for words in result.claim.not_protected)
+    silent = run([Examples(scores, labels)], ExactMPC(interval=False))
+    assert any("class counts" in words for words in silent.claim.not_protected)
 
 
 def test_hidden_sizes_disclose_only_their_bracket(sites):
@@ -111,14 +112,30 @@ def test_exact_values_have_no_noise_and_no_bins(sites):
     )
 
 
+def test_an_exact_auc_comes_with_delongs_interval_and_says_what_was_opened(sites):
+    result = run(sites)
+    assert all(isinstance(e.sampling, Normal) for e in result.metrics.values())
+    low, high = result.auc.interval()
+    assert low < result.auc.value < high
+    scores, labels = (
+        np.concatenate(c) for c in zip(*(s.to_arrays() for s in sites), strict=True)
+    )
+    positives, negatives = scores[labels == 1][:, None], scores[labels == 0]
+    wins = (positives > negatives) + 0.5 * (positives == negatives)
+    parts = [np.var(wins.mean(axis=k), ddof=1) / wins.shape[1 - k] for k in (0, 1)]
+    assert result.auc.sampling.sd**2 == pytest.approx(sum(parts), rel=1e-9)
+    assert any("number of positives and two sums" in d for d in result.claim.discloses)
+    assert any("DeLong" in note for note in result.notes)
+
+
 def test_without_class_counts_there_is_no_sampling_error(sites):
-    for found in run(sites).metrics.values():
+    for found in run(sites, ExactMPC(interval=False)).metrics.values():
         assert isinstance(found.sampling, NotYet)
         assert "prevalence" in found.sampling.reason
 
 
 def test_a_declared_prevalence_gives_a_sampling_error(sites):
-    result = run(sites, prevalence=0.5)
+    result = run(sites, ExactMPC(interval=False), prevalence=0.5)
     assert all(isinstance(e.sampling, Normal) for e in result.metrics.values())
     low, high = result.auc.interval()
     assert low < result.auc.value < high
@@ -181,6 +198,7 @@ def test_ties_none_says_when_it_is_exact(sites):
 
 MODELS = [
     ExactMPC(),
+    ExactMPC(interval=False),
     ExactMPC("none"),
     ExactMPC(hide_sizes=True),
     ExactMPC(epsilon="0.5"),
@@ -269,6 +287,8 @@ def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
         ({"epsilon": 0}, "positive"),
         ({"epsilon": -1}, "positive"),
         ({"epsilon": 1, "hide_sizes": True}, "public number of examples"),
+        ({"hide_sizes": True, "interval": True}, "hidden sizes hide"),
+        ({"epsilon": 1, "interval": True}, "noise of their own"),
     ],
 )
 def test_a_model_refuses_what_it_cannot_promise(options, message):
@@ -277,7 +297,7 @@ def test_a_model_refuses_what_it_cannot_promise(options, message):
 
 
 def test_facts_tell_the_cost():
-    opened = Opened(np.array([1, 1, 2, 3]), 12_345, 67, 0.891)
+    opened = Opened(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
     plan = plan_of(ExactMPC(), 400, owners=3)
     result = evaluation_of(plan, opened, session=b"s", setting="deployed")
     assert result.facts == {

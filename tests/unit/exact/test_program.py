@@ -24,6 +24,7 @@ PROGRAMS = [
     Program((4, 4), padded=True),
     Program((3, 4), metrics=("auc",), epsilon=Fraction(1, 3)),
     Program((4, 3)),
+    Program((3, 4), interval=True),
 ]
 
 
@@ -43,14 +44,17 @@ def test_every_field_and_the_executable_change_the_digest():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 3"),
-        ({"extra": 1}, "version 3"),
+        ({"version": 3}, "version 4"),
+        ({"extra": 1}, "version 4"),
         ({"sizes": [3.0]}, "wrong types"),
         ({"sizes": [True]}, "wrong types"),
         ({"sizes": "33"}, "wrong types"),
         ({"metrics": "auc"}, "wrong types"),
         ({"metrics": ["brier"]}, "exact areas are"),
         ({"padded": 1}, "wrong types"),
+        ({"interval": 1}, "wrong types"),
+        ({"interval": True, "padded": True}, "hidden sizes hide"),
+        ({"interval": True, "metrics": ["aupr"]}, "ask for that too"),
         ({"ties": "half"}, "ties are"),
         ({"epsilon": 1.0}, "wrong types"),
         ({"epsilon": "1"}, "AUC can be opened with noise"),

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError, InputError
 from discreet.plan.plan import Plan
-from discreet.runtime.flower.certificates import (
+from discreet.runtime.certificates import (
     check_dates,
     hosts_of,
     read_certificate,

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.plan.roster import Member, Roster
-from discreet.runtime.flower.certificates import (
+from discreet.runtime.certificates import (
     SERVER_DAYS,
     check_dates,
     hosts_of,

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from discreet.errors import InputError, PlanError
 from discreet.parsing import read_text, read_toml
 from discreet.plan.roster import key_from_text, key_text
-from discreet.runtime.flower.certificates import read_certificate
+from discreet.runtime.certificates import read_certificate
 from discreet.secagg.keys import signature_holds
 
 VERSION: Final = 1

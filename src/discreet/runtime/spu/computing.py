@@ -42,6 +42,7 @@ from discreet.exact.spu_engine import read_traffic, runtime_config
 from discreet.optional import load
 from discreet.runtime.spu.certificates import Identity
 from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
+from discreet.runtime.spu.kept_programs import executable_of, own_folder
 from discreet.runtime.spu.packages import PARTIES, Package, Pairs
 from discreet.runtime.spu.session import Session
 from discreet.site.failures import guard, record
@@ -108,7 +109,9 @@ def compute(orders: IO[bytes], events: Events) -> None:
     program = session.program()
     started = time.monotonic()
     given = order["executable"]
-    executable = Path(given).read_bytes() if given else program.compile()
+    executable = (
+        Path(given).read_bytes() if given else executable_of(program, own_folder())
+    )
     events.send(
         "compiled",
         digest=program.digest(executable).hex(),

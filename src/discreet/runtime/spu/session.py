@@ -5,12 +5,13 @@ addresses: where a party is reached may look different from two networks.
 
 The file is TOML, the same text everywhere:
 
-    version = 2
+    version = 3
     id = "8f0c..."                     # 16 random bytes, fresh for every run
     metrics = ["auc", "average_precision", "aupr"]
     scores = "probability"             # or "logit": any real number
     ties = "exact"                     # or "none"
     hide_sizes = false                 # true: rows are padded sizes
+    interval = true                    # also open the positives and two sums of squares
     analyst = "analyst"                # whom the value is opened to
     model = "sepsis-xgb"               # which classifier is measured, for the owners' policies
     epsilon = "1"                      # only for a noisy opening, which is an AUC
@@ -51,8 +52,8 @@ from discreet.privacy.loss import amount_from_text, decimal_text
 from discreet.runtime.spu.packages import PARTIES
 
 Scores: TypeAlias = Literal["probability", "logit"]
-VERSION: Final = 2
-"""Moves with what is computed; 2 since owners can tell which model is measured."""
+VERSION: Final = 3
+"""Moves with what is computed; 3 since an AUC may be opened with its spread."""
 MAX_OWNERS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -113,6 +114,7 @@ class Session:
     ties: Ties = "exact"
     hide_sizes: bool = False
     epsilon: Fraction | None = None
+    interval: bool = False
     analyst: str = "analyst"
     model: str = ""
 
@@ -160,6 +162,7 @@ class Session:
             ties=model.ties,
             hide_sizes=model.hide_sizes,
             epsilon=None if model.epsilon is None else Fraction(model.epsilon),
+            interval=bool(model.interval),
             model=measured,
         )
 
@@ -171,6 +174,7 @@ class Session:
             self.ties,
             self.hide_sizes,
             self.epsilon,
+            self.interval,
         )
 
     def plan(self, *, prevalence: float | None = None) -> Plan:
@@ -210,6 +214,7 @@ class Session:
             "ties": self.ties,
             "hide_sizes": self.hide_sizes,
             "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
+            "interval": self.interval,
             "analyst": self.analyst,
             "model": self.model,
             "parties": [party.name for party in self.parties],
@@ -229,6 +234,7 @@ class Session:
                 "scores": self.scores,
                 "ties": self.ties,
                 "hide_sizes": self.hide_sizes,
+                "interval": self.interval,
                 "analyst": self.analyst,
                 "model": self.model,
                 **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
@@ -281,7 +287,7 @@ def _index(names: list[str], name: str, what: str) -> int:
 
 _KEYS: Final = {
     *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
-    *("model", "epsilon", "party", "owner"),
+    *("model", "epsilon", "interval", "party", "owner"),
 }
 
 
@@ -303,6 +309,7 @@ def _session(raw: dict[str, Any]) -> Session:
         ties=raw.get("ties", "exact"),
         hide_sizes=_flag(raw.get("hide_sizes", False)),
         epsilon=epsilon,
+        interval=_flag(raw.get("interval", False)),
         analyst=_text(raw.get("analyst", "analyst")),
         model=_text(raw.get("model", "")),
     )

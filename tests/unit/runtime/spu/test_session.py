@@ -58,8 +58,9 @@ def test_every_term_is_part_of_the_agreement(session):
         replace(session, metrics=("auc",)),
         replace(session, scores="logit"),
         replace(session, ties="none"),
-        replace(session, hide_sizes=True),
-        replace(session, metrics=("auc",), epsilon=Fraction(1)),
+        replace(session, hide_sizes=True, interval=False),
+        replace(session, interval=False),
+        replace(session, metrics=("auc",), epsilon=Fraction(1), interval=False),
         replace(session, analyst="other"),
     ]
     assert len({s.digest for s in [session, *others]}) == len(others) + 1
@@ -68,8 +69,9 @@ def test_every_term_is_part_of_the_agreement(session):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("version = 2", "version = 1", "not of version 2"),
-        ("version = 2", "version = ", "not valid TOML"),
+        ("version = 3", "version = 2", "not of version 3"),
+        ("version = 3", "version = ", "not valid TOML"),
+        ("interval = true", "interval = 1", "true or false"),
         ('model = ""', 'model = "a\\u001b[2J"', "printable characters"),
         ('ties = "exact"', 'ties = "some"', "ties are"),
         ('scores = "probability"', 'scores = "other"', "scores are"),

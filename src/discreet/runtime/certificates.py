@@ -1,4 +1,4 @@
-"""A consortium's own certificate authority, and the coordinator's certificate.
+"""A consortium's own certificate authority, and the certificates that it gives.
 
 Sites trust the authority, whose certificate is in the coordinator's public file; the
 coordinator's own certificate is short-lived and renewed under the same authority, so
@@ -26,12 +26,11 @@ SOON: Final = timedelta(days=14)
 
 
 def make_authority(
-    days: int = AUTHORITY_DAYS,
+    name: str = "discreet consortium", days: int = AUTHORITY_DAYS
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     """Make a certificate authority for one consortium."""
     key = ec.generate_private_key(ec.SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "discreet consortium")])
-    builder = _certificate(name, name, key.public_key(), days)
+    builder = _certificate(_subject(name), _subject(name), key.public_key(), days)
     builder = builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
@@ -44,22 +43,30 @@ def make_server(
     ca: x509.Certificate,
     hosts: Sequence[str],
     days: int = SERVER_DAYS,
+    *,
+    name: str = "discreet coordinator",
+    also_calls: bool = False,
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """Make the coordinator's key and certificate for the names it is reached by."""
+    """Make a key, and its certificate for the names that its holder is reached by.
+
+    ``also_calls`` is for a member that others know by its certificate when it calls.
+    """
     if not hosts or days < 1:
-        raise InputError(
-            "a coordinator's certificate is for one host at least, and for a day"
-        )
+        raise InputError("a server's certificate is for one host at least, and a day")
+    roles = [ExtendedKeyUsageOID.SERVER_AUTH]
+    if also_calls:
+        roles.append(ExtendedKeyUsageOID.CLIENT_AUTH)
     key = ec.generate_private_key(ec.SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "discreet coordinator")])
-    builder = _certificate(name, ca.subject, key.public_key(), days)
-    alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
-    builder = builder.add_extension(alternatives, critical=False)
-    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    serving = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    builder = builder.add_extension(serving, critical=False)
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    builder = builder.add_extension(authority, critical=False)
+    builder = _certificate(_subject(name), ca.subject, key.public_key(), days)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    for extension, critical in (
+        (x509.SubjectAlternativeName([_host(host) for host in hosts]), False),
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(signs_certificates=False), True),
+        (x509.ExtendedKeyUsage(roles), False),
+        (issuer, False),
+    ):
+        builder = builder.add_extension(extension, critical=critical)
     return key, builder.sign(ca_key, hashes.SHA384())
 
 
@@ -111,6 +118,10 @@ def _certificate(
     builder = builder.not_valid_after(now + timedelta(days=days))
     identifier = x509.SubjectKeyIdentifier.from_public_key(key)
     return builder.add_extension(identifier, critical=False)
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

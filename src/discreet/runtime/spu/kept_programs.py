@@ -1,0 +1,88 @@
+"""Executables that a party compiled before, kept for sessions of equal sizes.
+
+Compiling takes seconds of every start and depends on the public program alone. A kept
+executable is taken when the program, the engine's settings, this package's circuit and
+the versions of compiler and engine are those that it was compiled from, and its own
+digest holds. It is only ever this user's own: whoever can write into the folder could as
+well change the package, and the parties compare the executable's digest in any case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from discreet import exact
+from discreet.exact.program import SETTINGS, Program
+
+MOST_KEPT: Final = 32
+"""Files that are kept, the last used ones; some hundred kilobytes each."""
+_SOURCES: Final = ("circuit.py", "merge.py", "tables.py", "encode.py", "program.py")
+_COMPILERS: Final = ("spu", "jax", "jaxlib")
+
+
+def own_folder() -> Path | None:
+    """Return where this user's programs keep what can be made again; None if nowhere."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        base = Path(given) if given else Path.home() / ".cache"
+    except RuntimeError:  # an account without a home
+        return None
+    return base / "discreet" / "exact"
+
+
+def executable_of(program: Program, folder: Path | None) -> bytes:
+    """Return the executable that was kept, or compile it and keep it.
+
+    Where the folder cannot be read or written the program is compiled, as without one.
+    """
+    if folder is None:
+        return program.compile()
+    path = folder / _name_of(program)
+    with contextlib.suppress(OSError):
+        digest, kept = _parts(path.read_bytes())
+        if hashlib.sha256(kept).digest() == digest:
+            path.touch()
+            return kept
+    found = program.compile()
+    with contextlib.suppress(OSError):
+        _keep(path, found)
+    return found
+
+
+def _name_of(program: Program) -> str:
+    """Name everything that decides the executable."""
+    place = Path(exact.__file__).parent
+    parts = [program.canonical(), SETTINGS.encode()]
+    parts += [(place / name).read_bytes() for name in _SOURCES]
+    parts += [metadata.version(name).encode() for name in _COMPILERS]
+    hashed = hashlib.sha256(b"discreet kept program\0")
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "big") + part)
+    return hashed.hexdigest()
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes]:
+    size = hashlib.sha256().digest_size
+    return raw[:size], raw[size:]
+
+
+def _keep(path: Path, executable: bytes) -> None:
+    """Write the file whole or not at all, and let go of the ones used least lately."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(hashlib.sha256(executable).digest() + executable)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    kept = sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime)
+    for old in kept[:-MOST_KEPT]:
+        old.unlink(missing_ok=True)
