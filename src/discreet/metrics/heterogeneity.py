@@ -258,6 +258,10 @@ class RandomEffects:
             variance += self._q_noise
             below = ndtr((expected - s.noisy_q) / np.sqrt(variance))
         rising = np.maximum.accumulate(below)
+        if self.noise is not None and rising[0] < 1.0:
+            # Noise may put most of it below 0, where no variance is: taken as sites that
+            # are all alike, that would promise a new site too narrow a range.
+            rising = (rising - rising[0]) / (1.0 - rising[0])
         return np.interp(_PLACES, rising, tau2, left=0.0)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,6 +162,24 @@ def test_noise_widens_both_intervals():
     for ask in (RandomEffects.interval, RandomEffects.prediction):
         assert ask(noisy).low < ask(exact).low
         assert ask(noisy).high > ask(exact).high
+
+
+def test_a_new_sites_interval_holds_although_noise_may_hide_the_variance():
+    """Noise as large as the variance between sites: every fourth Q is below its mean."""
+    rng = np.random.default_rng(3)
+    sites, tau2, noise, held = 400, 0.09, 0.09, []
+    for _ in range(300):
+        variances = np.full(sites, 0.02)
+        effects = rng.normal(1.0, np.sqrt(variances + tau2))
+        sums = AnchoredSums.of_sites(effects, variances, 0.1)
+        spread = noise * sums.leverage
+        noisy = replace(
+            sums, effect_squared=sums.effect_squared + rng.normal(0.0, spread)
+        )
+        found = RandomEffects(noisy, noise=np.diag([0.0, 0.0, 0.0, 0.0, spread**2]))
+        ahead = found.prediction()
+        held.append(np.diff(stats.norm.cdf(ahead, 1.0, math.sqrt(tau2)))[0])
+    assert 0.94 < np.mean(held) < 0.99
 
 
 def test_two_sites_say_nothing():
