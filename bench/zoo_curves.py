@@ -27,7 +27,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
-from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.reading import Flat, Reading
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
@@ -66,7 +66,6 @@ def ours(
     """Measure the plan that is recommended, read smoothly and flat."""
     (edges,) = recommend(facts, DistributedDP(str(epsilon))).statistic.binnings
     exact = data.cells(edges)
-    estimators: tuple[Estimator, ...] = (Smooth(), Flat())
     found, refused, seconds = [], 0, 0.0
     for seed in range(seeds):
         rng = np.random.default_rng([seed, round(1000 * epsilon), len(edges)])
@@ -74,16 +73,14 @@ def ours(
         law = LaplaceLaw(1 / epsilon)
         observed = NoisyHistogram(edges, counts[0], counts[1], law)
         start = time.process_time()
-        refused += Smooth().read(observed).refusal is not None
+        reading = Smooth().read(observed)
         seconds += time.process_time() - start
-        found.append([_errors(data, observed, e) for e in estimators])
+        refused += reading.refusal is not None
+        found.append([_errors(data, r) for r in (reading, Flat().read(observed))])
     return Measured(np.mean(found, axis=0), refused, seconds / seeds), len(edges)
 
 
-def _errors(
-    data: Population, observed: NoisyHistogram, estimator: Estimator
-) -> FloatVector:
-    reading = estimator.read(observed)
+def _errors(data: Population, reading: Reading) -> FloatVector:
     if reading.refusal is not None:
         return np.full(len(METRICS), np.nan)
     curves, found = reading.curves, measures(reading, ("auc", "average_precision"))

@@ -20,6 +20,7 @@ from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
+from discreet.result.plan_page import plan_page
 from discreet.runtime.comparison import compare
 from discreet.runtime.hospitals import simulate_hospitals
 from discreet.runtime.simulation import run
@@ -76,6 +77,14 @@ def main(folder: Path) -> None:
         for name, result in made.items():
             pages[name] = Path(work) / f"{name}.html"
             result.save(pages[name])
+        privacy = discreet.DistributedDP(1)
+        plan = recommend(
+            PublicFacts(2_000, 0.1), privacy, cohort=privacy.cohort(5),
+            model=ModelRef("sepsis-demo"),
+        )  # fmt: skip
+        pages["plan"] = Path(work) / "plan.html"
+        drawn = plan_page(plan, sites=5, auc=0.8, repetitions=8)
+        pages["plan"].write_text(drawn, encoding="utf-8")
         browser = Browser(Path(work) / "profile")
         looks = {
             "page-desktop": ("page", {"width": 1100}),
@@ -84,11 +93,12 @@ def main(folder: Path) -> None:
             "page-print": ("page", {"width": 800, "paper": True}),
             "page-groups": ("groups", {"width": 1100}),
             "page-models": ("models", {"width": 1100}),
+            "page-plan": ("plan", {"width": 1100}),
         }
         for name, (page, look) in looks.items():
             tab = browser.open(pages[page], **look)
-            drawn = Image.open(BytesIO(tab.picture())).convert("RGB")
-            small = drawn.quantize(200, dither=Image.Dither.NONE)  # flat colours
+            seen = Image.open(BytesIO(tab.picture())).convert("RGB")
+            small = seen.quantize(200, dither=Image.Dither.NONE)  # flat colours
             small.save(folder / f"{name}.png", optimize=True)
         browser.close()
 

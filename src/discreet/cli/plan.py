@@ -92,6 +92,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     threshold: Thresholds = None,
     bins: Bins = None,
     groups: Groups = None,
+    watch_drop: Annotated[
+        float | None,
+        typer.Option(
+            help="The groups are periods, in their order: the drop of the AUC between "
+            "them that must be seen."
+        ),
+    ] = None,
     max_weight: MaxWeight = None,
     classes: Classes = None,
     between: Between = None,
@@ -125,6 +132,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Exits with 1 and writes nothing when the result would be mostly noise.
     """
+    if watch_drop is not None and len(groups or ()) < 2:
+        raise InputError(
+            "--watch-drop compares periods: name them with --in-group, in their order"
+        )
     asked = _plannable(
         chosen_model(
             privacy,
@@ -167,6 +178,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
         _show(found, auc)
         refusal = found.refusal or refusal
+        if watch_drop is not None:
+            refusal = _periods(found, len(groups or ()), watch_drop) or refusal
     else:
         typer.echo("There is no prediction for more than two classes.")
     if page is not None:
@@ -178,6 +191,23 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     if out is not None:
         out.write_text(planfile.dumps(chosen), encoding="utf-8")
         typer.echo(f"Wrote {out}")
+
+
+def _periods(found: Prediction, periods: int, drop: float) -> str | None:
+    """Print which drop between periods would be seen; say so if it is too large."""
+    from discreet.result.drift import detectable_change  # noqa: PLC0415 - as above
+
+    seen = detectable_change(found.auc.total, periods)
+    typer.echo(
+        f"Watched over {periods} periods, an alarm in 5% of quiet series: a drop of the "
+        f"AUC by {seen:.3f} in the last one is seen 9 times in 10."
+    )
+    if seen <= drop:
+        return None
+    return (
+        f"a drop of the AUC by {drop:g} would be missed more often than once in ten; take "
+        "longer periods or a larger epsilon"
+    )
 
 
 def _between(chosen: Plan) -> str | None:

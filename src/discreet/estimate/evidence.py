@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray
+from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.spline_model import Fit, Smoothness, SplineModel
 
 _Place: TypeAlias = tuple[int, int, int]
@@ -23,6 +23,9 @@ _DISPERSION: Final = (1.0, 4.0, 16.0, 64.0)
 _GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION)
 _START: Final[_Place] = (2, 3, 0)
 _GAIN: Final = 1e-3
+_BENT: Final = 1
+_BETTER: Final = 1.0
+"""Evidence by which another start must win: more than fits differ that have settled."""
 _LIGHT: Final = 0.05
 """Fits with less of the best one's evidence do not matter to how counts respond."""
 
@@ -69,9 +72,25 @@ def average(model: SplineModel) -> Average | None:
 
 
 def _climb(model: SplineModel) -> list[Fit]:
-    """Walk to a place of the grid whose neighbours all have less evidence."""
+    """Walk to a place of the grid whose neighbours all have less evidence.
+
+    The likelihood bounds the pull of a count, so that a fit may leave several counts far
+    off and be a maximum all the same, and fits that start there stay there. At the end of
+    the walk odds that may bend are fitted once from what the counts themselves suggest;
+    if that is better, the walk starts anew from it.
+    """
+    fits = _walk(model, _START, model.start())
+    best = max(fits, key=lambda place: fits[place].log_evidence)
+    bent = (best[0], min(best[1], _BENT), best[2])
+    again = model.fit(_smoothness(bent), model.start())
+    if again.log_evidence > fits[best].log_evidence + _BETTER:
+        fits = _walk(model, bent, again.theta)
+    return list(fits.values())
+
+
+def _walk(model: SplineModel, here: _Place, theta: FloatVector) -> dict[_Place, Fit]:
+    """Climb the evidence from a place, and from splines near its own."""
     fits: dict[_Place, Fit] = {}
-    theta = model.start()
 
     def evidence(place: _Place) -> float:
         nonlocal theta
@@ -81,12 +100,11 @@ def _climb(model: SplineModel) -> list[Fit]:
             theta = fits[place].theta
         return fits[place].log_evidence
 
-    here = _START
     best = evidence(here)
     while True:
         there = max(_neighbours(here), key=evidence)
         if not evidence(there) > best + _GAIN:
-            return list(fits.values())
+            return fits
         here, best = there, evidence(there)
 
 

@@ -24,7 +24,7 @@ from discreet.estimate.reading import (
     unusable_reading,
 )
 from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
-from discreet.estimate.steps import ROUGH, STEPS_NOTE, values_a_bin, with_steps
+from discreet.estimate.steps import STEPS_NOTE, is_stepped, values_a_bin, with_steps
 from discreet.estimate.ties import Ties, find_ties
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
@@ -55,11 +55,6 @@ class _Found(NamedTuple):
 
     average: Average
     misfit: bool
-
-    @property
-    def stepped(self) -> bool:
-        """Whether totals jump as those of few score values do."""
-        return self.average.dispersion >= ROUGH
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,8 @@ class Smooth:
         notes = (_crowding(inside),) if inside >= _CROWDED else ()
         found = _model_counts(observed, ties) if rest >= FEWEST_BINS else None
         if found is None or found.misfit:
-            steps = found is not None and found.stepped
+            roughness = 1.0 if found is None else found.average.dispersion
+            steps = is_stepped(observed, ties, roughness)
             return self._flat(observed, ties, notes, steps=steps)
         return self._drawn(observed, found.average, ties, notes)
 
@@ -177,7 +173,7 @@ class Smooth:
         model = RocPath(_rates(cells[0]), _rates(cells[1]), "linear")
         share = _SHARE_FEW if len(observed.edges) < _FEW_BINS else _SHARE_MANY
         curves = replace(drawn, path=_average(model, bent, share))
-        if found.dispersion >= ROUGH:
+        if is_stepped(observed, ties, found.dispersion):
             curves = with_steps(curves, counts, values_a_bin(observed, ties))
             notes = (*notes, STEPS_NOTE)
         return Reading(

@@ -80,13 +80,16 @@ class Drift:
     @property
     def critical(self) -> float:
         """The z beyond which a contrast raises an alarm."""
-        return NormalDist().inv_cdf(1 - self._each / 2)
+        return critical_value(self._contrasts, self.false_alarm)
 
     @property
     def _each(self) -> float:
         """The false-alarm rate of a single comparison: measures, and the PSI."""
-        contrasts = (len(self.periods) - 1) * (len(self.measures) + 1)
-        return -math.expm1(math.log1p(-self.false_alarm) / contrasts)
+        return each_rate(self._contrasts, self.false_alarm)
+
+    @property
+    def _contrasts(self) -> int:
+        return (len(self.periods) - 1) * (len(self.measures) + 1)
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
@@ -188,6 +191,38 @@ class Drift:
                 for c in (*self.changes, *self.stability)
             ],
         }
+
+
+def each_rate(contrasts: int, false_alarm: float) -> float:
+    """Return the false-alarm rate of one of several independent comparisons."""
+    return -math.expm1(math.log1p(-false_alarm) / contrasts)
+
+
+def critical_value(contrasts: int, false_alarm: float) -> float:
+    """Return the z beyond which one of several comparisons raises an alarm."""
+    return NormalDist().inv_cdf(1 - each_rate(contrasts, false_alarm) / 2)
+
+
+def detectable_change(
+    sd: float,
+    periods: int,
+    *,
+    measures: int = len(WATCHED),
+    false_alarm: float = 0.05,
+    power: float = 0.9,
+) -> float:
+    """Return the change in the last of equal periods that is seen with this probability.
+
+    Before any data: ``sd`` is a period's predicted error, sampling and noise together.
+
+    >>> round(detectable_change(0.0065, periods=24), 4)
+    0.0314
+    """
+    if periods < 2:
+        raise InputError("a series needs two or more periods")
+    z = critical_value((periods - 1) * (measures + 1), false_alarm)
+    spread = sd * math.sqrt(1 + 1 / (periods - 1))
+    return (z + NormalDist().inv_cdf(power)) * spread
 
 
 def _reading(result: Evaluation) -> Reading:

@@ -2,8 +2,8 @@
 
 The numbers are those of ``result.at(t)``, computed here and not again by a script: a
 page cannot differ from the library. The thresholds are those of the plan, round
-numbers where scores are probabilities, and edges of the release that cut the examples
-into about equal parts.
+numbers where scores are probabilities, and all edges of the release, or where these are
+many those that cut the examples into about equal parts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ COUNTS: Final[Mapping[str, str]] = {
     "true_negatives": "negative, no alarm",
 }
 _EVEN: Final = 100
-_QUANTILES: Final = 60
-_MOST: Final = 300
-"""Measured thresholds of all evaluations together: many groups get a coarser slider."""
+_ALONE: Final = 200
+"""Edges of the release that one evaluation's slider stops at, at most."""
+_TOGETHER: Final = 60
+"""Likewise, of several evaluations: each threshold is measured in all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +75,12 @@ class Explorer:
         # Each point of the curve is an edge; the share called positive rises along it.
         above = (counts.true_positives + counts.false_positives)[1:]
         shares = above / max(float(above[-1]), 1e-300)
-        places = np.searchsorted(shares, np.arange(1, _QUANTILES) / _QUANTILES)
-        known = counts.thresholds[1:][np.minimum(places, shares.size - 1)]
-        several = len(self.parts) > _MOST // (_EVEN + _QUANTILES)
+        several = len(self.parts) > 1
+        most = _TOGETHER if several else _ALONE
+        places = np.searchsorted(shares, np.arange(1, most) / most)
+        known = counts.thresholds[1:]
+        if known.size > most:
+            known = known[np.minimum(places, shares.size - 1)]
         chosen = np.concatenate([even[4::5] if several else even, known])
         inside = chosen[(chosen > edges.scores.low) & (chosen < edges.scores.high)]
         return sorted({float(t) for t in (*inside, *asked)})
@@ -120,7 +124,7 @@ class Explorer:
             "parts": [
                 {
                     "name": name,
-                    "prevalence": _plain(self._prevalence(part)),
+                    "prevalence": _plain(part.prevalence),
                     **{
                         m: [_ends(at[m]) for at in found]
                         for m in (*self.measures, *COUNTS)
@@ -144,11 +148,6 @@ class Explorer:
     def shown(self, measure: str) -> list[Estimate]:
         """Return a measure of each evaluation at the threshold that is shown first."""
         return [found[self.start][measure] for found in self.found]
-
-    @staticmethod
-    def _prevalence(part: Evaluation) -> float:
-        seen = part.observed
-        return seen.total_positives / (seen.total_positives + seen.total_negatives)
 
     def _markers(self, x: str, y: str) -> list[tuple[float, float]]:
         places = zip(self.shown(x), self.shown(y), strict=True)
@@ -179,7 +178,7 @@ class Explorer:
         )
 
     def _pr(self) -> Frame:
-        shares = [self._prevalence(part) for part in self.parts.values()]
+        shares = [part.prevalence for part in self.parts.values()]
         span = np.array([0.0, 1.0])
         quiet = [Stroke(span, np.array([s, s]), dashed=True) for s in shares]
         return Frame(
@@ -198,7 +197,7 @@ class Explorer:
         edges = set(self.first.curves.thresholds.tolist())
         drawn = [k for k, t in enumerate(self.thresholds) if t in edges]
         t = np.array(self.thresholds)[drawn]
-        share = self._prevalence(self.first)
+        share = self.first.prevalence
         strokes = [
             Stroke(t, share - (1 - share) * t / (1 - t), dashed=True),
             Stroke(t, np.zeros_like(t), dashed=True),

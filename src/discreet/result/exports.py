@@ -3,12 +3,9 @@
 - ``measures.csv``: every measure of every part as one tidy row.
 - ``curves.csv``: ROC and PR points with their pointwise 95% limits.
 - ``plp/``: the three tables of OHDSI's PatientLevelPrediction (evaluation statistics,
-  threshold summary, calibration summary), by the names of their columns in its R
-  package. Counts below ``min_cell_count`` but above 0 are written as -1, and so are
-  those that would give one away by subtraction. Columns that need single examples
-  (quantiles of predictions inside a stratum) are empty: they were never released.
-- ``model-card.json``: the metrics of the Coalition for Health AI's applied model card:
-  goal, result, interpretation and test for usefulness, fairness and safety.
+  threshold summary, calibration summary; :mod:`discreet.result.plp`).
+- ``model-card.json``: the key metrics of the Coalition for Health AI's applied model
+  card: goal, results, interpretation and test for usefulness, fairness and safety.
 """
 
 from __future__ import annotations
@@ -24,32 +21,23 @@ from typing import TYPE_CHECKING, Any, Final
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.bands import BandKind
-from discreet.result.explorer import Explorer
-from discreet.result.words import calibration_words, headlines
+from discreet.metrics.table import METRICS
+from discreet.result.plp import (
+    calibration_summary,
+    evaluation_statistics,
+    threshold_summary,
+)
+from discreet.result.words import calibration_words, counted_words, headlines
+from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
     from discreet.result.evaluation import Evaluation
 
 MIN_CELL_COUNT: Final = 5
 _CURVES: Final[tuple[BandKind, ...]] = ("roc", "pr")
-_HIDDEN: Final = -1
-_STATISTICS: Final = {
-    "auc": "AUROC",
-    "average_precision": "AUPRC",
-    "brier": "brier score",
-}
-_RATES: Final = {
-    "f1Score": "f1",
-    "accuracy": "accuracy",
-    "sensitivity": "recall",
-    "falseNegativeRate": "false_negative_rate",
-    "falsePositiveRate": "false_positive_rate",
-    "specificity": "specificity",
-    "positivePredictiveValue": "precision",
-    "negativePredictiveValue": "npv",
-    "positiveLikelihoodRatio": "likelihood_ratio_positive",
-    "negativeLikelihoodRatio": "likelihood_ratio_negative",
-    "diagnosticOddsRatio": "diagnostic_odds_ratio",
+_NONE: Final = {
+    "Label": "not measured",
+    "ValueJson": '{"kind": "single", "value": null}',
 }
 
 
@@ -72,7 +60,9 @@ def export(
     tables = {
         "measures.csv": table(measures(parts)),
         "model-card.json": json.dumps(model_card(parts), indent=1, allow_nan=False),
-        "plp/evaluationStatistics.csv": table(evaluation_statistics(parts)),
+        "plp/evaluationStatistics.csv": table(
+            evaluation_statistics(parts, min_cell_count)
+        ),
     }
     if drawn:
         tables |= {
@@ -143,165 +133,85 @@ def curves(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
     return rows
 
 
-def evaluation_statistics(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return PatientLevelPrediction's evaluation statistics: one row a metric."""
-    rows = []
-    for name, part in parts.items():
-        for metric, title in _STATISTICS.items():
-            if metric not in part.metrics:
-                continue
-            found = part.metrics[metric]
-            low, high = found.interval()
-            for word, value in (
-                (title, found.value),
-                (f"95% lower {title}", low),
-                (f"95% upper {title}", high),
-            ):
-                rows.append(
-                    {"evaluation": name or "Test", "metric": word, "value": value}
-                )
-    return rows
-
-
-def threshold_summary(
-    parts: Mapping[str, Evaluation], min_cell_count: int
-) -> list[dict[str, Any]]:
-    """Return PatientLevelPrediction's threshold summary at the report's thresholds."""
-    explorer = Explorer(parts)
-    rows = []
-    for (name, part), found in zip(parts.items(), explorer.found, strict=True):
-        seen = part.observed
-        share = seen.total_positives / (seen.total_positives + seen.total_negatives)
-        for at in found:
-            tp, fn, fp, tn = (
-                at[count].value
-                for count in (
-                    "true_positives",
-                    "false_negatives",
-                    "false_positives",
-                    "true_negatives",
-                )
-            )
-            cells = hidden([tp, fn, fp, tn], min_cell_count)
-            whole = [c if _HIDDEN not in cells else _HIDDEN for c in cells]
-            rates = {word: at[rate].value for word, rate in _RATES.items()}
-            if _HIDDEN in cells:  # rates of hidden counts would tell them
-                rates = dict.fromkeys(rates, math.nan)
-            rows.append(
-                {
-                    "evaluation": name or "Test",
-                    "predictionThreshold": at.threshold,
-                    "preferenceThreshold": _preference(at.threshold, share),
-                    "positiveCount": _sum(whole, (0, 2)),
-                    "negativeCount": _sum(whole, (1, 3)),
-                    "trueCount": _sum(whole, (0, 1)),
-                    "falseCount": _sum(whole, (2, 3)),
-                    "truePositiveCount": whole[0],
-                    "trueNegativeCount": whole[3],
-                    "falsePositiveCount": whole[2],
-                    "falseNegativeCount": whole[1],
-                    **rates,
-                }
-            )
-    return rows
-
-
-def calibration_summary(
-    parts: Mapping[str, Evaluation], min_cell_count: int
-) -> list[dict[str, Any]]:
-    """Return PatientLevelPrediction's calibration summary, groups of equal width."""
-    rows = []
-    for name, part in parts.items():
-        if not part.calibratable:
-            continue
-        seen, curve = part.observed, part.calibration
-        total = seen.total_positives + seen.total_negatives
-        for predicted, rate, share in zip(
-            curve.predicted, curve.rate, curve.share, strict=True
-        ):
-            at_risk = share * total
-            cells = hidden([rate * at_risk, (1 - rate) * at_risk], min_cell_count)
-            shown = _HIDDEN not in cells
-            rows.append(
-                {
-                    "evaluation": name or "Test",
-                    "predictionThreshold": float(predicted),
-                    "PersonCountAtRisk": round(at_risk) if shown else _HIDDEN,
-                    "PersonCountWithOutcome": cells[0] if shown else _HIDDEN,
-                    "averagePredictedProbability": float(predicted),
-                    "StDevPredictedProbability": None,
-                    "MinPredictedProbability": None,
-                    "P25PredictedProbability": None,
-                    "MedianPredictedProbability": None,
-                    "P75PredictedProbability": None,
-                    "MaxPredictedProbability": None,
-                    "observedIncidence": float(rate) if shown else math.nan,
-                }
-            )
-    return rows
-
-
-def hidden(counts: Iterable[float], least: int) -> list[int]:
-    """Return whole counts, with -1 for those above 0 and below the smallest allowed.
-
-    >>> hidden([0.0, 3.2, 5.0], 5)
-    [0, -1, 5]
-    """
-    whole = [max(round(count), 0) for count in counts]
-    return [_HIDDEN if 0 < count < least else count for count in whole]
-
-
-def _sum(cells: list[int], which: tuple[int, int]) -> int:
-    return _HIDDEN if _HIDDEN in cells else sum(cells[k] for k in which)
-
-
-def _preference(threshold: float, share: float) -> float:
-    """Return the preference score: the odds of the threshold over those of all."""
-    if not 0 < threshold < 1 or not 0 < share < 1:
-        return math.nan
-    odds = threshold / (1 - threshold) * (1 - share) / share
-    return odds / (1 + odds)
-
-
 def model_card(parts: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metric section of an applied model card, in plain values."""
+    """Return the key metrics of an applied model card, by its schema's element names.
+
+    Schema 0.2 of the Coalition for Health AI: each of three sections has a goal, one or
+    more results (a label, and a value as JSON text), an interpretation, and how it was
+    tested. What only the model's developer can say is left to them.
+    """
     first = next(iter(parts.values()))
-    useful = [
-        {
-            "metric": shown.title,
-            "result": _written(shown.found),
-            "interpretation": shown.sentence,
-        }
-        for shown in headlines(first)
-    ]
-    safe = []
+    shown = headlines(first)
+    safe: list[tuple[str, Estimate]] = []
+    reliable = "calibration was not measured: the scores are no probabilities"
     if first.calibratable:
-        words = calibration_words(first)
-        error = _written(first.recalibration().ece_before)
-        safe = [
-            {"metric": "calibration error", "result": error, "interpretation": words}
+        reliable = calibration_words(first)
+        safe = [("Calibration error (ECE)", first.recalibration().ece_before)]
+        safe += [
+            (METRICS[name].title, first.metric(name))
+            for name in ("observed_expected", "calibration_slope")
         ]
     fair = [
-        {"metric": f"AUC, {name}", "result": _written(part.metrics["auc"])}
+        (f"AUC, {name or 'everybody'}", part.metrics["auc"])
         for name, part in parts.items()
-        if name and "auc" in part.metrics
+        if "auc" in part.metrics
     ]
+    told = first.plan is not None and isinstance(first.plan.statistic, Grouped)
+    words = (
+        "Ranking in each declared group; gaps with intervals that hold for all pairs of "
+        "groups are in the report."
+        if told
+        else "No groups were declared, so nothing is known of differences between them."
+    )
+    sections = {
+        "UsefulnessUsabilityEfficacy": (
+            "Tell positives from negatives",
+            [(each.title, each.found) for each in shown],
+            " ".join(each.sentence for each in shown),
+        ),
+        "FairnessEquity": ("Do so alike in every group", fair, words),
+        "SafetyReliability": ("Predict probabilities that occur", safe, reliable),
+    }
     return {
-        "name": first.plan.model.name if first.plan is not None else "",
-        "key_metrics": {
-            "usefulness_usability_efficacy": useful,
-            "fairness_equity": fair,
-            "safety_reliability": safe,
+        "schema": "https://mc.chai.org/v0.2/schema.xsd",
+        "BasicInfo": {
+            "ModelName": first.plan.model.name if first.plan is not None else ""
         },
-        "validation": {
-            "sites": first.expected,
-            "claim": first.claim.to_dict(),
-            "plan_digest": first.plan.digest().hex()
-            if first.plan is not None
-            else None,
+        "KeyMetrics": {
+            name: {
+                "MetricGoal": goal,
+                "Results": {"MetricResult": [_metric(*row) for row in rows] or [_NONE]},
+                "Interpretation": interpretation,
+                **_tested(first),
+            }
+            for name, (goal, rows, interpretation) in sections.items()
         },
     }
 
 
-def _written(found: Estimate) -> str:
-    return str(found)
+def _metric(label: str, found: Estimate) -> dict[str, str]:
+    """Return a result as the schema's examples write one: a value and its interval."""
+    low, high = found.interval()
+    written = {
+        "kind": "estimate_ci",
+        "estimate": found.value,
+        "lower": low,
+        "upper": high,
+        "level": 95,
+    }
+    if not all(math.isfinite(v) for v in (found.value, low, high)):
+        return {"Label": label, "ValueJson": _NONE["ValueJson"]}
+    return {"Label": label, "ValueJson": json.dumps(written)}
+
+
+def _tested(first: Evaluation) -> dict[str, str]:
+    """Return how it was tested, of how many and under which promise."""
+    told = counted_words(first, ())
+    plan = "" if first.plan is None else f" Plan sha256:{first.plan.digest().hex()}."
+    return {
+        "TestType": f"External validation over {first.expected} sites without pooling "
+        "data",
+        "TestingDataDescription": "; ".join(f"{k}: {v}" for k, v in told.items()),
+        "ValidationProcessAndJustification": f"{str(first.claim).splitlines()[0]}{plan} "
+        "95% intervals hold sampling, binning and noise.",
+    }

@@ -6,6 +6,7 @@ thresholds. Nothing here asks a site again.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,13 @@ class Validation(ABC):
     def weighted(self) -> bool:
         """Whether examples have weights: counts are then of effective examples."""
         return self.plan is not None and isinstance(self.plan.statistic, Weighted)
+
+    @property
+    def prevalence(self) -> float:
+        """The share of positives, of the released counts."""
+        seen = self._counted("the prevalence").observed
+        total = seen.total_positives + seen.total_negatives
+        return seen.total_positives / total if total > 0 else math.nan
 
     @property
     @abstractmethod

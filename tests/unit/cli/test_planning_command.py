@@ -48,6 +48,23 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path
     assert written.model.name == "sepsis-xgb"
 
 
+def test_periods_that_would_not_show_a_drop_are_not_planned(run, tmp_path):
+    periods = [part for k in range(4) for part in ("--in-group", f"p{k}")]
+    asked = (*USUAL, *NOISY, *periods, "-o", "plan.toml")
+    seen = run(*asked, "--watch-drop", "0.2")
+    assert seen.exit_code == 0, seen.output
+    assert "Watched over 4 periods" in seen.output
+    (tmp_path / "plan.toml").unlink()
+    missed = run(*asked, "--watch-drop", "0.001")
+    assert missed.exit_code == 1
+    said = " ".join(missed.output.split())
+    assert "Do not run: a drop of the AUC by 0.001 would be missed" in said
+    assert not (tmp_path / "plan.toml").exists()
+    alone = run(*USUAL, *NOISY, "--watch-drop", "0.1")
+    assert isinstance(alone.exception, InputError)
+    assert "name them with --in-group" in str(alone.exception)
+
+
 def test_a_plan_that_is_no_use_is_not_written_unless_it_must_be(run, tmp_path):
     hopeless = ("--examples", "300", "--repetitions", "2", "--prevalence", "0.1")
     noise = ("--privacy", "distributed", "--epsilon", "0.01", "-o", "plan.toml")

@@ -163,9 +163,12 @@ def logistic(z, centre, scale):
     return 1 / (1 + np.exp(-(z - centre) / scale))
 
 
-def test_prior_bins_hold_even_shares_of_the_written_mixture():
-    edges = Edges.realise(PriorSpread(42, 0.02), LOGIT).array
+@pytest.mark.parametrize("bins", [15, 42])
+def test_prior_bins_hold_even_shares_of_the_written_mixture(bins):
+    edges = Edges.realise(PriorSpread(bins, 0.02), LOGIT).array
     assert edges[[1, -2]].tolist() == [-14.0, 14.0]
+    far = 2 if bins >= 16 else 0  # cuts of the outermost bins
+    edges = np.delete(edges, [*range(2, 2 + far), *range(bins - 1 - far, bins - 1)])
     centre = np.log(0.02 / 0.98)
     law = (
         0.50 * logistic(edges[1:-1], centre - 0.5, 1.2)
@@ -173,7 +176,15 @@ def test_prior_bins_hold_even_shares_of_the_written_mixture():
         + 0.15 * logistic(edges[1:-1], 1.5 * centre, 4.0)
     )
     shares = np.diff(law) / (law[-1] - law[0])
-    np.testing.assert_allclose(shares, 1 / 40, rtol=2e-3)
+    np.testing.assert_allclose(shares, 1 / (bins - 2 - 2 * far), rtol=2e-3)
+
+
+def test_far_out_the_outermost_bins_of_the_prior_are_cut_near_their_inner_ends():
+    z = Edges.realise(PriorSpread(24, 0.02), LOGIT).array[1:-1]
+    for outer in (z[:4], -z[::-1][:4]):  # the limit, two cuts, where even shares begin
+        width = outer[3] - outer[0]
+        cuts = (outer[3] - outer[[2, 1]]) / width
+        assert cuts == pytest.approx([0.15, 0.35], abs=1e-4)
 
 
 @pytest.mark.parametrize("prevalence", [1e-7, 0.0005, 0.1, 0.5, 0.999])

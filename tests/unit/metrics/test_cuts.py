@@ -24,7 +24,7 @@ def normal_logits(bins):
 
 @pytest.mark.parametrize("t", [0.031, 0.1, 0.27, 0.3, 0.61])
 def test_a_cut_bin_is_split_as_smooth_classes_are(t):
-    counts = normal_logits(24)
+    counts = normal_logits(28)
     shares = cut_at(counts, t).curved
     z = np.log(t / (1 - t))
     for above, bins, middle in (

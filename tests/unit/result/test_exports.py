@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.result.exports import hidden, table
+from discreet.result.exports import table
+from discreet.result.plp import hidden
+
+
+def _data():
+    rng = np.random.default_rng(2)
+    s = rng.random(12_000)
+    return s, rng.random(12_000) < s
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(2)
-    s = rng.random(12_000)
-    site = discreet.Examples(s, rng.random(12_000) < s)
+    site = discreet.Examples(*_data())
     result = discreet.evaluate([site], thresholds=[0.4], model="sepsis")
     where = tmp_path_factory.mktemp("tables")
     result.export(where, min_cell_count=40)
@@ -57,24 +62,94 @@ def test_small_cells_are_hidden_with_all_that_would_tell_them(folder):
 
 
 def test_the_tables_have_the_columns_that_ohdsi_reads(folder):
+    """As PatientLevelPrediction's own R functions make them, in their order."""
     where, _ = folder
-    assert set(_rows(where / "plp" / "evaluationStatistics.csv")[0]) == {
-        "evaluation",
-        "metric",
-        "value",
-    }
-    assert {"predictionThreshold", "PersonCountAtRisk", "observedIncidence"} <= set(
-        _rows(where / "plp" / "calibrationSummary.csv")[0]
-    )
+    rows = _rows(where / "plp" / "evaluationStatistics.csv")
+    assert list(rows[0]) == ["evaluation", "metric", "value"]
+    found = {row["metric"]: float(row["value"]) for row in rows}
+    assert list(found) == [
+        "populationSize", "outcomeCount", "AUROC", "95% lower AUROC",
+        "95% upper AUROC", "AUPRC", "brier score", "brier score scaled", "Eavg", "E90",
+        "Emax", "ici", "calibrationInLarge mean prediction",
+        "calibrationInLarge observed risk", "calibrationInLarge intercept",
+        "weak calibration intercept", "weak calibration gradient", "Average Precision",
+    ]  # fmt: skip
+    s, y = _data()
+    assert found["populationSize"] == 12_000
+    assert found["outcomeCount"] == y.sum()
+    mean = found["calibrationInLarge mean prediction"]
+    assert mean == pytest.approx(s.mean(), rel=1e-3)
+    scaled = 1 - np.mean((y - s) ** 2) / (s.mean() * (1 - s.mean()))
+    assert found["brier score scaled"] == pytest.approx(scaled, rel=2e-3)
+    assert list(_rows(where / "plp" / "thresholdSummary.csv")[0]) == [
+        "evaluation", "predictionThreshold", "preferenceThreshold", "positiveCount",
+        "negativeCount", "trueCount", "falseCount", "truePositiveCount",
+        "trueNegativeCount", "falsePositiveCount", "falseNegativeCount", "f1Score",
+        "accuracy", "sensitivity", "falseNegativeRate", "falsePositiveRate",
+        "specificity", "positivePredictiveValue", "falseDiscoveryRate",
+        "negativePredictiveValue", "falseOmissionRate", "positiveLikelihoodRatio",
+        "negativeLikelihoodRatio", "diagnosticOddsRatio",
+    ]  # fmt: skip
+    assert list(_rows(where / "plp" / "calibrationSummary.csv")[0]) == [
+        "predictionThreshold", "PersonCountAtRisk", "PersonCountWithOutcome",
+        "averagePredictedProbability", "StDevPredictedProbability",
+        "MinPredictedProbability", "P25PredictedProbability",
+        "MedianPredictedProbability", "P75PredictedProbability",
+        "MaxPredictedProbability", "observedIncidence", "evaluation",
+    ]  # fmt: skip
 
 
-def test_the_model_card_says_what_its_numbers_mean(folder):
+def test_calibration_is_summed_up_in_tenths_of_the_examples(folder):
+    where, _ = folder
+    s, y = _data()
+    rows = _rows(where / "plp" / "calibrationSummary.csv")
+    cuts = np.quantile(s, np.arange(10) / 10)
+    assert len(rows) == 10
+    for k, row in enumerate(rows):
+        inside = (s >= cuts[k]) & (s < (cuts[k + 1] if k < 9 else 2))
+        begin = float(row["predictionThreshold"])
+        assert begin == pytest.approx(cuts[k] if k else 0, abs=2e-3)
+        assert int(row["PersonCountAtRisk"]) == pytest.approx(1200, abs=60)
+        mean = float(row["averagePredictedProbability"])
+        assert mean == pytest.approx(s[inside].mean(), abs=2e-3)
+        rate = float(row["observedIncidence"])
+        assert rate == pytest.approx(y[inside].mean(), abs=0.02)
+
+
+def test_the_model_card_has_the_schemas_elements_and_says_what_numbers_mean(folder):
     where, result = folder
     card = json.loads((where / "model-card.json").read_text(encoding="utf-8"))
-    first = card["key_metrics"]["usefulness_usability_efficacy"][0]
-    assert card["name"] == "sepsis"
-    assert first["result"] == str(result.auc)
-    assert "chance is 50%" in first["interpretation"]
+    assert card["BasicInfo"]["ModelName"] == "sepsis"
+    sections = card["KeyMetrics"]
+    assert list(sections) == [
+        "UsefulnessUsabilityEfficacy",
+        "FairnessEquity",
+        "SafetyReliability",
+    ]
+    for section in sections.values():
+        assert list(section) == [
+            "MetricGoal",
+            "Results",
+            "Interpretation",
+            "TestType",
+            "TestingDataDescription",
+            "ValidationProcessAndJustification",
+        ]
+        assert section["Results"]["MetricResult"]
+        for each in section["Results"]["MetricResult"]:
+            assert list(each) == ["Label", "ValueJson"]
+            assert json.loads(each["ValueJson"])["kind"] == "estimate_ci"
+    first = sections["UsefulnessUsabilityEfficacy"]["Results"]["MetricResult"][0]
+    value = json.loads(first["ValueJson"])
+    low, high = result.auc.interval()
+    assert (value["estimate"], value["lower"], value["upper"]) == (
+        result.auc.value,
+        low,
+        high,
+    )
+    said = sections["UsefulnessUsabilityEfficacy"]["Interpretation"]
+    assert "chance is 50%" in said
+    assert "No groups were declared" in sections["FairnessEquity"]["Interpretation"]
 
 
 def test_no_cell_runs_in_a_spreadsheet():
