@@ -98,8 +98,9 @@ def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
     rng = np.random.default_rng([seed, cell.examples])
     seen, widths, held, largest = [], [], [], []
     for _ in range(repetitions):
-        counts = cell.estimator.read(cell.simulate(rng)).counts
-        found = expected_calibration_error(counts)
+        reading = cell.estimator.read(cell.simulate(rng))
+        counts = reading.counts
+        found = expected_calibration_error(counts, response=reading.response)
         low, high = found.interval()
         seen.append(found.value)
         widths.append(high - low)

@@ -142,10 +142,12 @@ class Estimate:
         if math.isnan(self.value):
             return Interval(math.nan, math.nan)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        sampling = _sd(self.sampling)
+        sampling = standard_deviation(self.sampling)
         if cluster is not None:
             sampling, z = self._over_clusters(cluster, sampling, z, level)
-        low, high = self.shape.ends(self.value, sampling, _sd(self.noise), z)
+        low, high = self.shape.ends(
+            self.value, sampling, standard_deviation(self.noise), z
+        )
         below, above = self.value - self.binning.low, self.binning.high - self.value
         if not worst_case_binning:
             below = min(self.binning.typical, below)
@@ -258,12 +260,13 @@ class Estimate:
         }
 
 
-def _sd(law: ScalarLaw | NotYet) -> float:
+def standard_deviation(law: ScalarLaw | NotYet) -> float:
+    """Return the size of an error, 0 where it is absent or not estimated."""
     return law.sd if isinstance(law, Normal) else 0.0
 
 
 def _law(law: ScalarLaw | NotYet) -> float | None:
-    return None if isinstance(law, NotYet) else _sd(law)
+    return None if isinstance(law, NotYet) else standard_deviation(law)
 
 
 def _number(value: float) -> float | None:

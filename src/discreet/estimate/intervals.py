@@ -186,7 +186,8 @@ class FoldedShape:
     spread. The interval may lie below the value itself: that much is scatter.
 
     Deviations that a smooth model found have lost part of their scatter already, an
-    unknown part: the interval then reaches at least to the value.
+    unknown part: a value below what scatter alone would make says nothing then, and
+    the interval reaches as far above it as if the deviations kept their signs.
     """
 
     deviations: tuple[float, ...]
@@ -201,8 +202,10 @@ class FoldedShape:
         ]
         sure = [d if d > _SURE * s else 0.0 for d, s in pairs]
         alike = [max(d, s) for d, s in pairs]
-        high = self._end(alike, value, -z)
-        return self._end(sure, value, z), max(high, value) if self.smoothed else high
+        low, high = self._end(sure, value, z), self._end(alike, value, -z)
+        if self.smoothed:
+            high = max(high, value + z * math.hypot(*self.spreads))
+        return low, high
 
     def _end(self, pattern: list[float], value: float, z: float) -> float:
         """Return the total, spread like the pattern, whose quantile is the value."""

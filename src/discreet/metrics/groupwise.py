@@ -105,12 +105,14 @@ def _ece(cells: Cells) -> Local:
 
 
 def _ece_limits(reading: Reading, value: float) -> Binning:
-    found = expected_calibration_error(reading.counts).binning
+    found = expected_calibration_error(
+        reading.counts, response=reading.response
+    ).binning
     return Binning(min(found.low, value), max(found.high, value), found.typical)
 
 
 def _ece_shape(reading: Reading) -> Shape:
-    return expected_calibration_error(reading.counts).shape
+    return expected_calibration_error(reading.counts, response=reading.response).shape
 
 
 ECE: Final = probability_row(

@@ -323,7 +323,8 @@ class Evaluation(Validation):
     @property
     def ece(self) -> Estimate:
         """Expected calibration error of the positive class, 15 groups of scores."""
-        return expected_calibration_error(self._calibration_counts())
+        response = self._counted("the calibration error").response
+        return expected_calibration_error(self._calibration_counts(), response=response)
 
     @property
     def calibration(self) -> ReliabilityCurve:

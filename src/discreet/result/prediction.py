@@ -8,10 +8,11 @@ negatives with :math:`d = \sqrt 2\,\Phi^{-1}(\text{AUC})`, so that
     s = \sigma\left(d z - d^2/2 + \log\frac{\pi}{1 - \pi}\right)
 
 is calibrated at the public prevalence :math:`\pi` and has the AUC that is assumed.
-The plan is carried out on a few of them with simulated noise. *Noise* is how far the
-result is from that of the same sample without noise (so binning is in it); *sampling*
-is how far the sample is from the population. Real scores differ from this model: take
-the figures as a size, good to a factor of about two.
+The plan is carried out on a few of them with simulated noise. *Noise* and *sampling*
+are what these evaluations say of themselves, by the code that makes their intervals:
+root mean squares of the standard deviations; half of the usual error of shapes that are
+not known (binning, the model's own) goes with the noise. Real scores differ from this model: take
+the figures as a size (``bench/prediction.py`` measures how good they are).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate
+from discreet.estimate.estimate import Estimate, standard_deviation
 from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import Metric
@@ -57,6 +58,8 @@ MOST_EXAMPLES: Final = 500_000
 DEFAULT_AUC: Final = 0.8
 _QUANTILES: Final = 100_000
 _HIDDEN: Final = "the noise hides one of the classes"
+_SHAPE: Final = 0.5
+"""Share of the usual binning error, chosen on the tuning half of bench/prediction.py."""
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
 
@@ -169,7 +172,7 @@ def predict(
 
     def error(metric: Metric) -> PredictedError:
         noise = _rms([run.noise(metric) for run in usable])
-        sampling = _rms([run.exact.value(metric) - truth.value(metric) for run in runs])
+        sampling = _rms([run.exact.sampling(metric) for run in runs])
         return PredictedError(truth.value(metric), noise * shrunk, sampling * shrunk)
 
     areas = [run.area() for run in usable]
@@ -297,6 +300,9 @@ class _Exact:
     def value(self, metric: Metric) -> float:
         return self._metrics[metric].value
 
+    def sampling(self, metric: Metric) -> float:
+        return standard_deviation(self._metrics[metric].sampling)
+
 
 def _fine(examples: Examples) -> _Exact:
     rule = spread_over(FINE_BINS, PublicFacts(scores=examples.scores))
@@ -334,7 +340,9 @@ class _Run:
     def noise(self, metric: Metric) -> float:
         if self.result is None:
             return math.nan
-        return self.result.metric(metric).value - self.exact.value(metric)
+        found = self.result.metric(metric)
+        shape = _SHAPE * found.binning.typical
+        return math.hypot(standard_deviation(found.noise), shape)
 
     def area(self) -> float:
         if self.result is None:

@@ -284,3 +284,12 @@ def test_the_largest_of_many_perfect_groups_may_be_zero() -> None:
         low, high = shape.ends(float(seen.max()), 0.0, 0.0, 1.96)
         held += low <= 0.0 <= high
     assert held / 1000 > 0.92
+
+
+def test_smoothed_deviations_below_their_scatter_do_not_prove_a_perfect_model():
+    seen, spreads = (0.0002,) * 16, (0.003,) * 16
+    value = sum(seen)
+    _, rough = FoldedShape(seen, spreads).ends(value, 0.0, 0.0, 2.0)
+    assert rough == 0.0  # so little cannot be: scatter alone makes more
+    _, high = FoldedShape(seen, spreads, smoothed=True).ends(value, 0.0, 0.0, 2.0)
+    assert high == pytest.approx(value + 2 * 0.012)

@@ -336,3 +336,18 @@ def test_a_diagram_without_points_is_refused():
     drowned = NoisyHistogram(edges, np.ones(8), np.ones(8), LaplaceLaw(1e6))
     with pytest.raises(InputError, match="no curve to draw"):
         draw_reliability({"": calibration_curve(drowned)})
+
+
+def test_a_model_that_passes_nothing_on_leaves_half_of_the_scatter_as_its_bias():
+    scores, labels = draw(4_000, 3)
+    counts = counted(scores, labels, Edges.realise(Uniform(20)))
+    noisy = NoisyHistogram(
+        counts.edges, counts.negatives, counts.positives, LaplaceLaw(5.0)
+    )
+    raw, none, all_of_it = (
+        expected_calibration_error(noisy, response=given).shape.spreads
+        for given in (None, np.zeros((40, 40)), np.eye(40))
+    )
+    assert none == pytest.approx(np.array(raw) / math.sqrt(2))
+    assert (np.array(all_of_it) <= np.array(raw) * (1 + 1e-9)).all()
+    assert (np.array(all_of_it) >= np.array(none)).all()
