@@ -75,6 +75,12 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=0)
     parser.add_argument("--load", type=int, default=0, help="busy processes beside it")
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument(
+        "--within",
+        type=float,
+        default=12.0,
+        help="seconds within which it is killed: as long as a session takes here",
+    )
     parser.add_argument("--step", type=float, default=120.0)
     parser.add_argument("--in-process", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
@@ -83,7 +89,9 @@ def main() -> None:
     if chosen.sessions:
         with busy(chosen.load):
             outcomes = Counter(
-                one_session(i, rng, kill=chosen.kill, step=chosen.step)
+                one_session(
+                    i, rng, within=chosen.within * chosen.kill, step=chosen.step
+                )
                 for i in range(chosen.sessions)
             )
         show("sessions of processes", outcomes)
@@ -176,7 +184,7 @@ class Supervised:
 
 
 def one_session(
-    number: int, rng: np.random.Generator, *, kill: bool, step: float
+    number: int, rng: np.random.Generator, *, within: float, step: float
 ) -> str:
     """Run one session of a fresh consortium; return how it ended."""
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as place:
@@ -184,13 +192,13 @@ def one_session(
         plan = prepare(folder, rng)
         began = time.monotonic()
         commands = start(folder, mark, step)
-        at = began + rng.uniform(3, 60) if kill else np.inf
+        at = began + rng.uniform(1, within) if within else np.inf
         victim = ""
         try:
             while time.monotonic() - began < SESSION_SECONDS:
                 if time.monotonic() > at:
                     at, victim = np.inf, kill_one(mark, rng)
-                running = [c for c in commands if not c.ended(again=kill)]
+                running = [c for c in commands if not c.ended(again=within > 0)]
                 if not running:
                     break
                 time.sleep(0.2)

@@ -174,8 +174,9 @@ class ModelComparison(Parts):
         """How the two models' errors are taken to go together."""
         if self.joint is None:
             return (
-                "the two models' errors are taken as uncorrelated: careful for models "
-                "that rank the same people alike"
+                "the two models' errors are taken as uncorrelated, for two separate "
+                "histograms do not tell: careful for models that rank the same people "
+                "alike, too little for models that err in opposite ways"
             )
         return "the correlation of the two models' errors is read from the joint counts"
 

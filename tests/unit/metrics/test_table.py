@@ -222,6 +222,21 @@ def _read_many(rng, releases, most):
             _check(expected_calibration_error(reading.counts))
 
 
+def test_limits_at_a_threshold_hold_the_value_whatever_rounding_leaves_of_a_class():
+    rng = np.random.default_rng(5)
+    edges = Edges.realise(Uniform(7))
+    for _ in range(40):
+        negatives, positives = rng.exponential(1.0, (2, 7))
+        negatives[:3] = 0.0
+        observed = NoisyHistogram(edges, negatives, positives, NoNoise())
+        found = at_threshold(Flat("linear").read(observed), 0.5).estimates
+        for estimate in found.values():
+            if not math.isnan(estimate.value):
+                binning = estimate.binning
+                assert binning.low <= estimate.value <= binning.high
+                assert binning.low >= estimate.support.low
+
+
 def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
     edges = Edges.realise(Uniform(6))
     negatives = np.array([900.0, 700, 500, 300, 100, 0])
