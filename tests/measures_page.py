@@ -137,7 +137,12 @@ groups that are too small or too noisy are marked, never dropped.
 
 Declare periods as groups, in order: `result.drift(("auc", "observed_expected"))` compares each with the mean of those before
 it, and the population stability index of the scores; `false_alarm` is the share of whole series without any change that
-raise an alarm, over all periods and measures. `detectable("auc")` says beforehand which change would be seen.
+raise an alarm, over all periods and measures. `detectable("auc")` says which change would be seen; `discreet plan --in-group ... --watch-drop 0.03`
+says it before any data, and refuses a plan that would miss it.
+
+Measured on calibrated scores (AUC .82), 24 periods of 5,000 rows at epsilon 1, AUC, O:E, slope and stability watched at 5%: 4 of 55 series without a
+change raised an alarm, and the contrasts had standard deviations of 0.99 to 1.01. With the AUC lower by .031 from period 21 on, 32 of 32 series raised one
+in that very period, the AUC's own contrast 28 of 32, within four periods 32 of 32.
 
 ## Prediction sets
 
@@ -177,13 +182,15 @@ top score is above a half, with limits for the others: below a half no class's o
 - The Brier score's parts are CORP's: miscalibration - discrimination + uncertainty is the score, exactly.
 - A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.
 - Partial areas end at a false positive rate of .1 or begin at a recall of .9.
+- All rows of `to_frame()` with their intervals at three thresholds take .16 s of one core from 1,024 exact bins, .19 s under noise
+  (reading the release again .02 s and .05 s).
 - The Hosmer-Lemeshow test is there (`result.hosmer_lemeshow()`) with the sentence on why not to use it.
 - Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
 
 ## How often the intervals hold
 
 `python bench/measures_coverage.py`: percent of 95% intervals that hold the population's own value, 5,000 rows drawn with
-replacement from 400,000 made-up ones or from public out-of-fold scores, 200 repetitions (their error is 1.5; ICI 120, on the bank 60).
+replacement from 400,000 made-up ones or from public out-of-fold scores, 200 repetitions (their error is 1.5; ICI 120, on the bank 60; the exact bank row 400, with an error of 1.1).
 
 | population | noise | slope | O:E | recall at 95% spec. | log loss | partial AUC | net benefit | ICI |
 |---|---|---:|---:|---:|---:|---:|---:|---:|
@@ -193,7 +200,7 @@ replacement from 400,000 made-up ones or from public out-of-fold scores, 200 rep
 | too extreme, 1 positive in 11 | eps 1 | 97.0 | 97.0 | 97.0 | 96.5 | 97.0 | 97.0 | 93.3 |
 | adult, boosted trees | exact | 94.0 | 93.0 | 94.0 | 95.0 | 94.5 | 95.0 | 94.2 |
 | adult, boosted trees | eps 1 | 97.0 | 97.0 | 96.5 | 97.0 | 96.5 | 97.0 | 94.2 |
-| bank, boosted trees | exact | 95.0 | 96.5 | 93.0 | 98.0 | 95.5 | 94.5 | 95.0 |
+| bank, boosted trees | exact | 94.5 | 95.5 | 94.8 | 96.5 | 95.0 | 95.0 | 95.5 |
 | bank, boosted trees | eps 1 | 97.5 | 97.0 | 95.5 | 98.5 | 96.5 | 95.0 | 96.7 |
 
 Conformal sets at 10,000 rows, 60 repetitions, mean share of labels held (known to .0004): at 90% .8997 exact and .9009 at

@@ -22,12 +22,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
-from discreet.estimate.reading import (
-    AnyReading,
-    Estimator,
-    Reading,
-    ScalarReading,
-)
+from discreet.estimate.reading import AnyReading, Estimator, Reading, ScalarReading
 from discreet.metrics.bands import Band, BandKind, band
 from discreet.metrics.calibration import (
     ReliabilityCurve,
@@ -37,12 +32,7 @@ from discreet.metrics.calibration import (
 from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.errors import measures
 from discreet.metrics.influence import metric_influences, rate_influences
-from discreet.metrics.scikit_points import (
-    Points,
-    det_points,
-    pr_points,
-    roc_points,
-)
+from discreet.metrics.scikit_points import Points, det_points, pr_points, roc_points
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.plan.plan import Plan

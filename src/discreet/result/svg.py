@@ -84,10 +84,12 @@ class Frame:
         marks = self.x_ticks or [(x, f"{x:g}") for x in _ticks(*self.x_range)]
         for x, mark in marks:
             across, _ = self.place(x, self.y_range[0])
+            # A long number at the right end would leave the picture.
+            inside = across + 3 * len(mark) < _LEFT + SIDE + _RIGHT
             found.append(
                 f'<path class="grid" d="M{across:.1f} {_TOP}v{SIDE}"/>'
                 f'<text class="tick" x="{across:.1f}" y="{_TOP + SIDE + 15}" '
-                f'text-anchor="middle">{escape(mark)}</text>'
+                f'text-anchor="{"middle" if inside else "end"}">{escape(mark)}</text>'
             )
         for y in _ticks(*self.y_range):
             _, down = self.place(self.x_range[0], y)
