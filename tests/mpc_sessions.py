@@ -27,7 +27,7 @@ from discreet.runtime.spu.packages import Package
 from discreet.runtime.spu.party import Party
 from discreet.runtime.spu.transport import client_context, server_context
 
-SIZES = (4, 5)
+SIZES = (7, 8)  # the first owner has as many words as are opened
 
 
 def owner_examples(size, seed):

@@ -42,7 +42,10 @@ def test_the_analyst_opens_what_the_owners_shared(world):
     outcome = world.run(*world.owners_and_analyst())
     assert set(outcome.ends.values()) == {None}
     values = opened(outcome.opened).values
-    assert values.tolist() == encode(world.data[0]).words[:4].tolist()
+    assert (
+        values.tolist()
+        == encode(world.data[0]).words[: world.session.program().opens].tolist()
+    )
     assert costs(outcome.opened)["bytes_from_owners"] == sum(
         len(p.encode()) for k in range(len(SIZES)) for p in world.packages(k)
     )
