@@ -207,6 +207,6 @@ def test_a_superlink_that_dies_is_an_error_in_one_sentence(tmp_path: Path) -> No
             running.link.process.wait()
 
         watched.watch = end_the_link  # type: ignore[method-assign]
-        with pytest.raises(ProcessError, match=r"superlink ended|does not answer"):
+        with pytest.raises(ProcessError, match=r"SuperLink (ended|does not answer)"):
             watched.run(plan)
         assert time.monotonic() - began < 240

@@ -28,12 +28,14 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
+from discreet.errors import InputError
 from discreet.estimate.estimate import Interval
 from discreet.estimate.intervals import AreaShape, ProportionShape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes, auc_slopes
 from discreet.metrics.local import Local, ranking_row
 from discreet.metrics.shapes import Linear
+from discreet.metrics.table import MetricRow
 
 WITHIN: Final = 0.1
 """Partial areas are over false positive rates up to this, or sensitivities from 1 less
@@ -109,13 +111,15 @@ def _flipped(on_n: FloatVector, on_p: FloatVector, *, sensitivity: bool) -> Slop
     return Slopes(on_p, on_n) if sensitivity else Slopes(on_n[::-1], on_p[::-1])
 
 
-def _partial_area(cells: Cells, *, sensitivity: bool, corrected: bool) -> Local:
-    area, on_n, on_p = _partial(WITHIN, _flip(cells, sensitivity=sensitivity))
+def _partial_area(
+    cells: Cells, *, sensitivity: bool, corrected: bool, within: float = WITHIN
+) -> Local:
+    area, on_n, on_p = _partial(within, _flip(cells, sensitivity=sensitivity))
     slopes = _flipped(on_n, on_p, sensitivity=sensitivity)
     if not corrected:
         return Local(area, slopes)
-    least = WITHIN**2 / 2
-    scale = 0.5 / (WITHIN - least)
+    least = within**2 / 2
+    scale = 0.5 / (within - least)
     value = 0.5 + scale * (area - least)
     return Local(value, Slopes(scale * slopes.negatives, scale * slopes.positives))
 
@@ -190,6 +194,30 @@ def _gini_shape(reading: Reading) -> Linear:
 
 def _rate(_: Reading) -> ProportionShape:
     return ProportionShape(1.0)
+
+
+def partial_area_row(within: float, *, sensitivity: bool, corrected: bool) -> MetricRow:
+    """Return the row of a partial area that ends at another rate than the table's.
+
+    ``within`` is the largest false positive rate, or with ``sensitivity`` one less the
+    smallest recall.
+    """
+    if not 0 < within < 1:
+        raise InputError("a partial area ends strictly between 0 and 1")
+    place = f"recall >= {1 - within:g}" if sensitivity else f"FPR <= {within:g}"
+    area = partial(
+        _partial_area, sensitivity=sensitivity, corrected=corrected, within=within
+    )
+    return ranking_row(
+        f"partial_auc at {place}",
+        f"partial AUC, {place}{', corrected' if corrected else ''}",
+        area,
+        "higher",
+        "McClish 1989; Jiang, Metz and Nishikawa 1996",
+        formula="as the table's, with another end",
+        hides="all other thresholds",
+        support=Interval(0.0, 1.0 if corrected else within),
+    )
 
 
 _Measure = Callable[[Cells], Local]

@@ -125,7 +125,8 @@ class ModelComparison(Parts):
             def slopes(reading: Reading) -> Slopes:
                 cut = probability_of(threshold, reading.counts.edges)
                 counts = np.append(reading.counts.negatives, reading.counts.positives)
-                on = RATES[name].slopes(weights(reading) @ counts, cut)
+                cells = np.maximum(weights(reading) @ counts, 0.0)
+                on = RATES[name].slopes(cells, cut)
                 return Slopes(*np.split(on @ weights(reading), 2))
 
             first, second = (at[name] for at in both)
@@ -195,6 +196,8 @@ class ModelComparison(Parts):
                 f"a model's {title} is undefined in the pooled data", support
             )
         sampling, noise = self._errors(first, second, slopes, followed or slopes)
+        if not math.isfinite(sampling + noise):
+            return Estimate.undefined(f"the {title} changes too fast here", support)
         return Estimate(
             first.value - second.value,
             Normal(sampling),

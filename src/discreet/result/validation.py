@@ -16,10 +16,12 @@ import numpy as np
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.reading import AnyReading, Reading
+from discreet.metrics.errors import measure
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
 from discreet.metrics.hosmer_lemeshow import HosmerLemeshow, hosmer_lemeshow
 from discreet.metrics.measured import tidy
 from discreet.metrics.over_thresholds import CURVES, MeasureCurve, decision_curve
+from discreet.metrics.partial_areas import partial_area_row
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold
@@ -85,6 +87,26 @@ class Validation(ABC):
                 for n in at.estimates
             ]
         return found
+
+    def partial_auc(
+        self,
+        *,
+        max_fpr: float | None = None,
+        min_recall: float | None = None,
+        corrected: bool = True,
+    ) -> Estimate:
+        """Return the area up to a false positive rate, or from a recall on.
+
+        ``corrected`` is McClish's, as scikit-learn's ``roc_auc_score(max_fpr=)`` gives it:
+        1/2 for chance and 1 for perfect.
+        """
+        if (max_fpr is None) == (min_recall is None):
+            raise InputError("a partial area has max_fpr= or min_recall=: give one")
+        within = max_fpr if min_recall is None else 1 - min_recall
+        row = partial_area_row(
+            float(within or 0), sensitivity=max_fpr is None, corrected=corrected
+        )
+        return measure(row, self._curved("partial area"))
 
     def to_frame(self) -> Any:
         """Return ``rows`` as a pandas ``DataFrame``, one row a measure."""

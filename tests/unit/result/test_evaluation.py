@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 import discreet
 from discreet import (
@@ -39,6 +39,29 @@ def site(rng, n, prevalence=0.3, kind="probability"):
 @pytest.fixture
 def sites(rng):
     return [site(rng, n) for n in (7000, 5000, 400)]
+
+
+def test_a_partial_area_ends_where_it_is_asked_to(sites):
+    result = discreet.evaluate(sites)
+    s, y = (
+        np.concatenate(c) for c in zip(*(x.to_arrays() for x in sites), strict=True)
+    )
+    for end in (0.05, 0.1, 0.2, 0.5):
+        found = result.partial_auc(max_fpr=end)
+        expected = roc_auc_score(y, s, max_fpr=end)
+        assert found.value == pytest.approx(expected, abs=1e-3), end
+        low, high = found.interval()
+        assert low < found.value < high
+        # Turned around, the smallest recall is the largest false positive rate.
+        turned = roc_auc_score(1 - y, -s, max_fpr=end)
+        other = result.partial_auc(min_recall=1 - end)
+        assert other.value == pytest.approx(turned, abs=1e-3), end
+    plain = result.partial_auc(max_fpr=0.1, corrected=False)
+    assert plain.value == result.metrics["partial_auc"].value
+    assert plain.interval() == result.metrics["partial_auc"].interval()
+    for wrong in ({}, {"max_fpr": 0.1, "min_recall": 0.9}, {"max_fpr": 1.5}):
+        with pytest.raises(InputError, match="partial area"):
+            result.partial_auc(**wrong)
 
 
 def outputs(result):

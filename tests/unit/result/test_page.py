@@ -210,7 +210,8 @@ def test_limits_without_a_sampling_error_are_not_called_an_interval(
     rng = np.random.default_rng(6)
     scores = rng.random(400)
     site = discreet.Examples(scores, rng.random(400) < scores)
-    found = discreet.exact.evaluate([site] * 3, engine=Reference())
+    plain = discreet.ExactMPC(interval=False)
+    found = discreet.exact.evaluate([site] * 3, plain, engine=Reference())
     found.save(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<th scope="col">binning limits</th>' in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -38,6 +39,7 @@ FREE_SECONDS: Final = 5.0
 LOOPBACK: Final = "127.0.0.1"
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ProcessError(DiscreetError):
@@ -100,9 +102,11 @@ class FlowerProcess:
 
     def check(self) -> None:
         """Raise when it has ended, with the last line that it wrote."""
-        if self.process is None or self.process.poll() is None:
+        code = None if self.process is None else self.process.poll()
+        if code is None:
             return
-        raise ProcessError(f"the SuperLink ended: {self._last_words()}")
+        why = f"by signal {-code}" if code < 0 else f"last words: {self._last_words()}"
+        raise ProcessError(f"the SuperLink ended, {why}")
 
     def check_ending(self) -> None:
         """Give a process that answers no more the time to end, and then check it."""
@@ -140,8 +144,8 @@ class FlowerProcess:
         )
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").split("\n")
-        spoken = [line.strip() for line in lines if line.strip()]
+        text = _COLOURS.sub("", self.log.read_text(errors="replace"))
+        spoken = [line.strip() for line in text.split("\n") if line.strip()]
         return spoken[-1] if spoken else "it wrote nothing"
 
 
