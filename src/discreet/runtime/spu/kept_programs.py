@@ -1,7 +1,7 @@
 """Executables that a party compiled before, kept for sessions of equal sizes.
 
 Compiling takes seconds of every start and depends on the public program alone. A kept
-executable is taken when the program, the engine's settings, this package's circuit and
+executable is taken when the program, the engine's settings, this package's code of exact areas and
 the versions of compiler and engine are those that it was compiled from, and its own
 digest holds. It is only ever this user's own: whoever can write into the folder could as
 well change the package, and the parties compare the executable's digest in any case.
@@ -22,7 +22,6 @@ from discreet.exact.program import SETTINGS, Program
 
 MOST_KEPT: Final = 32
 """Files that are kept, the last used ones; some hundred kilobytes each."""
-_SOURCES: Final = ("circuit.py", "merge.py", "tables.py", "encode.py", "program.py")
 _COMPILERS: Final = ("spu", "jax", "jaxlib")
 
 
@@ -59,7 +58,7 @@ def _name_of(program: Program) -> str:
     """Name everything that decides the executable."""
     place = Path(exact.__file__).parent
     parts = [program.canonical(), SETTINGS.encode()]
-    parts += [(place / name).read_bytes() for name in _SOURCES]
+    parts += [path.read_bytes() for path in sorted(place.glob("*.py"))]
     parts += [metadata.version(name).encode() for name in _COMPILERS]
     hashed = hashlib.sha256(b"discreet kept program\0")
     for part in parts:

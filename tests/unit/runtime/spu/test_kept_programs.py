@@ -1,10 +1,13 @@
 """Kept executables: taken only when everything that decides them is the same."""
 
 import os
+import shutil
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+from discreet import exact
 from discreet.exact.program import Program
 from discreet.runtime.spu import kept_programs
 from discreet.runtime.spu.kept_programs import MOST_KEPT, executable_of, own_folder
@@ -51,14 +54,19 @@ def test_another_program_is_compiled_for_itself(tmp_path, compiling, other):
 def test_what_another_circuit_or_engine_compiled_is_not_taken(
     tmp_path, compiling, monkeypatch, what
 ):
-    executable_of(PROGRAM, tmp_path)
+    kept = tmp_path / "kept"
+    executable_of(PROGRAM, kept)
     if what == "circuit":
-        monkeypatch.setattr(kept_programs, "_SOURCES", ("circuit.py",))
+        changed = tmp_path / "package"
+        shutil.copytree(Path(exact.__file__).parent, changed)
+        with (changed / "spread.py").open("a") as source:
+            source.write("# another\n")
+        monkeypatch.setattr(exact, "__file__", str(changed / "__init__.py"))
     elif what == "engine":
         monkeypatch.setattr(kept_programs.metadata, "version", lambda _: "0.0")
     else:
         monkeypatch.setattr(kept_programs, "SETTINGS", "other settings")
-    executable_of(PROGRAM, tmp_path)
+    executable_of(PROGRAM, kept)
     assert len(compiling) == 2
 
 
