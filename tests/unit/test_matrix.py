@@ -124,7 +124,7 @@ def data(statistic):
             y[i::SITES],
             groups=groups[i::SITES],
             subjects=ids[i::SITES],
-            weights=weights[i::SITES],
+            weights=weights[i::SITES] if statistic.startswith("weighted") else None,
         )
         for i in range(SITES)
     ]

@@ -241,7 +241,7 @@ def test_exact_areas_from_the_command_line(files):
     ("options", "message"),
     [
         (("--threshold", "0.5"), "no thresholds, edges"),
-        (("--class", "a", "--class", "b"), "classes or groups"),
+        (("--class", "a", "--class", "b"), "classes, groups or weights"),
         (("--mechanism", "arc"), "has one mechanism: leave out --mechanism"),
     ],
 )
