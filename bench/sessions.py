@@ -47,6 +47,7 @@ from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
 from discreet.runtime.session import opened_evaluation
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
+from discreet.site.letters import Ending
 from discreet.site.policy import Policy
 from unreliable import run_in_process
 
@@ -62,6 +63,7 @@ POLICY = Policy(
 )
 """A site that pays twice would exceed it, and decline."""
 MARK = "DISCREET_BENCH"
+DONE = "opened; one was killed when it was done, and had nothing to go on with"
 GONE_SECONDS = 15.0
 SESSION_SECONDS = 600.0
 STARTS = 3
@@ -105,7 +107,7 @@ def show(title: str, outcomes: Counter[str]) -> None:
         print(f"{title}: {count} {outcome}")
     # A session that had too few sites left could not be finished by anybody.
     possible = tried - outcomes["aborted, as it must be"]
-    failed = possible - opened
+    failed = possible - opened - outcomes[DONE]
     limit = 1.0 if failed == possible else beta.ppf(0.95, failed + 1, possible - failed)
     print(f"{title}: {failed} of {possible} failed, fewer than {limit:.2%} (95%)")
     wrong = [name for name in outcomes if name.startswith("WRONG")]
@@ -172,6 +174,11 @@ class Supervised:
             self.start()
             return False
         return True
+
+    def was_done(self) -> bool:
+        """Whether a site has said that the session is over, and what came of it."""
+        log = (self.folder / f"{self.name}.log").read_text()
+        return Ending.OPENED.sentence in log
 
     def end(self) -> None:
         """End it, as its operator would."""
@@ -297,13 +304,22 @@ def judge(folder: Path, plan: Plan, commands: list[Supervised], mark: str) -> st
     if any(spent > 1 for spent in charged) or len(messages) > sum(charged):
         return "WRONG: a charge"
     result = folder / "result.json"
-    if codes[0] == 0:
+    if codes[0] == 0 or result.exists():
         if len(messages) != len(SITES) or not same_result(plan, messages, result):
             return "WRONG: a sum"
-        return "opened" if codes[1:] == [0, 0, 0] else "opened, and a site says no"
-    if result.exists() or 0 in codes[1:]:
+        return _opened(commands)
+    if 0 in codes[1:]:
         return "WRONG: opened for some only"
     return "aborted"
+
+
+def _opened(commands: list[Supervised]) -> str:
+    """Say of a right result whether everybody knows of it."""
+    if not any(command.process.returncode for command in commands):
+        return "opened"
+    # Whoever is killed on leaving, and started again, finds nothing left to do.
+    done = all(c.process.returncode == 0 or c.was_done() for c in commands[1:])
+    return DONE if done else "opened, and a site says no"
 
 
 def read_ledgers(folder: Path) -> tuple[list[Fraction], list[bytes]]:

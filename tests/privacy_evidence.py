@@ -57,6 +57,7 @@ from discreet.statistic import (
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
@@ -65,6 +66,7 @@ MOST = 2  # examples of a subject or client
 BINS = Edges.realise(Uniform(2))
 TREE = Hierarchy(Edges.realise(Uniform(4)), 2)
 CLASSES = ("x", "y", "z")
+HEAVIEST = 3
 STATISTICS: dict[str, Statistic] = {
     "histogram": ClassHistogram(BINS),
     "groups": Grouped(ClassHistogram(BINS), ("a", "b")),
@@ -73,6 +75,7 @@ STATISTICS: dict[str, Statistic] = {
     "two models, marginals": Paired(BINS, BINS, "marginals"),
     "two models, joint": Paired(BINS, BINS, "joint"),
     "tree": TREE,
+    "weights": Weighted(ClassHistogram(BINS), HEAVIEST),
 }
 ROUNDING = 1e-9
 
@@ -106,6 +109,8 @@ def kinds(statistic: Statistic) -> list[tuple]:
         columns, labels = len(CLASSES), CLASSES
     if isinstance(statistic, Paired):
         columns = 2
+    if isinstance(statistic, Weighted):
+        groups = tuple(range(HEAVIEST + 1))  # what a row weighs, in a group's place
     middles = statistic.binnings[0].array
     middles = (middles[1:] + middles[:-1]) / 2
     scores = itertools.product(middles.tolist(), repeat=columns)
@@ -124,6 +129,7 @@ def counted(statistic: Statistic, unit: Unit, rows, subjects) -> tuple[int, ...]
         groups=np.array([row[2] for row in rows], dtype=object),
         subjects=np.array(subjects, dtype=object),
         classes=CLASSES if multi else None,
+        weights=[row[2] for row in rows] if isinstance(statistic, Weighted) else None,
         check=False,
     ).fitted()
     return tuple(statistic.count(bounded(examples, unit)).tolist())

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from discreet.exact.model import ExactMPC
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.fleet import Fleet, local_session
 from papers.data import Data, Scored
@@ -54,7 +55,9 @@ def run_session(owners: Sequence[Scored]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = write_files(folder, owners)
-        session = local_session([owner.labels.size for owner in owners])
+        areas_alone = ExactMPC(interval=False)  # as in the paper
+        sizes = [owner.labels.size for owner in owners]
+        session = local_session(sizes, areas_alone)
         with Fleet(session, folder, timeout=_PATIENCE) as fleet:
             fleet.start_parties("--executable", str(fleet.compile()))
             fleet.start_owners(files)

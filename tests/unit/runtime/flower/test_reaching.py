@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("flwr")  # the environment without extras has none
 
 from discreet.errors import InputError
-from discreet.runtime.flower import certificates
+from discreet.runtime import certificates
 from discreet.runtime.flower.keys import (
     CERTIFICATE,
     SERVER_KEY,
