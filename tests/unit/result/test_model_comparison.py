@@ -46,7 +46,9 @@ def test_equal_models_cannot_be_told_apart(rng):
         examples=20_000,
         prevalence=0.3,
     )
-    assert "cannot tell them apart" in noisy.verdict()
+    # The noise is drawn from secret bytes: at 95% one run in twenty would fail.
+    low, high = noisy.difference().interval(0.9999)
+    assert low < 0 < high
 
 
 def test_the_joint_histogram_knows_that_models_err_alike(rng):
