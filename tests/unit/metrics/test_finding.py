@@ -67,7 +67,10 @@ def test_the_best_threshold_is_the_best_of_all_edges(data, result):
         assert "too good" in found.sentence
 
 
-@pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])
+@pytest.mark.parametrize(
+    "privacy",
+    [None, pytest.param(discreet.DistributedDP(1), marks=pytest.mark.slow)],
+)
 def test_the_interval_holds_the_populations_threshold_as_often_as_it_says(privacy):
     # A population whose quantiles are known: 40 of 40 outside has probability < 1e-9,
     # and fewer than 32 of 40 inside has probability 2e-4 at 95%.

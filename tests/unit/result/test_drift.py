@@ -55,7 +55,10 @@ def test_a_shift_of_the_scores_is_seen_by_calibration_and_stability():
     assert found.ks("p00", "p05") > 3 * found.ks("p00", "p01")
 
 
-@pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])
+@pytest.mark.parametrize(
+    "privacy",
+    [None, pytest.param(discreet.DistributedDP(1), marks=pytest.mark.slow)],
+)
 def test_series_without_a_change_are_mostly_quiet(privacy):
     # At 5% of series: more than 4 of 12 has probability 2e-4.
     alarmed = sum(

@@ -95,7 +95,10 @@ def test_groups_add_up_to_the_whole(data):
     assert brier.sampling.sd == pytest.approx(whole.brier.sampling.sd, rel=0.05)
 
 
-@pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])
+@pytest.mark.parametrize(
+    "privacy",
+    [None, pytest.param(discreet.DistributedDP(1), marks=pytest.mark.slow)],
+)
 def test_all_gaps_hold_at_once_as_often_as_they_say(privacy):
     # No true gap: at 95% fewer than 50 of 60 at once has probability 3e-4.
     held = 0
