@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from discreet.exact.bits import below, nonzero, scattered
 from discreet.exact.encode import PAD
-from discreet.exact.merge import merged
+from discreet.exact.merge import FEW, merged
 from discreet.exact.program import TABLES, ZERO, Program
 from discreet.exact.tables import SCALE, Tables
 from discreet.optional import load
@@ -95,9 +95,11 @@ def around_groups(ends: Array, counted: Sequence[Array]) -> Pair:
     pair = jnp.stack([1 - ends, *(ends * count for count in counted)])
     start = jnp.stack([pair, pair[:, ::-1]], axis=1)  # (g or v, down or up, row)
 
+    # Of a later pair v is added and g is not: a public product cuts nothing apart.
+    added = np.array([0] + [1] * len(counted))[:, None, None]
+
     def then(earlier: Array, later: Array) -> Array:
-        kept = earlier * later[:1]
-        return jnp.concatenate([kept[:1], kept[1:] + later[1:]])
+        return earlier * later[:1] + later * added
 
     carried: Any = lax.associative_scan(then, start, axis=2)
     down, up = carried[1:, 0], carried[1:, 1]
@@ -276,6 +278,9 @@ def compiled(program: Program) -> bytes:
     jax, numpy = load("jax", "mpc"), load("numpy", "mpc")
     inputs = program.inputs()
     visible = {True: spu.Visibility.VIS_PUBLIC, False: spu.Visibility.VIS_SECRET}
+    options = load("spu.libspu", "mpc").CompilerOptions()
+    # Half of all operations would free a value, and a small program is mostly read.
+    options.disable_deallocation_insertion = program.rows <= FEW
     # 64-bit integers for this trace alone: the process keeps its own setting.
     with load("jax.experimental", "mpc").enable_x64():
         executable, _ = frontend.compile(
@@ -286,6 +291,7 @@ def compiled(program: Program) -> bytes:
             [i.name for i in inputs],
             [visible[i.source == "public"] for i in inputs],
             lambda _: list(program.output_names),
+            copts=options,
         )
     found: bytes = executable.SerializeToString()
     return found

@@ -25,7 +25,7 @@ from discreet.exact.bits import below, everywhere
 Waiting: TypeAlias = dict[int, list[Array]]
 """Runs, by the power of two at or above their length."""
 
-FEW: Final = 2**14
+FEW: Final = 2**13
 """Up to so many words rounds cost more than bytes, and two layers are done at once."""
 EARLY: Final = 4
 """Layers after which padding is left out: at most a sixteenth of it stays."""
@@ -116,7 +116,9 @@ def _two_layers(x: Array) -> Array:
     """
     m = x.shape[0] // 4
     a, b, c, d = (x[k * m : (k + 1) * m] for k in range(4))
-    less = below(jnp.concatenate([a, b, c, a, a, c]), jnp.concatenate([c, d, b, d, b, d]))
+    less = below(
+        jnp.concatenate([a, b, c, a, a, c]), jnp.concatenate([c, d, b, d, b, d])
+    )
     p, q, cb, ad, ab, cd = (less[k * m : (k + 1) * m] for k in range(6))
     near, far = jnp.concatenate([ab, cb]), jnp.concatenate([ad, cd])
     chosen = far ^ (jnp.concatenate([q, q]) & (near ^ far))
