@@ -62,7 +62,9 @@ def below(x: Array, y: Array, *, strict: bool = False) -> Array:
         )
         return both[:rows], first ^ both[rows:]
 
-    equal, found = lax.fori_loop(0, LEVELS, level, (~(x ^ y), y))
+    start = ~(x ^ y), y
+    ends: Pair = lax.fori_loop(0, LEVELS, level, start)
+    equal, found = ends
     return found & (equal ^ 1) if strict else found
 
 

@@ -73,10 +73,11 @@ def _merged_pairs(group: Sequence[Array], pad: Array) -> list[Array]:
     ]
     words, pairs = jnp.stack(sequences, axis=1).reshape(-1), len(lengths)
     columns, left = 1, layers
-    if words.shape[0] > FEW:
-        words, left = _layers(words, EARLY), layers - EARLY
-        columns = -(-max(lengths) // (1 << left))
-        words = words.reshape(1 << left, pairs, 1 << EARLY)[:, :, :columns].reshape(-1)
+    early = min(EARLY, layers)
+    full = -(-max(lengths) // (1 << layers - early))
+    if words.shape[0] > FEW and full < 1 << early:
+        words, columns, left = _layers(words, early), full, layers - early
+        words = words.reshape(1 << left, pairs, 1 << early)[:, :, :columns].reshape(-1)
     found = _layers(words, left).reshape(pairs, columns << left)
     return [found[k, :n] for k, n in enumerate(lengths)]
 
