@@ -108,20 +108,6 @@ class ApproxDP:
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP:
-    r"""\ :math:`\rho`-zero-concentrated differential privacy."""
-
-    rho: Fraction
-
-    def __post_init__(self) -> None:
-        if self.rho <= 0:
-            raise PlanError("rho must be positive")
-
-    def __str__(self) -> str:
-        return f"{decimal_text(self.rho)}-zCDP"
-
-
-@dataclass(frozen=True, slots=True)
 class Unbounded:
     """An exact value: no differential privacy, and it is recorded all the same."""
 
@@ -129,7 +115,7 @@ class Unbounded:
         return "no differential privacy (an exact sum)"
 
 
-Loss: TypeAlias = PureDP | ApproxDP | ZCDP | Unbounded
+Loss: TypeAlias = PureDP | ApproxDP | Unbounded
 
 
 def fraction_of(loss: Loss, share: Fraction) -> Loss:
@@ -141,7 +127,5 @@ def fraction_of(loss: Loss, share: Fraction) -> Loss:
             return PureDP(epsilon * share)
         case ApproxDP(epsilon, delta):
             return ApproxDP(epsilon * share, delta * share)
-        case ZCDP(rho):
-            return ZCDP(rho * share)
         case Unbounded():
             return loss

@@ -79,4 +79,3 @@ class SiteConversation:
                 raise FaultyCoordinatorError(
                     "a message came after this site had unmasked; it answers once"
                 )
-
