@@ -118,6 +118,16 @@ class Unbounded:
 Loss: TypeAlias = PureDP | ApproxDP | Unbounded
 
 
+def loss_of(epsilon: Amount, delta: Amount = 0) -> PureDP | ApproxDP:
+    """Return the loss that two numbers, as people write them, stand for.
+
+    >>> print(loss_of("0.5"), loss_of(1, "1e-6"))
+    0.5-DP (1, 0.000001)-DP
+    """
+    whole, slack = exact(epsilon), exact(delta, name="delta")
+    return ApproxDP(whole, slack) if slack else PureDP(whole)
+
+
 def fraction_of(loss: Loss, share: Fraction) -> Loss:
     """Return the part of a budget that one round spends; shares of 1 add up."""
     if not 0 < share <= 1:
