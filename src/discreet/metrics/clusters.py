@@ -73,7 +73,7 @@ class ClusterProducts:
         """Return how many sites of one size would say as much, by the rarer spread."""
         squares = self.products[0, 0], self.products[TERMS, TERMS]
         found = [
-            float(counts.sum()) ** 2 / square
+            float(counts.sum()) ** 2 / float(square)
             for counts, square in zip((negatives, positives), squares, strict=True)
             if square > 0
         ]
