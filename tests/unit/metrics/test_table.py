@@ -161,7 +161,9 @@ def _noise(scale, cells, rng):
 def _decoded(root, rng):
     """Return the law of counts that were decoded from symbols of any channel."""
     channel = rng.dirichlet(np.ones(len(root)), len(root))
-    return DecodedLaw(root @ root.T, Tally(rng.poisson(9.0, len(root)) + 1.0, channel))
+    tally = Tally(rng.poisson(9.0, len(root)) + 1.0, channel)
+    otherwise = rng.poisson(9.0, len(root)) * rng.choice([0.0, 1.0, 1e9])
+    return DecodedLaw(root @ root.T, tally, otherwise if rng.random() < 0.5 else None)
 
 
 def _release(rng, most):
