@@ -20,6 +20,7 @@ from discreet.cli.choices import (
     High,
     Kind,
     KindOfScores,
+    Look,
     Low,
     MaxExamples,
     MaxExamplesPerSite,
@@ -117,6 +118,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     high: High = None,
     threshold: Thresholds = None,
     bins: Bins = None,
+    look: Look = False,
     max_examples_per_site: MaxExamplesPerSite = None,
     model_name: Annotated[
         str, typer.Option("--model", help="Name of the measured model.")
@@ -178,6 +180,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
             max_weight=max_weight,
+            look=look,
             model=model_name,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,

@@ -24,6 +24,7 @@ from discreet.cli.choices import (
     High,
     Kind,
     KindOfScores,
+    Look,
     Low,
     MaxExamples,
     MaxExamplesPerSite,
@@ -91,6 +92,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     random_groups: RandomGroups = None,
     threshold: Thresholds = None,
     bins: Bins = None,
+    look: Look = False,
     groups: Groups = None,
     watch_drop: Annotated[
         float | None,
@@ -162,6 +164,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         classes=classes,
         groups=groups,
         max_weight=max_weight,
+        look=look,
         between=chosen_between(between, clusters),
         cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
         model=ModelRef(model, model_digest),
