@@ -28,6 +28,7 @@ from discreet.privacy.loss import (
     decimal_text,
     exact,
     fraction_of,
+    loss_of,
 )
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
@@ -99,8 +100,7 @@ class DistributedDP(PrivacyModel):
     @property
     def loss(self) -> Loss:
         """The loss of the whole plan."""
-        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
-        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return loss_of(self.epsilon, self.delta)
 
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""
