@@ -137,9 +137,9 @@ def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
     if labels.dtype.kind == "f":
         whole = (labels == 0) | (labels == 1)  # NaN is neither
         return labels.astype(np.uint8) if whole.all() else None
-    if labels.size and not (labels.min() >= 0 and labels.max() <= 1):
-        return None
-    return labels
+    # Only 0 and 1 have no other bit: one pass instead of two.
+    found = np.bitwise_or.reduce(labels) if labels.size else 0
+    return labels if 0 <= found <= 1 else None
 
 
 def _codes_of_classes(

@@ -20,8 +20,9 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.errors import InputError
 
-_PAGE: Final = 2**20
-"""Bytes read at a time: even a file that is one row group takes a few megabytes."""
+_PAGE: Final = 2**16
+"""Bytes read at a time: little memory even for a file that is one row group, and what
+was read is still in the processor's cache when it is decoded."""
 BROKEN: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What Arrow raises at a file that is damaged, or none of its own."""
 

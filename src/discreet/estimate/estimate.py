@@ -82,7 +82,7 @@ class Clustered(NamedTuple):
     kind: ClusterKind
     factor: float
     """Of the sampling's standard deviation."""
-    freedom: int | None = None
+    freedom: float | None = None
     """Degrees of freedom, where the clusters are few."""
 
 
