@@ -47,7 +47,8 @@ from discreet.plan.rounds import ResolvedRound, Round
 from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+from discreet.statistic import ClassHistogram, Grouped, Hierarchy
+from discreet.statistic.adaptive import Refined
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
@@ -231,7 +232,7 @@ def _single(plan: Plan) -> Plan:
         )
     plan = replace(plan, roster=None, metrics=plan.metrics | set(_AREAS))
     match plan.statistic:
-        case ClassHistogram() | EquiDepthFrom() | Hierarchy() | SiteSums():
+        case ClassHistogram() | Refined() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
             known = plan.facts.examples
