@@ -14,14 +14,16 @@ demo: .venv/.demo    ## Set up and run the demo: twelve simulated hospitals, a r
 test: .venv/.dev test-numpy2    ## Set up and run the tests (under 15 minutes on two cores)
 	$(BIN)/pytest -m "not slow" -n 2
 
-test-all: .venv/.dev test-numpy2    ## Also the long sweeps, and engines that tests/engines/install.sh installed
-	$(BIN)/pytest -n 2
-
-# What computes and what reads files; protocols and ledgers are bytes on either numpy.
-NUMPY2 := $(addprefix tests/unit/,data statistic privacy noise estimate metrics recalibrate plan models ranks curator result cli test_pinned_releases.py test_strangers.py test_matrix.py) tests/properties
+# What computes and what reads files; the rest is words and bytes on either numpy.
+NUMPY2 := $(addprefix tests/unit/,data statistic noise estimate metrics recalibrate ranks curator result cli/test_cli.py test_pinned_releases.py test_strangers.py test_matrix.py)
+NUMPY2_ALL := $(NUMPY2) $(addprefix tests/unit/,privacy plan models cli) tests/properties
 
 test-numpy2: .venv-numpy2/.core    ## The core's numbers and command line once more on numpy 2.x
 	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 $(wildcard $(NUMPY2))
+
+test-all: .venv/.dev .venv-numpy2/.core    ## Also the long sweeps, and engines that tests/engines/install.sh installed
+	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 $(wildcard $(NUMPY2_ALL))
+	$(BIN)/pytest -n 2
 
 check: .venv/.dev    ## Format, lint, types, layers
 	$(BIN)/ruff format --check .

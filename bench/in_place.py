@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import discreet
+import mariadb_cluster
 import postgres_cluster
 from discreet.data.edges import Edges, Warped
 from discreet.optional import load
@@ -145,6 +146,37 @@ def postgres(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]
     return backend.table("scored"), lambda: con.execute(BARE).fetchall()
 
 
+def mariadb(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
+    port = stack.enter_context(mariadb_cluster.cluster())
+    driver, ibis = load("MySQLdb", "mysql"), load("ibis", "sql")
+    con = driver.connect(
+        host="127.0.0.1",
+        port=port,
+        user="discreet",
+        password=mariadb_cluster.PASSWORD,
+        database="discreet",
+        autocommit=True,
+        local_infile=1,
+    )
+    stack.callback(con.close)
+    cursor = con.cursor()
+    cursor.execute("CREATE TABLE scored (y_score double, y_true smallint)")
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as text:
+        for batch in discreet.read(folder).batches():
+            rows = zip(batch.scores[0].tolist(), batch.labels.tolist(), strict=True)
+            text.writelines(f"{score!r}\t{label}\n" for score, label in rows)
+        text.flush()
+        cursor.execute(f"LOAD DATA LOCAL INFILE '{text.name}' INTO TABLE scored")
+    cursor.execute("ANALYZE TABLE scored")
+    cursor.fetchall()
+
+    def bare() -> object:
+        cursor.execute(BARE)
+        return cursor.fetchall()
+
+    return ibis.mysql.from_connection(con).table("scored"), bare
+
+
 def spark(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = load("pyspark.sql", "spark").SparkSession.builder.master("local[2]")
@@ -156,7 +188,13 @@ def spark(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
     return frame, lambda: session.sql(BARE).toArrow()
 
 
-ENGINES = {"duckdb": duckdb, "sqlite": sqlite, "postgres": postgres, "spark": spark}
+ENGINES = {
+    "duckdb": duckdb,
+    "sqlite": sqlite,
+    "postgres": postgres,
+    "mariadb": mariadb,
+    "spark": spark,
+}
 
 
 def engines(rows: int, names: list[str], repeats: int) -> None:

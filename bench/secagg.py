@@ -24,9 +24,9 @@ from discreet.secagg import site as steps
 from discreet.secagg.coordinator import (
     CollectingConfirmations,
     CollectingRevealed,
+    CoordinatorState,
     invite,
 )
-from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.keys import Agreement, public_of
 from discreet.secagg.site_state import SiteState
 from discreet.secagg.terms import Terms

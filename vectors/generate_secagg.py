@@ -7,14 +7,15 @@ All randomness is seeded, so that the files come out the same each time. A chang
 in them is a change of the protocol on the wire and needs a new version byte.
 
     shamir.json, masks.json     the primitives
-    session_*.json              whole sessions: every message and every saved state
-    bad_*.json                  a state, a message, and the error that must come
+    session_*.json              whole sessions: every message, every site's saved state
+    bad_*.json                  a site's state, or the rounds that a coordinator has
+                                closed; a message; and the error that must come
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
 from discreet.secagg import keys, shamir
-from discreet.secagg.conversation import (
-    CoordinatorConversation,
-    SiteConversation,
-)
-from discreet.secagg.coordinator import OpenedSum, invite
-from discreet.secagg.coordinator_state import save_coordinator
+from discreet.secagg.conversation import SiteConversation
+from discreet.secagg.coordinator import CoordinatorState, OpenedSum, invite
 from discreet.secagg.keys import Purpose
 from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
@@ -104,19 +101,41 @@ def end_of(site: int, terms: Terms, step: str) -> SiteConversation:
     )
 
 
+def opened_by(
+    sites: Iterable[int], terms: Terms
+) -> tuple[CoordinatorState, dict[int, bytes]]:
+    """Return the coordinator of a session, whose nonce is the same each time."""
+    invited = list(sites)
+    seed = b"vector/many" if len(invited) > len(SITES) else b"vector/coordinator"
+    return invite(invited, terms=terms, entropy=Seeded(seed))
+
+
+def coordinator_after(
+    rounds: Iterable[Mapping[str, str]], terms: Terms, sites: Iterable[int]
+) -> CoordinatorState:
+    """Return a coordinator that has closed these rounds, each site's word by site."""
+    state, _ = opened_by(sites, terms)
+    for answers in rounds:
+        for site, sent in answers.items():
+            state.receive(int(site), bytes.fromhex(sent))
+        result = state.advance()
+        if isinstance(result, OpenedSum):
+            raise TypeError("the last round opens the sum, and is left to the caller")
+        state, _ = result
+    return state
+
+
 def session(*, signed: bool) -> Document:
     """Play a session in which site 3 goes silent after it has shared."""
     document = described(signed=signed)
     terms = terms_of(document)
-    coordinator = CoordinatorConversation(terms, Seeded(b"vector/coordinator"))
-    held, messages = coordinator.open(SITES)
+    collecting, messages = opened_by(SITES, terms)
     states: dict[int, bytes] = {}
     rounds = []
     steps = iter(s for s in STEPS if signed or s != "confirm")
     while True:
         step = next(steps)
         record: Document = {"step": step, "sites": {}}
-        record["coordinator_state"] = held.hex()
         for site, message in messages.items():
             if site == 3 and step not in ("advertise", "share"):
                 continue
@@ -129,9 +148,9 @@ def session(*, signed: bool) -> Document:
                 states[site], answer = end.receive(states[site], message)
             entry["sent"] = answer.hex()
             record["sites"][str(site)] = entry
-            held = coordinator.receive(held, site, answer)
+            collecting.receive(site, answer)
         rounds.append(record)
-        result = coordinator.advance(held)
+        result = collecting.advance()
         if isinstance(result, OpenedSum):
             return {
                 "terms": document,
@@ -141,23 +160,18 @@ def session(*, signed: bool) -> Document:
                 "contributors": list(result.contributors),
                 "total": result.total.tolist(),
             }
-        held, messages = result
+        collecting, messages = result
 
 
 def many() -> Document:
-    """Play a signed session on a sparse graph; site 1 is recorded.
-
-    The coordinator's state is recorded before site 1 sends its masked vector.
-    """
+    """Play a signed session on a sparse graph, as far as the confirmations."""
     document = described(signed=True, sites=MANY)
     terms = terms_of(document)
-    entropy = Seeded(b"vector/many")
-    collecting, messages = invite(MANY, terms=terms, entropy=entropy)
+    collecting, messages = opened_by(MANY, terms)
     states: dict[int, bytes] = {}
     rounds = []
     for step in STEPS[:4]:
         record: Document = {"step": step, "sites": {}}
-        record["coordinator_state"] = save_coordinator(collecting).hex()
         for site, message in messages.items():
             end = end_of(site, terms, step)
             before = states.get(site, b"")
@@ -166,12 +180,11 @@ def many() -> Document:
             else:
                 states[site], answer = end.receive(before, message)
             collecting.receive(site, answer)
-            if site == 1:
-                record["sites"]["1"] = {
-                    "state": before.hex(),
-                    "received": message.hex(),
-                    "sent": answer.hex(),
-                }
+            record["sites"][str(site)] = {
+                "state": before.hex(),
+                "received": message.hex(),
+                "sent": answer.hex(),
+            }
         rounds.append(record)
         result = collecting.advance()
         if isinstance(result, OpenedSum):
@@ -234,11 +247,13 @@ def bad_cases(
         name: str, run: Document, step: str, error: str, forge: Callable[[bytes], bytes]
     ) -> None:
         record = _round(run, step)
+        past = STEPS[: STEPS.index(step)]
         cases[f"bad_coordinator_{name}"] = {
             "terms": run["terms"],
             "receiver": "coordinator",
             "step": step,
-            "state": record["coordinator_state"],
+            "sites": [int(site) for site in run["rounds"][0]["sites"]],
+            "before": [sent_in(each) for each in run["rounds"] if each["step"] in past],
             "sender": 1,
             "message": forge(bytes.fromhex(record["sites"]["1"]["sent"])).hex(),
             "error": error,
@@ -275,6 +290,11 @@ def bad_cases(
     at_coordinator("both_shares", curious, "reveal", by, _both_shares)
     at_coordinator("no_share", curious, "reveal", by, _no_share)
     return cases
+
+
+def sent_in(record: Document) -> dict[str, str]:
+    """Return what each site sent in a round, as the files hold it."""
+    return {site: entry["sent"] for site, entry in record["sites"].items()}
 
 
 def _round(run: Document, step: str) -> Document:

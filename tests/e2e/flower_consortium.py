@@ -74,7 +74,7 @@ def examples(site: str) -> Examples:
     rng = np.random.default_rng(place)
     labels = rng.random(300 + 100 * place) < 0.3
     scores = np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1)
-    return Examples(scores, labels)
+    return Examples(scores, labels, weights=rng.integers(0, 5, labels.size))
 
 
 def plan_for(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
@@ -25,12 +26,14 @@ from discreet.site import policyfile
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.weighted import Weighted
 from e2e.flower_consortium import (
     POLICY,
     SITES,
     Consortium,
     agree,
     consortium,
+    examples,
     own_answer,
     plan_for,
 )
@@ -126,6 +129,25 @@ def test_how_sites_differ_travels_in_the_same_sum(running: Consortium) -> None:
     low, high = spread.prediction()
     assert spread.sites == len(SITES)
     assert low < spread.mean < high
+
+
+@pytest.mark.parametrize("privacy", [SecureAggregation(), DistributedDP("1")])
+def test_weights_are_added_up_by_the_same_sum(
+    running: Consortium, privacy: PrivacyModel
+) -> None:
+    """A plan without weights reads none of them; this one adds nothing but them."""
+    plain = plan_for(privacy, survivors=3, roster=running.roster)
+    assert isinstance(plain.statistic, ClassHistogram)
+    statistic = Weighted(plain.statistic, 4, squares=privacy.protects is None)
+    plan = replace(plain, rounds=(Round(statistic),))
+    result = Watched(running).run(plan)
+    assert result.releases[0].total.tolist() == expected(plan)
+    batches = [batch for site in SITES for batch in examples(site).batches()]
+    rows = [(batch.labels, batch.scores[0], batch.amounts) for batch in batches]
+    labels, scores, weights = map(np.concatenate, zip(*rows, strict=True))
+    truth = roc_auc_score(labels, scores, sample_weight=weights)
+    low, high = result.auc.interval()
+    assert low < truth < high
 
 
 def test_a_site_with_few_examples_does_not_decline(running: Consortium) -> None:

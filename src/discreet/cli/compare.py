@@ -7,30 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.choices import (
-    Colluders,
-    Delta,
-    Epsilon,
-    High,
-    Kind,
-    KindOfScores,
-    Low,
-    MinSurvivors,
-    Prevalence,
-    Privacy,
-    PrivacyChoice,
-    chosen_model,
-)
-from discreet.cli.files import (
-    ExportFolder,
-    JsonFile,
-    LabelColumn,
-    PlotFolder,
-    PositiveLabel,
-    ReportFile,
-    Wide,
-    write_result,
-)
+from discreet.cli import choices
+from discreet.cli import files as options
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.runtime.comparison import compare as compare_sites
@@ -49,34 +27,34 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         list[str] | None,
         typer.Option(help="What a model is called, in the order of --score."),
     ] = None,
-    privacy: PrivacyChoice = Privacy.secure_aggregation,
-    epsilon: Epsilon = None,
-    delta: Delta = "0",
-    min_survivors: MinSurvivors = None,
-    colluders: Colluders = None,
+    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
+    epsilon: choices.Epsilon = None,
+    delta: choices.Delta = "0",
+    min_survivors: choices.MinSurvivors = None,
+    colluders: choices.Colluders = None,
     joint: Annotated[
         bool,
         typer.Option(
-            "--joint",
-            help="Count pairs of bins: knows how the models' errors go together, and "
-            "has many more counts for noise to fill.",
+            "--joint/--marginals",
+            help="Count pairs of bins, which tell how the models' errors go together; "
+            "or each model apart, in finer bins, their errors taken as uncorrelated.",
         ),
-    ] = False,
+    ] = True,
     examples: Annotated[
         int | None,
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
-    prevalence: Prevalence = None,
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    kind: KindOfScores = Kind.probability,
-    low: Low = None,
-    high: High = None,
-    wide: Wide = False,
-    json: JsonFile = None,
-    report: ReportFile = None,
-    plots: PlotFolder = None,
-    export: ExportFolder = None,
+    prevalence: choices.Prevalence = None,
+    label: options.LabelColumn = "y_true",
+    positive: options.PositiveLabel = None,
+    kind: choices.KindOfScores = choices.Kind.probability,
+    low: choices.Low = None,
+    high: choices.High = None,
+    wide: options.Wide = False,
+    json: options.JsonFile = None,
+    report: options.ReportFile = None,
+    plots: options.PlotFolder = None,
+    export: options.ExportFolder = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release."""
     if len(score) != 2:
@@ -86,7 +64,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     names = name or score
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
-    model = chosen_model(
+    model = choices.chosen_model(
         privacy,
         epsilon=epsilon,
         delta=delta,
@@ -113,4 +91,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         prevalence=prevalence,
         names=(names[0], names[1]),
     )
-    write_result(found, wide=wide, json=json, report=report, plots=plots, export=export)
+    options.write_result(
+        found, wide=wide, json=json, report=report, plots=plots, export=export
+    )

@@ -8,49 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from discreet.cli.choices import (
-    Between,
-    Bins,
-    Classes,
-    ClusterChoice,
-    Colluders,
-    Delta,
-    Epsilon,
-    Groups,
-    High,
-    Kind,
-    KindOfScores,
-    Low,
-    MaxExamples,
-    MaxExamplesPerSite,
-    MaxWeight,
-    MechanismName,
-    MinSurvivors,
-    Prevalence,
-    Privacy,
-    PrivacyChoice,
-    RandomGroups,
-    Thresholds,
-    Unit,
-    UnitChoice,
-    chosen_between,
-    chosen_model,
-)
-from discreet.cli.files import (
-    ExportFolder,
-    JsonFile,
-    LabelColumn,
-    PlotFolder,
-    PositiveLabel,
-    ReportFile,
-    SelectQuery,
-    SubjectColumn,
-    TableName,
-    WeightColumn,
-    WhereClause,
-    Wide,
-    write_result,
-)
+from discreet.cli import choices
+from discreet.cli import files as options
 from discreet.data.sources import read
 from discreet.data.tables import is_address
 from discreet.errors import InputError
@@ -69,17 +28,17 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             show_default=False,
         ),
     ],
-    privacy: PrivacyChoice = Privacy.secure_aggregation,
-    epsilon: Epsilon = None,
-    delta: Delta = "0",
-    unit: UnitChoice = Unit.example,
-    max_examples: MaxExamples = None,
-    subject: SubjectColumn = None,
-    weight: WeightColumn = None,
-    max_weight: MaxWeight = None,
-    min_survivors: MinSurvivors = None,
-    colluders: Colluders = None,
-    mechanism: MechanismName = None,
+    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
+    epsilon: choices.Epsilon = None,
+    delta: choices.Delta = "0",
+    unit: choices.UnitChoice = choices.Unit.example,
+    max_examples: choices.MaxExamples = None,
+    subject: options.SubjectColumn = None,
+    weight: options.WeightColumn = None,
+    max_weight: choices.MaxWeight = None,
+    min_survivors: choices.MinSurvivors = None,
+    colluders: choices.Colluders = None,
+    mechanism: choices.MechanismName = None,
     secagg: Annotated[
         bool,
         typer.Option(
@@ -90,7 +49,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
-    prevalence: Prevalence = None,
+    prevalence: choices.Prevalence = None,
     score: Annotated[
         list[str],
         typer.Option(
@@ -98,12 +57,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "classes than two."
         ),
     ] = ["y_score"],  # noqa: B006 - typer copies it
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    table: TableName = None,
-    where: WhereClause = None,
-    query: SelectQuery = None,
-    classes: Classes = None,
+    label: options.LabelColumn = "y_true",
+    positive: options.PositiveLabel = None,
+    table: options.TableName = None,
+    where: options.WhereClause = None,
+    query: options.SelectQuery = None,
+    classes: choices.Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
     ] = False,
@@ -111,27 +70,28 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         str | None,
         typer.Option(help="Column of groups; needs --in-group for each."),
     ] = None,
-    groups: Groups = None,
-    kind: KindOfScores = Kind.probability,
-    low: Low = None,
-    high: High = None,
-    threshold: Thresholds = None,
-    bins: Bins = None,
-    max_examples_per_site: MaxExamplesPerSite = None,
+    groups: choices.Groups = None,
+    kind: choices.KindOfScores = choices.Kind.probability,
+    low: choices.Low = None,
+    high: choices.High = None,
+    threshold: choices.Thresholds = None,
+    bins: choices.Bins = None,
+    look: choices.Look = False,
+    max_examples_per_site: choices.MaxExamplesPerSite = None,
     model_name: Annotated[
         str, typer.Option("--model", help="Name of the measured model.")
     ] = "",
-    random_groups: RandomGroups = None,
-    between: Between = None,
-    clusters: ClusterChoice = None,
-    wide: Wide = False,
-    json: JsonFile = None,
-    report: ReportFile = None,
-    plots: PlotFolder = None,
-    export: ExportFolder = None,
+    random_groups: choices.RandomGroups = None,
+    between: choices.Between = None,
+    clusters: choices.ClusterChoice = None,
+    wide: options.Wide = False,
+    json: options.JsonFile = None,
+    report: options.ReportFile = None,
+    plots: options.PlotFolder = None,
+    export: options.ExportFolder = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
-    model = chosen_model(
+    model = choices.chosen_model(
         privacy,
         epsilon=epsilon,
         delta=delta,
@@ -178,13 +138,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
             max_weight=max_weight,
+            look=look,
             model=model_name,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,
-            between=chosen_between(between, clusters) or False,
+            between=choices.chosen_between(between, clusters) or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
-    write_result(
+    options.write_result(
         result, wide=wide, json=json, report=report, plots=plots, export=export
     )

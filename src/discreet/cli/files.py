@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -158,7 +159,7 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
             name=counts.name,
         )
     other = facts.kind == "other"
-    return read(
+    found = read(
         place,
         label=label,
         score=score[0] if len(score) == 1 else score,
@@ -174,6 +175,16 @@ def read_for(  # noqa: PLR0913 - one keyword a column or place
         where=where,
         query=query,
     )
+    if sys.stderr.isatty():
+        found.listener = _tell_pace
+    return found
+
+
+def _tell_pace(share: float | None, seconds: float) -> None:
+    """Keep one line of the terminal up to date, and wipe it when all is read."""
+    done = f"{seconds:.0f} s" if share is None else f"{share:.0%}"
+    line = "" if share == 1 else f"counting the rows: {done}"
+    typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
 def write_result(

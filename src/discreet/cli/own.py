@@ -8,21 +8,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.files import (
-    PLACE,
-    CountsPath,
-    GroupColumn,
-    LabelColumn,
-    PositiveLabel,
-    ScoreColumns,
-    SelectQuery,
-    SubjectColumn,
-    TableName,
-    WeightColumn,
-    WhereClause,
-    read_for,
-    read_plan,
-)
+from discreet.cli import files
 from discreet.cli.site import PlanFile
 from discreet.errors import InputError
 from discreet.parsing import read_text
@@ -35,30 +21,30 @@ def own(  # noqa: PLR0913, PLR0917 - one option a choice
         Path,
         typer.Option(help="The opened result: the coordinator's JSON file."),
     ],
-    scores: Annotated[str | None, PLACE] = None,
-    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    group: GroupColumn = None,
-    subject: SubjectColumn = None,
-    weight: WeightColumn = None,
-    table: TableName = None,
-    where: WhereClause = None,
-    query: SelectQuery = None,
-    counts: CountsPath = None,
+    scores: Annotated[str | None, files.PLACE] = None,
+    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: files.LabelColumn = "y_true",
+    positive: files.PositiveLabel = None,
+    group: files.GroupColumn = None,
+    subject: files.SubjectColumn = None,
+    weight: files.WeightColumn = None,
+    table: files.TableName = None,
+    where: files.WhereClause = None,
+    query: files.SelectQuery = None,
+    counts: files.CountsPath = None,
 ) -> None:
     """Compare this site's own values with the opened result; nothing leaves.
 
     For plans that were made with `--between`. Nothing is charged or sent.
     """
-    agreed = read_plan(plan)
+    agreed = files.read_plan(plan)
     try:
         opened = json.loads(read_text(result, "a result"))
     except ValueError:
         raise InputError(f"{result.name} is no JSON file") from None
     if not isinstance(opened, dict):
         raise InputError("this file is no result of discreet, as JSON")
-    examples = read_for(
+    examples = files.read_for(
         agreed,
         scores,
         score,

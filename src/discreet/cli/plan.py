@@ -12,36 +12,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from discreet.cli.choices import (
-    Between,
-    Bins,
-    Classes,
-    ClusterChoice,
-    Colluders,
-    Delta,
-    Epsilon,
-    Groups,
-    High,
-    Kind,
-    KindOfScores,
-    Low,
-    MaxExamples,
-    MaxExamplesPerSite,
-    MaxWeight,
-    MechanismName,
-    MinSurvivors,
-    Prevalence,
-    Privacy,
-    PrivacyChoice,
-    RandomGroups,
-    Thresholds,
-    Unit,
-    UnitChoice,
-    chosen_between,
-    chosen_model,
-)
+from discreet.cli import choices
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
+from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
 from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.bins import spread_over
@@ -64,13 +38,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: Annotated[
         int, typer.Option(help="Public: roughly how many examples there are in all.")
     ],
-    privacy: PrivacyChoice = Privacy.secure_aggregation,
-    prevalence: Prevalence = None,
-    epsilon: Epsilon = None,
-    delta: Delta = "0",
-    unit: UnitChoice = Unit.example,
-    max_examples: MaxExamples = None,
-    mechanism: MechanismName = None,
+    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
+    prevalence: choices.Prevalence = None,
+    epsilon: choices.Epsilon = None,
+    delta: choices.Delta = "0",
+    unit: choices.UnitChoice = choices.Unit.example,
+    max_examples: choices.MaxExamples = None,
+    mechanism: choices.MechanismName = None,
     site: Annotated[
         list[str] | None,
         typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
@@ -82,16 +56,17 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="How many sites there are; by default those of --site."),
     ] = None,
-    min_survivors: MinSurvivors = None,
-    colluders: Colluders = None,
+    min_survivors: choices.MinSurvivors = None,
+    colluders: choices.Colluders = None,
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
-    max_examples_per_site: MaxExamplesPerSite = None,
-    random_groups: RandomGroups = None,
-    threshold: Thresholds = None,
-    bins: Bins = None,
-    groups: Groups = None,
+    max_examples_per_site: choices.MaxExamplesPerSite = None,
+    random_groups: choices.RandomGroups = None,
+    threshold: choices.Thresholds = None,
+    bins: choices.Bins = None,
+    look: choices.Look = False,
+    groups: choices.Groups = None,
     watch_drop: Annotated[
         float | None,
         typer.Option(
@@ -99,13 +74,13 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             "them that must be seen."
         ),
     ] = None,
-    max_weight: MaxWeight = None,
-    classes: Classes = None,
-    between: Between = None,
-    clusters: ClusterChoice = None,
-    kind: KindOfScores = Kind.probability,
-    low: Low = None,
-    high: High = None,
+    max_weight: choices.MaxWeight = None,
+    classes: choices.Classes = None,
+    between: choices.Between = None,
+    clusters: choices.ClusterChoice = None,
+    kind: choices.KindOfScores = choices.Kind.probability,
+    low: choices.Low = None,
+    high: choices.High = None,
     model: Annotated[str, typer.Option(help="Name of the measured model.")] = "",
     model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
     auc: Annotated[
@@ -137,7 +112,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             "--watch-drop compares periods: name them with --in-group, in their order"
         )
     asked = _plannable(
-        chosen_model(
+        choices.chosen_model(
             privacy,
             epsilon=epsilon,
             delta=delta,
@@ -162,7 +137,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         classes=classes,
         groups=groups,
         max_weight=max_weight,
-        between=chosen_between(between, clusters),
+        look=look,
+        between=choices.chosen_between(between, clusters),
         cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
         model=ModelRef(model, model_digest),
     )
@@ -289,9 +265,9 @@ def _show(found: Prediction, auc: float) -> None:
     )
     for heading in ("", "expected", "sampling", "noise"):
         table.add_column(heading)
-    rows = {"AUC": found.auc, "average precision": found.average_precision}
-    for name, e in rows.items():
-        table.add_row(name, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
+    for name, e in found.errors.items():
+        title = METRICS[name].title
+        table.add_row(title, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
     table.add_row("ROC curve, area between", "", "", _error(found.roc_area))
     Console().print(table)
     if found.refusal is None and found.caution is not None:

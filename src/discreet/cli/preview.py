@@ -13,21 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from discreet.cli.files import (
-    PLACE,
-    CountsPath,
-    GroupColumn,
-    LabelColumn,
-    PositiveLabel,
-    ScoreColumns,
-    SelectQuery,
-    SubjectColumn,
-    TableName,
-    WeightColumn,
-    WhereClause,
-    read_for,
-    read_plan,
-)
+from discreet.cli import files
 from discreet.errors import InputError
 from discreet.parsing import shown
 from discreet.privacy.composition import Spent
@@ -40,23 +26,23 @@ from discreet.site.preview import preview as make_preview
 
 def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: Annotated[Path, typer.Argument(help="The plan, plan.toml.")],
-    scores: Annotated[str | None, PLACE] = None,
+    scores: Annotated[str | None, files.PLACE] = None,
     policy: Annotated[
         Path | None, typer.Option(help="The site's policy, policy.toml.")
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The site's ledger, to see what is left.")
     ] = None,
-    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    group: GroupColumn = None,
-    subject: SubjectColumn = None,
-    weight: WeightColumn = None,
-    table: TableName = None,
-    where: WhereClause = None,
-    query: SelectQuery = None,
-    counts: CountsPath = None,
+    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: files.LabelColumn = "y_true",
+    positive: files.PositiveLabel = None,
+    group: files.GroupColumn = None,
+    subject: files.SubjectColumn = None,
+    weight: files.WeightColumn = None,
+    table: files.TableName = None,
+    where: files.WhereClause = None,
+    query: files.SelectQuery = None,
+    counts: files.CountsPath = None,
     json: Annotated[
         Path | None, typer.Option(help="Write the preview to this JSON file too.")
     ] = None,
@@ -66,8 +52,8 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     Draws no noise, charges nothing, sends nothing. Exits with 1 when this site
     would decline the plan.
     """
-    asked = read_plan(plan)
-    examples = read_for(
+    asked = files.read_plan(plan)
+    examples = files.read_for(
         asked,
         scores,
         score,

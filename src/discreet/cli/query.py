@@ -28,6 +28,7 @@ class Engine(StrEnum):
     duckdb = "duckdb"
     sqlite = "sqlite"
     postgres = "postgres"
+    mariadb = "mariadb"
 
 
 def query(

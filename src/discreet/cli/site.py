@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from discreet.cli.files import (
-    PLACE,
-    CountsPath,
-    GroupColumn,
-    LabelColumn,
-    PositiveLabel,
-    ScoreColumns,
-    SelectQuery,
-    SubjectColumn,
-    TableName,
-    WeightColumn,
-    WhereClause,
-    read_for,
-    read_plan,
-)
+from discreet.cli import files
 from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
 from discreet.plan.plan import Plan
@@ -73,19 +59,19 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     policy: PolicyFile,
     keys: SiteFolder,
-    scores: Annotated[str | None, PLACE] = None,
+    scores: Annotated[str | None, files.PLACE] = None,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
-    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    group: GroupColumn = None,
-    subject: SubjectColumn = None,
-    weight: WeightColumn = None,
-    table: TableName = None,
-    where: WhereClause = None,
-    query: SelectQuery = None,
-    counts: CountsPath = None,
+    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: files.LabelColumn = "y_true",
+    positive: files.PositiveLabel = None,
+    group: files.GroupColumn = None,
+    subject: files.SubjectColumn = None,
+    weight: files.WeightColumn = None,
+    table: files.TableName = None,
+    where: files.WhereClause = None,
+    query: files.SelectQuery = None,
+    counts: files.CountsPath = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -107,7 +93,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     reading = partial(
-        read_for,
+        files.read_for,
         place=scores,
         score=score,
         label=label,
@@ -171,19 +157,19 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     policy: PolicyFile,
     keys: SiteFolder,
-    scores: Annotated[str | None, PLACE] = None,
+    scores: Annotated[str | None, files.PLACE] = None,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
-    score: ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: LabelColumn = "y_true",
-    positive: PositiveLabel = None,
-    group: GroupColumn = None,
-    subject: SubjectColumn = None,
-    weight: WeightColumn = None,
-    table: TableName = None,
-    where: WhereClause = None,
-    query: SelectQuery = None,
-    counts: CountsPath = None,
+    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: files.LabelColumn = "y_true",
+    positive: files.PositiveLabel = None,
+    group: files.GroupColumn = None,
+    subject: files.SubjectColumn = None,
+    weight: files.WeightColumn = None,
+    table: files.TableName = None,
+    where: files.WhereClause = None,
+    query: files.SelectQuery = None,
+    counts: files.CountsPath = None,
 ) -> None:
     """Look at everything that could fail when this site joins.
 
@@ -191,7 +177,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
     exits with 1 when something must be mended.
     """
     reading = partial(
-        read_for,
+        files.read_for,
         place=scores,
         score=score,
         label=label,
@@ -221,7 +207,7 @@ def _doctor(
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     return SiteDoctor(
-        lambda: read_plan(plan),
+        lambda: files.read_plan(plan),
         lambda: policyfile.load(policy),
         reading,
         keys,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from discreet.entropy import SYSTEM
@@ -34,6 +33,7 @@ from discreet.privacy.loss import (
     amount_from_text,
     decimal_text,
     exact,
+    loss_of,
 )
 from discreet.privacy.unit import ROW
 
@@ -190,7 +190,7 @@ class Budget:
     def _losses(self) -> list[Loss]:
         rows = self._file.execute("SELECT epsilon, delta FROM charge").fetchall()
         amounts = [(amount_from_text(e), amount_from_text(d)) for e, d in rows]
-        return [ApproxDP(e, d) if d else PureDP(e) for e, d in amounts]
+        return [loss_of(e, d) for e, d in amounts]
 
     @property
     def spent(self) -> Spent:
@@ -221,12 +221,7 @@ class Budget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __str__(self) -> str:

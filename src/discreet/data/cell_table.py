@@ -47,11 +47,14 @@ class CellTable:
         coarse = np.where(cells[:, 0] == cells[:, -1], cells[:, 0], _MIXED)
         self._fine = fine
         self._coarse: NDArray[np.uint16] = np.append(coarse, fine[-1])
+        self._is_mixed = bool((coarse == _MIXED).any())
         self._is_cut = bool(cut.any())
 
     def bins_of(self, scores: FloatVector) -> NDArray[np.uint16]:
         """Return each score's bin, as ``searchsorted`` finds it."""
         bins = _looked_up(self._coarse, scores)
+        if not self._is_mixed:
+            return bins
         rest = np.flatnonzero(bins == _MIXED)
         if rest.size:
             near = scores[rest]
@@ -65,7 +68,8 @@ class CellTable:
 
 def _looked_up(table: NDArray[np.uint16], scores: FloatVector) -> NDArray[np.uint16]:
     """Return the entry of each score's cell; the last entry is that of 1 itself."""
-    cells = np.empty(scores.shape, dtype=np.intp)
+    # Processors convert several doubles at once to 32 bits, but only one to 64.
+    cells = np.empty(scores.shape, dtype=np.int32)
     np.multiply(scores, table.size - 1, out=cells, casting="unsafe")
     # No index is out of range; "clip" only spares the check of each one.
     return table.take(cells, mode="clip")

@@ -22,10 +22,10 @@ from discreet.data.batches import (
     CountsItself,
     Parted,
     Source,
-    spread,
 )
 from discreet.data.cuts import Cuts
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
+from discreet.data.pace import Listener, spread_told
 from discreet.data.scores import ScoreKind, ScoreRange, floats, nearest_floats
 from discreet.errors import InputError
 
@@ -158,6 +158,7 @@ class Examples:
         self.set_aside = 0
         self.grouped = False
         self.weighted = False
+        self.listener: Listener | None = None  # who is told how far a long pass is
 
     def fitted(self, *, every_row: bool = False) -> Examples:
         """Return the same rows under the rule for rows that do not fit.
@@ -178,13 +179,15 @@ class Examples:
         return found
 
     def _over(self, source: Source) -> Examples:
-        return Examples.from_source(
+        found = Examples.from_source(
             source,
             labels=self.label_code,
             scores=self.scores,
             columns=self.columns,
             name=self.name,
         )
+        found.listener = self.listener
+        return found
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
@@ -211,7 +214,7 @@ class Examples:
             shares.append(seen)
             return work(self._validated(raws, seen))
 
-        found = spread(self._sources(cuts), run)
+        found = spread_told(self._sources(cuts), run, self.listener, self._source)
         others = [seen.coder.other for seen in shares if seen.coder.other is not None]
         if not self.lenient and any(other != others[0] for other in others):
             raise self._diagnosis()
@@ -386,11 +389,11 @@ def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
         case "probability" if percents:
             return (
                 "all lie in [0, 100]: if they are percents, divide them by 100; drop "
-                "missing ones; or declare kind='logit' or kind='other'"
+                "what is missing or no number; or declare kind='logit' or kind='other'"
             )
         case "probability":
-            return "drop missing ones, or declare kind='logit' or kind='other'"
+            return "drop what is missing or no number, or declare kind='logit' or kind='other'"
         case "logit":
-            return "drop the missing ones"
+            return "drop what is missing or no number"
         case "other":
-            return "drop missing ones, or declare the range they have"
+            return "drop what is missing or no number, or declare the range they have"

@@ -20,8 +20,9 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.errors import InputError
 
-_PAGE: Final = 2**20
-"""Bytes read at a time: even a file that is one row group takes a few megabytes."""
+_PAGE: Final = 2**16
+"""Bytes read at a time: little memory even for a file that is one row group, and what
+was read is still in the processor's cache when it is decoded."""
 BROKEN: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What Arrow raises at a file that is damaged, or none of its own."""
 
@@ -64,7 +65,7 @@ def row_group(
     metadata: pq.FileMetaData | None,
     group: int,
     names: Names,
-    keys: Mapping[str, object] | None = None,
+    keys: Mapping[str, pa.Scalar] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one row group of a file in batches.
 
@@ -96,13 +97,13 @@ def damaged(names: Names) -> InputError:
 
 
 def _with_keys(
-    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, object]
+    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, pa.Scalar]
 ) -> pa.RecordBatch:
     """Add what the folders' names say of all rows of a file."""
     if not keys:
         return batch
     columns = [
-        pa.repeat(pa.scalar(keys[name]), batch.num_rows)
+        pa.repeat(keys[name], batch.num_rows)
         if name in keys
         else batch.column(batch.schema.get_field_index(name))
         for name in wanted

@@ -19,6 +19,7 @@ decimals               cast to double where every engine rounds alike: up to 15
                        digits, and any in PostgreSQL
 text in a number's     SQLite allows it: such a cell is NULL
 column
+equal texts            byte by byte: MariaDB's collations know no capitals
 text, dates, others    not counted in place: the rows are read
 =====================  ==========================================================
 """
@@ -41,9 +42,14 @@ TESTED: Final = {
     "duckdb": "DuckDB",
     "sqlite": "SQLite",
     "postgres": "PostgreSQL",
+    "mariadb": "MariaDB",
     "pyspark": "Spark",
 }
 """Engines that were seen to count as NumPy does, at every edge's floats."""
+_NO_NAN: Final = ("sqlite", "mariadb")
+"""Engines whose doubles are never NaN: they have NULL instead."""
+_DIALECTS: Final = {"mariadb": "mysql"}
+"""What Ibis calls an engine's SQL, where that is not the engine's name."""
 _MOST_DIGITS: Final = 15
 """Decimals of so many digits, and the power of ten below them, are exact doubles."""
 _MOST_CELLS: Final = 2**22
@@ -99,9 +105,23 @@ def folded(
         for name, one in zip(names.scores, cuts, strict=True)
     }
     rounded = clipped.select(*kept, **cells)
-    return rounded.aggregate(
-        by=[*kept, *names.scores], **{weight_name(cuts, bound): rounded.count()}
-    )
+    weight = {weight_name(cuts, bound): rounded.count()}
+    letters = [name for name in kept if rounded[name].type().is_string()]
+    if engine != "mariadb" or not letters:
+        return rounded.aggregate(by=[*kept, *names.scores], **weight)
+    # Its texts are equal whatever their capitals, accents and last spaces: bytes are
+    # grouped, and each group shows the one text that it holds.
+    in_bytes = ibis.udf.scalar.builtin(name="hex")(_hex)
+    # Joined to nothing, a number that a query by hand meets is text too.
+    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in letters}
+    rest = [name for name in (*kept, *names.scores) if name not in letters]
+    shown = {name: rounded[name].max() for name in letters}
+    grouped = rounded.group_by(*rest, **keys).aggregate(**shown, **weight)
+    return grouped.select(*kept, *names.scores, *weight)
+
+
+def _hex(text: str) -> str:  # type: ignore[empty-body]
+    """Return a text's bytes in hexadecimal digits, by the engine's own function."""
 
 
 def bounded(
@@ -169,7 +189,7 @@ def _within(ibis: Any, score: Any, scores: ScoreRange) -> Any:
 
 
 def _missing(score: Any, engine: str) -> Any:
-    if engine == "sqlite":  # it has no NaN
+    if engine in _NO_NAN:
         return score.isnull()
     return score.isnull() | score.isnan()
 
@@ -257,4 +277,4 @@ def written(
     if reason is not None:
         raise InputError(f"there is no such query: {reason}")
     asked = folded(unseen, names, cuts, engine, bound=bound)
-    return str(ibis.to_sql(asked, dialect=engine))
+    return str(ibis.to_sql(asked, dialect=_DIALECTS.get(engine, engine)))

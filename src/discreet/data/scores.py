@@ -79,6 +79,12 @@ class ScoreRange:
         """Count the scores that are NaN or outside the range."""
         if scores.size == 0:
             return 0
+        if self.low == 0 and scores.dtype == np.float64 and scores.flags.c_contiguous:
+            # Read as whole numbers, floats from 0 on keep their order, and negative
+            # ones and NaN lie above: one maximum tells. (-0.0 is judged below.)
+            highest = np.float64(self.high).view(np.uint64)
+            if scores.view(np.uint64).max() <= highest:
+                return 0
         # NaN poisons min and max and fails both comparisons.
         if scores.min() >= self.low and scores.max() <= self.high:
             return 0

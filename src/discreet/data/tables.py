@@ -1,7 +1,7 @@
 """Tables and queries of an engine, counted where they are.
 
-Anything that Ibis reaches: DuckDB, SQLite, PostgreSQL, MySQL, Snowflake, BigQuery,
-Spark. Engines that were seen to count as NumPy does, bit by bit, count in place; from
+Anything that Ibis reaches: DuckDB, SQLite, PostgreSQL, MariaDB, MySQL, Snowflake,
+BigQuery, Spark. Engines that were seen to count as NumPy does, bit by bit, count in place; from
 the others the rows are read in batches, and a warning says so. Credentials come from
 the environment or the driver's own files. Drivers' messages quote addresses, users
 and values: none of them is passed on.
@@ -9,6 +9,7 @@ and values: none of them is passed on.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,8 +50,11 @@ class TableSource:
 
     @property
     def engine(self) -> str:
-        """What Ibis calls the engine."""
-        return str(self.table.get_backend().name)
+        """What Ibis calls the engine; MariaDB's name where it answers for MySQL."""
+        backend = self.table.get_backend()
+        if backend.name == "mysql" and "MariaDB" in backend.con.get_server_info():
+            return "mariadb"
+        return str(backend.name)
 
     def __call__(self) -> Iterator[Columns]:
         """Read every row, in the engine's order."""
@@ -111,6 +115,21 @@ class TableSource:
         asked = pushdown.folded(self.table, self.names, cuts, self.engine)
         return str(load("ibis", "sql").to_sql(asked))
 
+    def pace(self) -> float | None:
+        """Ask DuckDB or Spark how far their query is; others do not say."""
+        backend = self.table.get_backend()
+        try:
+            match self.engine:
+                case "duckdb":
+                    percent = float(backend.con.query_progress())
+                    return percent / 100 if percent >= 0 else None
+                case "pyspark":
+                    return _spark_pace(backend._session.sparkContext.statusTracker())  # noqa: SLF001 - Ibis has no other way
+                case _:
+                    return None
+        except Exception:  # noqa: BLE001 - a question of courtesy must end no count
+            return None
+
     def _said(self, reason: str) -> str:
         return str(self.names.problem(f"rows are read instead of counted: {reason}"))
 
@@ -153,6 +172,9 @@ def connected(
     url, options = _url(str(address))
     try:
         backend = ibis.connect(url, **options)
+        if backend.name == "duckdb":  # so that it can be asked how far a query is
+            backend.raw_sql("SET enable_progress_bar = true")
+            backend.raw_sql("SET enable_progress_bar_print = false")
         if query is not None:
             return backend.sql(query)
         if where is not None:
@@ -182,11 +204,22 @@ def _url(address: str) -> tuple[str, dict[str, Any]]:
         raise InputError(
             "an address holds no password: it would be seen in logs and lists of "
             "processes; give it by the environment or the driver's own file, such as "
-            "PGPASSWORD or ~/.pgpass"
+            "PGPASSWORD, ~/.pgpass or MYSQL_PWD"
         )
     if parts.scheme in ("postgres", "postgresql") and parts.port is None:
         return address, {"port": None}  # so that PGPORT counts
+    if parts.scheme == "mysql" and "MYSQL_PWD" in os.environ:
+        # Ibis gives an empty password where none is given, and that one would count.
+        return address, {"password": os.environ["MYSQL_PWD"]}
     return address, {}
+
+
+def _spark_pace(tracker: Any) -> float | None:
+    """Return the share of the tasks of all running stages that are done."""
+    stages = [tracker.getStageInfo(k) for k in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    tasks = sum(stage.numTasks for stage in known)
+    return sum(stage.numCompletedTasks for stage in known) / tasks if tasks else None
 
 
 def spark_table(frame: Any) -> Any:

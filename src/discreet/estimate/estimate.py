@@ -71,6 +71,9 @@ class Unusable:
 
 
 UNIT: Final = Interval(0.0, 1.0)
+SHAPE_SHARE: Final = 0.5
+"""Share of the usual binning error that is the standard deviation of a fitted shape,
+chosen on the tuning half of ``bench/prediction.py``."""
 
 
 ClusterKind: TypeAlias = Literal["site", "subject"]
@@ -82,7 +85,7 @@ class Clustered(NamedTuple):
     kind: ClusterKind
     factor: float
     """Of the sampling's standard deviation."""
-    freedom: int | None = None
+    freedom: float | None = None
     """Degrees of freedom, where the clusters are few."""
 
 

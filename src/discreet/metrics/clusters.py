@@ -9,8 +9,10 @@ coefficients of g on x, the *design effect* is
 .. math::
     \frac{c^T M c}{c^T R c}, \qquad M = \sum_j z_j z_j^T, \quad R = \sum_k c_k\, x_k x_k^T,
 
-and multiplies the plain variance. Sites as clusters are few: their variance has the
-factor k/(k - 1), and Student's t of k - 1 degrees of freedom takes the normal's place.
+and multiplies the plain variance. Sites as clusters are few and of all sizes: they count
+as :math:`k = \min_c (\sum_j n_{cj})^2 / \sum_j n_{cj}^2` equal ones (Kish 1965; c the
+class, whose sums of squares stand in M), the variance has the factor k/(k - 1), and
+Student's t of k - 1 degrees of freedom takes the normal's place.
 
 What it does not cover: people with rows at two sites, and clusters of clusters.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -29,7 +32,10 @@ from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS
-from discreet.statistic.cluster_products import Clusters, features
+from discreet.statistic.cluster_products import TERMS, Clusters, features
+
+_LEAST_SITES: Final = 1.5
+"""One site that holds nearly everything still gives an interval: a very wide one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +61,23 @@ class ClusterProducts:
 
     def _of(self, name: str, reading: Reading) -> Clustered:
         cells = reading.bins
-        effect = self.design_effect(
-            METRICS[name].slopes(cells), cells.negatives, cells.positives
-        )
-        freedom = self.sites - 1 if self.kind == "site" else None
-        return Clustered(self.kind, math.sqrt(effect), freedom)
+        counts = cells.negatives, cells.positives
+        effect = self.design_effect(METRICS[name].slopes(cells), *counts)
+        if self.kind == "subject":
+            return Clustered(self.kind, math.sqrt(effect))
+        many = self.equal_sites(*counts)
+        factor = math.sqrt(effect * many / (many - 1))
+        return Clustered(self.kind, factor, many - 1)
+
+    def equal_sites(self, negatives: FloatVector, positives: FloatVector) -> float:
+        """Return how many sites of one size would say as much, by the rarer spread."""
+        squares = self.products[0, 0], self.products[TERMS, TERMS]
+        found = [
+            float(counts.sum()) ** 2 / float(square)
+            for counts, square in zip((negatives, positives), squares, strict=True)
+            if square > 0
+        ]
+        return max(min([*found, float(self.sites)]), _LEAST_SITES)
 
     def design_effect(
         self, slopes: Slopes, negatives: FloatVector, positives: FloatVector
@@ -73,6 +91,4 @@ class ClusterProducts:
         alone, together = float(c @ rows @ c), float(c @ self.products @ c)
         if not alone > 0:
             return 1.0
-        if self.kind == "site":
-            together *= self.sites / max(self.sites - 1, 1)
         return max(together, 0.0) / alone

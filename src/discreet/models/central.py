@@ -17,12 +17,11 @@ from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
     Amount,
-    ApproxDP,
     Loss,
-    PureDP,
     amount_from_text,
     decimal_text,
     exact,
+    loss_of,
 )
 from discreet.privacy.unit import ROW, Unit
 
@@ -63,8 +62,7 @@ class CentralDP(PrivacyModel):
     @property
     def loss(self) -> Loss:
         """The loss of the whole plan."""
-        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
-        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return loss_of(self.epsilon, self.delta)
 
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""

@@ -22,12 +22,12 @@ from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
     Amount,
-    ApproxDP,
     Loss,
     PureDP,
     amount_from_text,
     decimal_text,
     exact,
+    loss_of,
 )
 from discreet.privacy.unit import LABEL, Unit
 from discreet.ranks.curve_plan import (
@@ -100,8 +100,7 @@ class LabelDP(PrivacyModel):
     @property
     def loss(self) -> Loss:
         """The loss of each site's messages, and of all of them together."""
-        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
-        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return loss_of(self.epsilon, self.delta)
 
     @property
     def reusable(self) -> bool:

@@ -172,8 +172,7 @@ class PolyaLaw:
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """The same variance everywhere, nothing across the classes."""
-        each = np.full(at.size // 2, self.variance)
-        return BinCovariance(each, each, np.zeros(at.size // 2))
+        return BinCovariance.everywhere(self.variance, at)
 
     def sample(
         self, at: FloatVector, size: int, rng: np.random.Generator

@@ -94,7 +94,6 @@ class Cap:
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None
-    rho: Fraction | None = None
     exact_sums: int | None = None
 
     def allows(self, spent: Spent) -> bool:
@@ -102,7 +101,6 @@ class Cap:
         pairs = (
             (spent.epsilon, self.epsilon),
             (spent.delta, self.delta),
-            (spent.rho, self.rho),
             (Fraction(spent.exact_sums), self.exact_sums),
         )
         return all(limit is None or used <= limit for used, limit in pairs)

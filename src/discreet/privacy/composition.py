@@ -7,11 +7,9 @@ S-steps (:func:`steps_between`); then k-fold group privacy holds,
 
 .. math::
     (\varepsilon, \delta) \to
-    \Big(k\varepsilon, \ \delta \sum_{i<k} e^{i\varepsilon}\Big), \qquad
-    \rho \to k^2 \rho
+    \Big(k\varepsilon, \ \delta \sum_{i<k} e^{i\varepsilon}\Big)
 
-(Vadhan 2017, lemma 2.2, with the sum of its proof; Bun and Steinke 2016,
-proposition 1.9). The steps are proven in docs/ledger.md.
+(Vadhan 2017, lemma 2.2, with the sum of its proof). The steps are proven in docs/ledger.md.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from discreet.privacy.loss import ZCDP, ApproxDP, Loss, PureDP, Unbounded
+from discreet.privacy.loss import ApproxDP, Loss, PureDP, Unbounded
 from discreet.privacy.unit import Unit
 
 About: TypeAlias = tuple[Unit | None, Loss]
@@ -41,13 +39,12 @@ class Spent:
 
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    rho: Fraction = Fraction(0)
     exact_sums: int = 0
 
 
 def compose(losses: Iterable[Loss]) -> Spent:
     """Add losses about one unit up, kind by kind: basic composition, always valid."""
-    epsilon = delta = rho = Fraction(0)
+    epsilon = delta = Fraction(0)
     exact_sums = 0
     for loss in losses:
         match loss:
@@ -55,11 +52,9 @@ def compose(losses: Iterable[Loss]) -> Spent:
                 epsilon += e
             case ApproxDP(e, d):
                 epsilon, delta = epsilon + e, delta + d
-            case ZCDP(r):
-                rho += r
             case Unbounded():
                 exact_sums += 1
-    return Spent(epsilon, delta, rho, exact_sums)
+    return Spent(epsilon, delta, exact_sums)
 
 
 _STEPS: Final[dict[tuple[str, str], dict[tuple[str, str], int]]] = {
@@ -139,8 +134,6 @@ def in_steps(loss: Loss, steps: int) -> Loss:
                 return Unbounded()
             grown = delta * sum(_exp_above(i * epsilon) for i in range(steps))
             return ApproxDP(steps * epsilon, grown) if grown < 1 else Unbounded()
-        case ZCDP(rho):
-            return ZCDP(steps * steps * rho)
         case Unbounded():
             return loss
 
@@ -191,7 +184,6 @@ def charged_total(charges: Iterable[About]) -> Spent:
     return Spent(
         max(t.epsilon for t in totals),
         max(t.delta for t in totals),
-        max(t.rho for t in totals),
         max(t.exact_sums for t in totals),
     )
 
@@ -208,8 +200,7 @@ def tighter_epsilon(losses: Iterable[Loss], *, delta: float) -> float:
     By privacy loss distributions, each release as the worst mechanism of its
     :math:`(\varepsilon, \delta)` (Sommer, Meiser and Mohammadi 2019; dp-accounting
     computes a rigorous upper bound). Never above basic composition at the same
-    delta, and infinite when there is an exact sum (or a zCDP loss, which no plan
-    has and which this bound does not cover).
+    delta, and infinite when there is an exact sum.
 
     >>> tenths = [PureDP(Fraction(1, 10))] * 100
     >>> compose(tenths).epsilon, round(tighter_epsilon(tenths, delta=1e-6), 1)
@@ -245,5 +236,5 @@ def _worst_case(loss: Loss) -> tuple[Fraction, Fraction] | None:
             return epsilon, Fraction(0)
         case ApproxDP(epsilon, delta):
             return epsilon, delta
-        case ZCDP() | Unbounded():
+        case Unbounded():
             return None

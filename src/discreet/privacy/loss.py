@@ -108,20 +108,6 @@ class ApproxDP:
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP:
-    r"""\ :math:`\rho`-zero-concentrated differential privacy."""
-
-    rho: Fraction
-
-    def __post_init__(self) -> None:
-        if self.rho <= 0:
-            raise PlanError("rho must be positive")
-
-    def __str__(self) -> str:
-        return f"{decimal_text(self.rho)}-zCDP"
-
-
-@dataclass(frozen=True, slots=True)
 class Unbounded:
     """An exact value: no differential privacy, and it is recorded all the same."""
 
@@ -129,7 +115,17 @@ class Unbounded:
         return "no differential privacy (an exact sum)"
 
 
-Loss: TypeAlias = PureDP | ApproxDP | ZCDP | Unbounded
+Loss: TypeAlias = PureDP | ApproxDP | Unbounded
+
+
+def loss_of(epsilon: Amount, delta: Amount = 0) -> PureDP | ApproxDP:
+    """Return the loss that two numbers, as people write them, stand for.
+
+    >>> print(loss_of("0.5"), loss_of(1, "1e-6"))
+    0.5-DP (1, 0.000001)-DP
+    """
+    whole, slack = exact(epsilon), exact(delta, name="delta")
+    return ApproxDP(whole, slack) if slack else PureDP(whole)
 
 
 def fraction_of(loss: Loss, share: Fraction) -> Loss:
@@ -141,7 +137,5 @@ def fraction_of(loss: Loss, share: Fraction) -> Loss:
             return PureDP(epsilon * share)
         case ApproxDP(epsilon, delta):
             return ApproxDP(epsilon * share, delta * share)
-        case ZCDP(rho):
-            return ZCDP(rho * share)
         case Unbounded():
             return loss

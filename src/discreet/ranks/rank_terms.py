@@ -12,7 +12,15 @@ from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, decimal_text, exact
+from discreet.privacy.loss import (
+    Amount,
+    ApproxDP,
+    Loss,
+    PureDP,
+    decimal_text,
+    exact,
+    loss_of,
+)
 from discreet.privacy.unit import LABEL
 from discreet.ranks.released_sums import Budget
 from discreet.statistic.protocol import Statistic
@@ -89,8 +97,7 @@ class RankSumTerms:
     @property
     def budget(self) -> Budget:
         """The loss for one flipped label."""
-        epsilon, delta = exact(self.epsilon), exact(self.delta, name="delta")
-        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        return loss_of(self.epsilon, self.delta)
 
     @property
     def pure(self) -> PureDP:

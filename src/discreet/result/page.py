@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +23,17 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
-from discreet.result.explorer import COUNTS, MEASURES, Explorer
+from discreet.result.explorer import Explorer
+from discreet.result.page_tables import (
+    estimate_table,
+    explorer_panel,
+    gap_table,
+    rate_tables,
+    shown_measures,
+)
 from discreet.result.plot import png
 from discreet.result.record import Sign, record_of, signature_of
 from discreet.result.template import page_parts, render_template, script_json
-from discreet.result.text import interval_column, titled
 from discreet.result.words import (
     Headline,
     calibration_words,
@@ -179,21 +184,26 @@ def render(
         verdict=page.verdict,
         promises=plain_claim(page.claim),
         calibration=_calibration(page),
-        explorer=None if explorer is None else _explorer(explorer, page.models),
-        fairness=None if explorer is None else _fairness(explorer, page),
+        explorer=None if explorer is None else explorer_panel(explorer, page.models),
+        fairness=None if explorer is None else _gaps(explorer, page),
         data=None
         if explorer is None
         else script_json({"signed": bool(page.models), **explorer.data()}),
         names=list(page.parts),
-        summary=_cells(page.summary) if page.summary else None,
-        tables=[_cells(_measures(part), name) for name, part in page.parts.items()],
+        summary=estimate_table(page.summary) if page.summary else None,
+        tables=[
+            estimate_table(shown_measures(part), name)
+            for name, part in page.parts.items()
+        ],
         pictures=[
             (shows, base64.b64encode(png(figure, 100)).decode())
             for part in page.parts.values()
             for shows, figure in page.pictures(part).items()
         ],
         thresholds=[
-            found for name, part in page.parts.items() for found in _rates(part, name)
+            found
+            for name, part in page.parts.items()
+            for found in rate_tables(part, name)
         ],
         notes=[
             (name, line)
@@ -276,120 +286,13 @@ def _calibration(page: Page) -> list[tuple[str, str]]:
     ]
 
 
-def _explorer(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
-    several = len(explorer.parts) > 1
-    return {
-        "thresholds": explorer.thresholds,
-        "start": explorer.start,
-        "shown": explorer.thresholds[explorer.start],
-        "frames": [
-            {"name": frame.name, "title": frame.title, "svg": frame.svg()}
-            for frame in explorer.frames()
-        ],
-        "recalibrated": not several
-        and explorer.first.calibratable
-        and explorer.first.recalibrated is not None,
-        "measures": [
-            {
-                "name": name,
-                "title": MEASURES[name],
-                "cells": [_cell(e) for e in explorer.shown(name)],
-                "gap": _gap(explorer, name) if several else None,
-            }
-            for name in explorer.measures
-        ],
-        "counts": [
-            {
-                "name": name,
-                "title": title,
-                "cells": [_count(e) for e in explorer.shown(name)],
-            }
-            for name, title in COUNTS.items()
-        ],
-        "several": several,
-        "gap": " less ".join(models) if models else "largest gap",
-        "names": list(explorer.parts),
-    }
-
-
-def _cell(found: Estimate) -> tuple[str, str]:
-    return _between(found.value, found.interval())
-
-
-def _count(found: Estimate) -> tuple[str, str]:
-    low, high = (f"{end:,.0f}" for end in found.interval())
-    return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
-
-
-def _gap(explorer: Explorer, name: str) -> tuple[str, str]:
-    value, interval = _cell(explorer.gap_at(name, explorer.start))
-    return value, interval if explorer.gap is not None else ""
-
-
-def _fairness(explorer: Explorer, page: Page) -> dict[str, Any] | None:
+def _gaps(explorer: Explorer, page: Page) -> dict[str, Any] | None:
     """Return the gaps between groups that have curves, at the threshold shown first."""
     if page.fairness is None or len(page.drawn) < 2:
         return None
     at = explorer.thresholds[explorer.start]
-    found = page.fairness(at)
-    rows = []
-    for row in found.rows():
-        gaps = [g for g in row["gaps"] if g.difference == g.difference]
-        widest = max(gaps, key=lambda g: abs(g.difference), default=None)
-        rows.append(
-            {
-                "criterion": row["criterion"],
-                "title": row["title"],
-                "largest": _cell(row["largest"]),
-                "between": f"{widest.first}, {widest.second}" if widest else "",
-                "pairs": [
-                    (g.first, g.second, _between(g.difference, g.interval),
-                     _between(g.ratio, g.ratio_interval))
-                    for g in gaps
-                ],
-            }
-        )  # fmt: skip
     untold = {k: v.refusal for k, v in page.parts.items() if k not in page.drawn}
-    return {"threshold": at, "rows": rows, "unsure": {**found.small(), **untold}}
-
-
-def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
-    if math.isnan(value):
-        return "undefined", ""
-    return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
-
-
-def _measures(part: Evaluation) -> dict[str, Estimate]:
-    """Return what is in the big table: all that was asked for, one row a meaning.
-
-    AUPR is average precision but for ties: it is shown where the two differ.
-    """
-    shown = dict(part.metrics)
-    areas = [shown.get(name) for name in ("average_precision", "aupr")]
-    if all(e is not None for e in areas):
-        first, second = (f"{e.value:.4f}" for e in areas if e is not None)
-        if first == second:
-            del shown["aupr"]
-    return titled(shown) if shown else {}
-
-
-def _rates(part: Evaluation, name: str) -> list[dict[str, Any]]:
-    """Return all thresholds of the plan as one table."""
-    found = part.at_thresholds()
-    if not found:
-        return []
-    titles = list(found[0].rates())
-    rows = []
-    for at in found:
-        rates = at.rates()
-        rows.append((f"{at.threshold:g}", [_cell(rates[title]) for title in titles]))
-    return [{"name": name, "titles": titles, "rows": rows}]
-
-
-def _cells(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
-    interval, cells_of = interval_column(rows)
-    written = {title: cells_of(found) for title, found in rows.items()}
-    return {"name": name, "interval": interval, "rows": written}
+    return gap_table(page.fairness(at), at, untold)
 
 
 def _versions() -> dict[str, str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -34,10 +34,10 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate, standard_deviation
+from discreet.estimate.estimate import SHAPE_SHARE, Estimate, standard_deviation
 from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
-from discreet.metrics.table import Metric
+from discreet.metrics.table import METRICS, Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise
 from discreet.plan.bins import FINE_BINS, spread_over
 from discreet.plan.cohort import PublicFacts
@@ -47,7 +47,8 @@ from discreet.plan.rounds import ResolvedRound, Round
 from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+from discreet.statistic import ClassHistogram, Grouped, Hierarchy
+from discreet.statistic.adaptive import Refined
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
@@ -58,8 +59,6 @@ MOST_EXAMPLES: Final = 500_000
 DEFAULT_AUC: Final = 0.8
 _QUANTILES: Final = 100_000
 _HIDDEN: Final = "the noise hides one of the classes"
-_SHAPE: Final = 0.5
-"""Share of the usual binning error, chosen on the tuning half of bench/prediction.py."""
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
 
@@ -81,8 +80,8 @@ class PredictedError:
 class Prediction:
     """What a plan can be expected to tell, if the assumptions hold."""
 
-    auc: PredictedError
-    average_precision: PredictedError
+    errors: Mapping[Metric, PredictedError]
+    """Of both areas and of whatever else the plan asks for, in the table's order."""
     roc_area: float
     """Mean area between the ROC curves with and without noise."""
     unusable: float
@@ -92,6 +91,16 @@ class Prediction:
     """How many examples each result rests on."""
     cause: str = _HIDDEN
     """Why a simulated release gave none, if one did."""
+
+    @property
+    def auc(self) -> PredictedError:
+        """What decides whether a plan is worth running."""
+        return self.errors["auc"]
+
+    @property
+    def average_precision(self) -> PredictedError:
+        """What rare positives make hard first."""
+        return self.errors["average_precision"]
 
     @property
     def refusal(self) -> str | None:
@@ -162,7 +171,8 @@ def predict(
             f"are {sites}"
         )
     rng = np.random.default_rng(seed)
-    truth = _fine(_typical_population(facts.scores, prevalence, auc))
+    typical = _typical_population(facts.scores, prevalence, auc)
+    truth = _fine(typical, single.metrics)
     runs = []
     for _ in range(repetitions):
         drawn = simulate_population(facts.scores, examples, prevalence, auc, rng)
@@ -177,8 +187,7 @@ def predict(
 
     areas = [run.area() for run in usable]
     return Prediction(
-        error("auc"),
-        error("average_precision"),
+        {name: error(name) for name in METRICS if name in single.metrics},
         float(np.mean(areas)) * shrunk if areas else math.nan,
         1 - len(usable) / len(runs),
         prevalence,
@@ -221,9 +230,9 @@ def _single(plan: Plan) -> Plan:
         raise PlanError(
             f"there is no prediction for plans under {plan.privacy.name} privacy"
         )
-    plan = replace(plan, roster=None, metrics=frozenset(_AREAS))
+    plan = replace(plan, roster=None, metrics=plan.metrics | set(_AREAS))
     match plan.statistic:
-        case ClassHistogram() | EquiDepthFrom() | Hierarchy() | SiteSums():
+        case ClassHistogram() | Refined() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
             known = plan.facts.examples
@@ -288,29 +297,31 @@ class _Exact:
     """A sample without noise, in bins so fine that they do not matter."""
 
     observed: NoisyHistogram
+    metrics: Collection[Metric]
 
     @cached_property
     def reading(self) -> Reading:
         return Flat("linear").read(self.observed)
 
     @cached_property
-    def _metrics(self) -> Mapping[str, Estimate]:
-        return measures(self.reading, _AREAS)
+    def _found(self) -> Mapping[str, Estimate]:
+        return measures(self.reading, self.metrics)
 
     def value(self, metric: Metric) -> float:
-        return self._metrics[metric].value
+        return self._found[metric].value
 
     def sampling(self, metric: Metric) -> float:
-        return standard_deviation(self._metrics[metric].sampling)
+        return standard_deviation(self._found[metric].sampling)
 
 
-def _fine(examples: Examples) -> _Exact:
+def _fine(examples: Examples, metrics: Collection[Metric]) -> _Exact:
     rule = spread_over(FINE_BINS, PublicFacts(scores=examples.scores))
     statistic = ClassHistogram(Edges.realise(rule, examples.scores))
     counts = statistic.split(statistic.count(examples).astype(np.float64))
-    return _Exact(
-        NoisyHistogram(statistic.edges, counts.negatives, counts.positives, NoNoise())
+    observed = NoisyHistogram(
+        statistic.edges, counts.negatives, counts.positives, NoNoise()
     )
+    return _Exact(observed, metrics)
 
 
 @dataclass(frozen=True)
@@ -325,6 +336,7 @@ class _Run:
     def of(
         cls, plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
     ) -> _Run:
+        exact = _fine(drawn, plan.metrics)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -332,16 +344,16 @@ class _Run:
                 claim = plan.claim("simulated", sites=sites)
                 result = evaluation(plan, releases, claim)
             except ReleaseError as err:  # nothing can be read from this one
-                return cls(_fine(drawn), None, str(err))
+                return cls(exact, None, str(err))
         if result.refusal is not None:
-            return cls(_fine(drawn), None, result.refusal)
-        return cls(_fine(drawn), result)
+            return cls(exact, None, result.refusal)
+        return cls(exact, result)
 
     def noise(self, metric: Metric) -> float:
         if self.result is None:
             return math.nan
         found = self.result.metric(metric)
-        shape = _SHAPE * found.binning.typical
+        shape = SHAPE_SHARE * found.binning.typical
         return math.hypot(standard_deviation(found.noise), shape)
 
     def area(self) -> float:

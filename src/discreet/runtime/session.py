@@ -24,8 +24,12 @@ from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
 from discreet.result.rank_sums import rank_evaluation
 from discreet.runtime.open_round import OpenRound
-from discreet.secagg.coordinator import CollectingAdverts, OpenedSum, invite
-from discreet.secagg.coordinator_state import CoordinatorState
+from discreet.secagg.coordinator import (
+    CollectingAdverts,
+    CoordinatorState,
+    OpenedSum,
+    invite,
+)
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE

@@ -1,4 +1,4 @@
-"""Both ends as conversations over bytes: state in, state out.
+"""A site's part as a conversation over bytes: state in, state out.
 
 A runtime that starts a new process for every message keeps only the bytes of the
 state between two of them; the kind of the state says which step comes next.
@@ -6,7 +6,7 @@ state between two of them; the kind of the state says which step comes next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,11 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import OpenedSum, invite
-from discreet.secagg.coordinator_state import (
-    restore_coordinator,
-    save_coordinator,
-)
 from discreet.secagg.errors import FaultyCoordinatorError, SavedStateError
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -84,30 +79,3 @@ class SiteConversation:
                 raise FaultyCoordinatorError(
                     "a message came after this site had unmasked; it answers once"
                 )
-
-
-@dataclass(frozen=True)
-class CoordinatorConversation:
-    """The coordinator's part."""
-
-    terms: Terms
-    entropy: Entropy = field(repr=False)
-
-    def open(self, sites: Iterable[int]) -> tuple[bytes, dict[int, bytes]]:
-        """Invite the sites; return the first state and the invitations."""
-        state, messages = invite(sites, terms=self.terms, entropy=self.entropy)
-        return save_coordinator(state), messages
-
-    def receive(self, state: bytes, site: int, message: bytes) -> bytes:
-        """Take one site's message; return the next state."""
-        current = restore_coordinator(state, self.terms)
-        current.receive(site, message)
-        return save_coordinator(current)
-
-    def advance(self, state: bytes) -> tuple[bytes, dict[int, bytes]] | OpenedSum:
-        """Close the round with whoever has answered."""
-        result = restore_coordinator(state, self.terms).advance()
-        if isinstance(result, OpenedSum):
-            return result
-        following, messages = result
-        return save_coordinator(following), messages

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -376,3 +376,12 @@ def _same_session(site: int, expected: bytes, got: bytes) -> None:
 def _enough(terms: Terms, during: str, present: int) -> None:
     if present < terms.min_survivors:
         raise TooFewSitesError(during, present, terms.min_survivors)
+
+
+CoordinatorState: TypeAlias = (
+    CollectingAdverts
+    | CollectingShares
+    | CollectingMasked
+    | CollectingConfirmations
+    | CollectingRevealed
+)

@@ -14,10 +14,10 @@ from discreet.errors import InputError
 from discreet.secagg import site as steps
 from discreet.secagg.coordinator import (
     CollectingConfirmations,
+    CoordinatorState,
     OpenedSum,
     invite,
 )
-from discreet.secagg.coordinator_state import CoordinatorState
 from discreet.secagg.errors import TooFewHoldersError
 from discreet.secagg.site_state import AwaitingRequest, AwaitingSurvivors
 from discreet.secagg.terms import Terms

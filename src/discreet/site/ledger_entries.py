@@ -22,7 +22,6 @@ from discreet.errors import PlanError
 from discreet.parsing import read_json, whole
 from discreet.privacy.account import Use
 from discreet.privacy.loss import (
-    ZCDP,
     ApproxDP,
     Loss,
     PureDP,
@@ -224,8 +223,6 @@ def _loss_table(loss: Loss) -> dict[str, str]:
         case ApproxDP(epsilon, delta):
             amounts = {"epsilon": decimal_text(epsilon), "delta": decimal_text(delta)}
             return {"kind": "approximate", **amounts}
-        case ZCDP(rho):
-            return {"kind": "zcdp", "rho": decimal_text(rho)}
         case Unbounded():
             return {"kind": "exact"}
 
@@ -237,8 +234,6 @@ def _loss(table: dict[str, str]) -> Loss:
         case "approximate":
             epsilon, delta = table["epsilon"], table["delta"]
             return ApproxDP(amount_from_text(epsilon), amount_from_text(delta))
-        case "zcdp":
-            return ZCDP(amount_from_text(table["rho"]))
         case "exact":
             return Unbounded()
         case _:

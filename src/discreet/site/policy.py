@@ -189,7 +189,6 @@ class Policy:
             Cap(
                 epsilon=self.epsilon_total,
                 delta=self.delta_total,
-                rho=Fraction(0),  # no plan costs it, and no key of the policy caps it
                 exact_sums=self.exact_sums,
             ),
             self.sessions_per_plan,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -23,6 +23,12 @@ class BinCovariance:
     negatives: FloatVector
     positives: FloatVector
     cross: FloatVector
+
+    @classmethod
+    def everywhere(cls, variance: float, at: FloatVector) -> Self:
+        """Return the same variance in all cells, and nothing across the classes."""
+        each = np.full(at.size // 2, variance)
+        return cls(each, each, np.zeros_like(each))
 
 
 class NoiseLaw(Protocol):

@@ -143,8 +143,7 @@ class LevelLaw:
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """The leaves' variance for every bin of a histogram over the leaves."""
-        each = np.full(at.size // 2, self.variances[-1])
-        return BinCovariance(each, each, np.zeros(at.size // 2))
+        return BinCovariance.everywhere(self.variances[-1], at)
 
     def sample(
         self, at: FloatVector, size: int, rng: np.random.Generator

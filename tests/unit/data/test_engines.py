@@ -1,22 +1,28 @@
-"""PostgreSQL and Spark, real ones: ten million hard rows count as NumPy counts them.
+"""PostgreSQL, MariaDB and Spark, real ones: ten million hard rows count as in NumPy.
 
-``tests/engines/install.sh`` installs both; where one is not, its tests say so and skip.
+``tests/engines/install.sh`` installs them; where one is not, its tests say so and skip.
 """
 
 import importlib.util
 import os
 import shutil
+import tempfile
 import warnings
 
 import ibis
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import discreet
-from bench import postgres_cluster
+from bench import mariadb_cluster, postgres_cluster
+from discreet.data.arrow_columns import Names, plain_columns
+from discreet.data.cuts import column_cuts
+from discreet.data.examples import Examples
+from discreet.data.labels import LabelCode
+from discreet.data.pushdown import written
+from discreet.data.scores import ScoreRange
 from discreet.errors import ReadHereWarning
 from discreet.statistic import ClassHistogram
 from tests.unit.data import engines
@@ -27,7 +33,14 @@ pytestmark = pytest.mark.slow
 MILLIONS = 10_000_000
 
 
-class Postgres:
+class Engine:
+    """Where rows are put; ``storable`` says what of them the engine can hold."""
+
+    def storable(self, rows):
+        return rows
+
+
+class Postgres(Engine):
     def __init__(self, address):
         import psycopg
 
@@ -53,8 +66,64 @@ class Postgres:
         return self.backend.table(name)
 
 
+class Maria(Engine):
+    def __init__(self, port):
+        import MySQLdb
+
+        self.connection = MySQLdb.connect(
+            host="127.0.0.1",
+            port=port,
+            user="discreet",
+            password=mariadb_cluster.PASSWORD,
+            database="discreet",
+            charset="utf8mb4",
+            autocommit=True,
+            local_infile=1,
+        )
+        self.backend = ibis.mysql.from_connection(self.connection)
+        self.port, self.tables = port, 0
+
+    def storable(self, rows):
+        """Its doubles are finite: NaN is NULL there, and infinity the widest number."""
+        for k, column in enumerate(rows.columns):
+            if pa.types.is_floating(column.type):
+                null = column.is_null(nan_is_null=True).to_numpy()
+                wide = np.clip(column.to_numpy(), -1.7e308, 1.7e308)
+                finite = pa.array(wide, mask=null)
+                rows = rows.set_column(k, rows.column_names[k], finite)
+        return rows
+
+    def held(self, rows):
+        kinds = {
+            "double": "double",
+            "int64": "bigint",
+            "bool": "boolean",
+            "string": "text",
+        }
+        self.tables += 1
+        name = f"rows{self.tables}"
+        columns = ", ".join(f"{f.name} {kinds[str(f.type)]}" for f in rows.schema)
+        cursor = self.connection.cursor()
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        places = [
+            place if str(place.type) != "bool" else place.cast("int64")
+            for place in rows.columns
+        ]
+        plain = pa.table(places, names=rows.column_names)
+        with tempfile.NamedTemporaryFile() as file:
+            for batch in plain.to_batches(2**20):
+                file.write(_as_csv(batch).encode())
+            file.flush()
+            cursor.execute(
+                f"LOAD DATA LOCAL INFILE '{file.name}' INTO TABLE {name} "
+                "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' "
+                "OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '\\\\'"
+            )
+        return self.backend.table(name)
+
+
 def _as_csv(batch):
-    """Write rows as PostgreSQL reads them: 17 digits a double, \\N for null."""
+    """Write rows as the servers read them: 17 digits a double, \\N for null."""
     columns = []
     for column in batch.columns:
         null = column.is_null(nan_is_null=False).to_numpy(zero_copy_only=False)
@@ -69,7 +138,7 @@ def _as_csv(batch):
     return "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
 
 
-class Spark:
+class Spark(Engine):
     def __init__(self, session, folder):
         self.session, self.folder, self.tables = session, folder, 0
 
@@ -80,9 +149,10 @@ class Spark:
         return self.session.read.parquet(str(path))
 
 
-@pytest.fixture(scope="module", params=["postgres", "spark"])
+@pytest.fixture(scope="module", params=["postgres", "mariadb", "spark"])
 def engine(request, tmp_path_factory):
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the drivers' own
         if request.param == "postgres":
             if postgres_cluster.programs() is None:
                 pytest.skip("no PostgreSQL: run tests/engines/install.sh")
@@ -91,9 +161,17 @@ def engine(request, tmp_path_factory):
                 yield found
                 found.connection.close()
             return
+        if request.param == "mariadb":
+            pytest.importorskip("MySQLdb", reason="run tests/engines/install.sh")
+            if not mariadb_cluster.programs():
+                pytest.skip("no MariaDB: run tests/engines/install.sh")
+            with mariadb_cluster.cluster() as port:
+                found = Maria(port)
+                yield found
+                found.connection.close()
+            return
         if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
             pytest.skip("no Java or pyspark: run tests/engines/install.sh")
-        warnings.simplefilter("ignore")  # pyspark's own
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -114,7 +192,7 @@ def _no_row_is_read():
 @pytest.mark.parametrize("name", engines.STATISTICS)
 def test_an_engine_counts_what_the_rows_give(engine, name, rng):
     statistic = engines.STATISTICS[name]
-    rows = engines.hard_rows(statistic, rng, 3000)
+    rows = engine.storable(engines.hard_rows(statistic, rng, 3000))
     given = engines.options(statistic)
     here, there = (
         discreet.read(rows, **given),
@@ -127,6 +205,7 @@ def test_an_engine_counts_what_the_rows_give(engine, name, rng):
 @pytest.mark.parametrize("kind", engines.LABELS)
 def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
     rows, given = engines.labelled(kind)
+    rows = engine.storable(rows)
     here, there = (
         discreet.read(rows, **given),
         discreet.read(engine.held(rows), **given),
@@ -136,7 +215,7 @@ def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
 
 
 def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
-    rows = engines.rows_of_people(rng)
+    rows = engine.storable(engines.rows_of_people(rng))
     statistic = engines.STATISTICS["warped"]
     there = engines.bounded_outcomes(engine.held(rows), statistic)
     assert there == engines.bounded_outcomes(rows, statistic)
@@ -145,12 +224,41 @@ def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
 def test_ten_million_rows_count_bit_by_bit(engine, rng):
     statistic = engines.STATISTICS["warped"]
     rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")
+    rows = engine.storable(rows)
     here, there = (
         discreet.read(rows).fitted(),
         discreet.read(engine.held(rows)).fitted(),
     )
     assert np.array_equal(statistic.count(there), statistic.count(here))
     assert there.set_aside == here.set_aside
+
+
+def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
+    engine, rng, monkeypatch
+):
+    if not isinstance(engine, Maria):
+        pytest.skip("the others' addresses and queries are tested elsewhere")
+    statistic = engines.STATISTICS["groups"]
+    rows = engine.storable(engines.hard_rows(statistic, rng, 300))
+    table = engine.held(rows).get_name()
+    monkeypatch.setenv("MYSQL_PWD", mariadb_cluster.PASSWORD)
+    address = f"mysql://discreet@127.0.0.1:{engine.port}/discreet"
+    there = discreet.read(address, table=table, group="ward")
+    here = discreet.read(rows, group="ward")
+    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
+    names = Names(("y_score",), "y_true", "ward")
+    cuts = column_cuts(ScoreRange(), 1, statistic.binnings)
+    text = written(table, names, cuts, "mariadb", scores=ScoreRange())
+    by_hand = engine.connection.cursor()
+    by_hand.execute(text)
+    columns = [list(column) for column in zip(*by_hand.fetchall(), strict=True)]
+    counted = pa.table(columns, names=["y_true", "ward", "y_score", "n"])
+    site = Examples.from_source(
+        lambda: plain_columns(counted.to_batches(), names, "n"),
+        labels=LabelCode(),
+        scores=ScoreRange(),
+    )
+    assert engines.outcomes(site, statistic) == engines.outcomes(here, statistic)
 
 
 def test_decimals_of_postgres_are_the_nearest_doubles(engine):

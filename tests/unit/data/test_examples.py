@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from discreet import Examples, InputError
 from discreet.data.examples import BATCH_ROWS
+from discreet.data.scores import ScoreRange
 
 SECRET = 0.31415926
 
@@ -151,3 +152,29 @@ def test_batches_are_re_iterable_and_hold_every_row_once(batches, more):
 def test_narrow_scores_are_widened_exactly(dtype):
     scores = np.array([0, 1, 1], dtype=dtype)
     assert Examples(scores, [0, 1, 1]).to_arrays()[0].tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("high", [1.0, 0.7])
+def test_one_look_at_the_bits_finds_the_scores_outside(high, rng):
+    scores = ScoreRange() if high == 1 else ScoreRange.declare("other", 0.0, high)
+    good = [0.0, -0.0, 5e-324, 0.5, high, np.nextafter(high, 0)]
+    bad = [-5e-324, -0.5, -np.inf, np.inf, np.nan, -np.nan, np.nextafter(high, 2)]
+    for stranger in [*good, *bad]:
+        column = rng.uniform(0, high, 50)
+        column[7] = stranger
+        expected = int(not 0 <= stranger <= high)
+        assert scores.outside(column) == expected
+        assert scores.outside(np.repeat(column, 2)[::2]) == expected
+        assert scores.outside(column[:0]) == 0
+
+
+@pytest.mark.parametrize("kind", ["i1", "i8", "u1", "u8"])
+def test_one_look_at_the_bits_finds_labels_other_than_0_and_1(kind):
+    for stranger in (0, 1, 2, 3, 64, 127, *((-1, -128) if kind[0] == "i" else ())):
+        labels = np.array([0, 1, 1, stranger], dtype=kind)
+        site = Examples([0.1, 0.2, 0.3, 0.4], labels, check=False)
+        if stranger in (0, 1):
+            assert site.validate() == 4
+        else:
+            with pytest.raises(InputError, match="1 of 4 labels"):
+                site.validate()

@@ -18,7 +18,7 @@ from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
 from discreet.site.bounding import bounded
-from discreet.statistic import ClassHistogram, Paired
+from discreet.statistic import ClassHistogram, Grouped, Paired
 from tests.unit.data import engines
 
 SMALL = ClassHistogram(Edges.realise(Warped(16), thresholds=(0.3,)))
@@ -86,6 +86,57 @@ def test_two_models_are_counted_in_one_query(held, rng):
     for form in ("joint", "marginals"):
         statistic = Paired(edges, edges, form)
         assert np.array_equal(statistic.count(there), statistic.count(here))
+
+
+@pytest.fixture
+def queries(monkeypatch):
+    """Return how many queries some work asks of the engine."""
+    asked = []
+    run = TableSource._run
+
+    def noted(self, rows):
+        asked.append(rows)
+        return run(self, rows)
+
+    monkeypatch.setattr(TableSource, "_run", noted)
+
+    def number(work):
+        asked.clear()
+        work()
+        return len(asked)
+
+    return number
+
+
+def test_one_query_counts_a_site_its_two_models_or_its_groups(held, rng, queries):
+    edges = Edges.realise(Uniform(16))
+    one = ClassHistogram(edges)
+    table = held(
+        pa.table(
+            {
+                "y_score": rng.random(300),
+                "other": rng.random(300),
+                "y_true": rng.integers(0, 2, 300),
+                "ward": rng.choice(["a", "b"], 300),
+            }
+        )
+    )
+    assert queries(lambda: one.count(discreet.read(table).fitted())) == 1
+    two = discreet.read(table, score=["y_score", "other"])
+    assert queries(lambda: Paired(edges, edges).count(two)) == 1
+    groups = discreet.read(table, group="ward")
+    assert queries(lambda: Grouped(one, ("a", "b")).count(groups)) == 1
+
+
+def test_each_of_two_rounds_asks_each_site_once(held, rng, queries):
+    rows = pa.table({"y_score": rng.random(300), "y_true": rng.integers(0, 2, 300)})
+    table = held(rows)
+    sites = [
+        discreet.read(table, kind="other", low=0.0, high=1.0, name=f"site {k}")
+        for k in range(3)
+    ]
+    privacy = discreet.DistributedDP(8)
+    assert queries(lambda: discreet.evaluate(sites, privacy=privacy)) == 2 * len(sites)
 
 
 def test_a_persons_rows_are_bounded_by_a_window_function(held, rng):

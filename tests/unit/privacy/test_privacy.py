@@ -8,7 +8,6 @@ from discreet.plan.recommend import recommend
 from discreet.privacy.account import Cap, MemoryAccount, Permit, Use
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.loss import (
-    ZCDP,
     ApproxDP,
     PureDP,
     Unbounded,
@@ -53,7 +52,6 @@ def test_amounts_that_are_no_numbers_are_refused(bad):
         lambda: ApproxDP(Fraction(1), Fraction(0)),
         lambda: ApproxDP(Fraction(1), Fraction(1)),
         lambda: ApproxDP(Fraction(0), Fraction(1, 2)),
-        lambda: ZCDP(Fraction(-1)),
         lambda: fraction_of(HALF, Fraction(0)),
         lambda: fraction_of(HALF, Fraction(2)),
     ],
@@ -64,7 +62,7 @@ def test_losses_that_make_no_sense_are_refused(make):
 
 
 def test_shares_of_a_budget_add_up_to_it():
-    for loss in (HALF, ApproxDP(Fraction(1), Fraction(1, 10**6)), ZCDP(Fraction(1))):
+    for loss in (HALF, ApproxDP(Fraction(1), Fraction(1, 10**6))):
         parts = [fraction_of(loss, Fraction(k, 5)) for k in (1, 4)]
         assert compose(parts) == compose([loss])
 
@@ -91,10 +89,9 @@ def test_losses_compose_kind_by_kind():
     losses = [
         HALF,
         ApproxDP(Fraction(1), Fraction(1, 100)),
-        ZCDP(Fraction(2)),
         Unbounded(),
     ]
-    assert compose(losses) == Spent(Fraction(3, 2), Fraction(1, 100), Fraction(2), 1)
+    assert compose(losses) == Spent(Fraction(3, 2), Fraction(1, 100), 1)
 
 
 def test_a_use_beyond_the_cap_is_refused_and_charges_nothing():

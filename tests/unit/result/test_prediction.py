@@ -116,12 +116,22 @@ def test_a_plan_that_noise_would_drown_is_not_to_be_run():
     assert "the sample's size" in (few.refusal or "")
 
 
+def test_every_metric_of_the_plan_is_predicted_and_both_areas_always():
+    asked = replace(
+        plan(discreet.DistributedDP(1), 20_000, 0.2), metrics=frozenset({"ici", "ks"})
+    )
+    found = predict(asked, repetitions=3)
+    assert list(found.errors) == ["auc", "average_precision", "ks", "ici"]
+    assert all(e.noise > 0 and e.sampling > 0 for e in found.errors.values())
+
+
 def test_the_verdict_names_the_source_of_the_error():
     fine = PredictedError(0.8, 0.001, 0.002)
     noisy = PredictedError(0.8, 0.2, 0.002)
 
     def verdict(auc, ap):
-        return Prediction(auc, ap, 0.0, 0.0, 0.1, 1000)
+        errors = {"auc": auc, "average_precision": ap}
+        return Prediction(errors, 0.0, 0.0, 0.1, 1000)
 
     assert verdict(fine, fine).refusal is None
     assert verdict(fine, fine).caution is None

@@ -76,7 +76,7 @@ def test_a_policy_survives_its_file():
 
 def test_what_is_not_said_is_not_allowed_or_not_spent():
     bare = policyfile.loads('population = "p"\n[allow]\nprivacy = ["distributed"]')
-    cap = Cap(Fraction(0), Fraction(0), Fraction(0), 0)
+    cap = Cap(Fraction(0), Fraction(0), 0)
     assert bare.limits() == Limits(cap, 1, 3)
     with pytest.raises(PolicyError, match="allows epsilon 0 a plan"):
         bare.check(PLAN)

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 import numpy as np
@@ -165,12 +164,7 @@ class Fleet:
         """Return where an owner's policy is; its ledger is beside it."""
         return self.folder / owner / "policy.toml"
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for member in self.members:
             if member.process.poll() is None:
                 member.process.terminate()
