@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Flat, Reading
@@ -64,35 +64,34 @@ def facts_of(data: Population, guess: float | None) -> PublicFacts:
 
 def ours(data: Population, plan: Plan, seeds: int) -> tuple[Measured, int]:
     """Measure a plan, read smoothly and flat."""
-    found, refused, seconds = [], 0, 0.0
+    found, refused, seconds, bins = [], 0, 0.0, 0
     for seed in range(seeds):
         observed = released(data, plan, seed)
+        bins = len(observed.edges)
         start = time.process_time()
         reading = Smooth().read(observed)
         seconds += time.process_time() - start
         refused += reading.refusal is not None
         found.append([_errors(data, r) for r in (reading, Flat().read(observed))])
-    measured = Measured(np.mean(found, axis=0), refused, seconds / seeds)
-    return measured, len(observed.edges)
+    return Measured(np.mean(found, axis=0), refused, seconds / seeds), bins
 
 
 def released(data: Population, plan: Plan, seed: int) -> NoisyHistogram:
     """Return what the last of a plan's rounds releases."""
+    epsilon = float(plan.privacy.budget or 0)
     releases: list[Release] = []
-    for i in range(len(plan.rounds)):
+    found: list[NoisyHistogram] = []
+    for i, each in enumerate(plan.rounds):
         this = plan.resolve(i, releases)
         (edges,) = this.statistic.binnings
-        epsilon = float(plan.privacy.budget or 0)
-        law = LaplaceLaw(1 / (epsilon * float(plan.rounds[i].budget)))
+        law = LaplaceLaw(1 / (epsilon * float(each.budget)))
         own = [seed, round(1000 * epsilon), len(edges), *([i] if i else [])]
-        exact = data.cells(edges)
-        noise = simulate_discrete_laplace(
-            law.scale, exact.shape, np.random.default_rng(own)
-        )
-        counts = exact + noise
-        total = counts.ravel().astype(np.int64)
+        rng, exact = np.random.default_rng(own), data.cells(edges)
+        counts = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
+        total: IntVector = counts.ravel().astype(np.int64)
         releases.append(Release(plan.digest(), b"simulated", i, total, 1, 1, this.loss))
-    return NoisyHistogram(edges, counts[0], counts[1], law)
+        found.append(NoisyHistogram(edges, counts[0], counts[1], law))
+    return found[-1]
 
 
 def _errors(data: Population, reading: Reading) -> FloatVector:
