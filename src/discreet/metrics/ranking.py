@@ -27,6 +27,10 @@ _POWER: Final = 1.5
 """Areas under the PR curve: between a proportion's spread (1) and a logit's (2)."""
 
 
+def _precision_shape(reading: Reading) -> ProportionShape:
+    return ProportionShape(_POWER, float(reading.counts.positives.sum()))
+
+
 def _limits(
     area: Callable[[Reading, RocPath], float],
     extremes: Callable[[FloatVector, FloatVector], tuple[float, float]],
@@ -111,7 +115,7 @@ AVERAGE_PRECISION: Final = MetricRow(
         "step" if cells.tied else "smooth",
         noise=cells.noise,
     ),
-    shape=lambda _: ProportionShape(_POWER),
+    shape=_precision_shape,
     unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
@@ -133,7 +137,7 @@ AUPR: Final = MetricRow(
         "trapezoid" if cells.tied else "smooth",
         noise=cells.noise,
     ),
-    shape=lambda _: ProportionShape(_POWER),
+    shape=_precision_shape,
     unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
