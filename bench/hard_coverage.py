@@ -84,6 +84,7 @@ MADE: Final[dict[str, tuple[bool, Make]]] = {
     "head-p08": (True, saturated(calibrated(0.08, 1.9), 0.6)),
     "rare-p007": (True, calibrated(0.007, 1.8)),
     "half-p50": (True, calibrated(0.5, 1.2)),
+    "zeros-p15": (True, heaped(calibrated(0.15, 1.8), 0.25, at=0.0)),
 }
 """Made populations: whether they judge, and how they are made."""
 REAL: Final = {

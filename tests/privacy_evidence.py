@@ -23,6 +23,7 @@ from discreet.attack.audit import audit_mechanism
 from discreet.curator.weighted_count import ap_weights, auc_weights
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
+from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.exact.noisy import mechanism as noise_inside
 from discreet.models.central import CentralDP
@@ -53,7 +54,9 @@ from discreet.statistic import (
     OneVsOne,
     OneVsRest,
     Paired,
+    PlacedFrom,
 )
+from discreet.statistic.adaptive import Refined
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
@@ -65,6 +68,7 @@ SITES = 3
 MOST = 2  # examples of a subject or client
 BINS = Edges.realise(Uniform(2))
 TREE = Hierarchy(Edges.realise(Uniform(4)), 2)
+LOOK = ClassHistogram(Edges.realise(PriorSpread(4, 0.2)))
 CLASSES = ("x", "y", "z")
 HEAVIEST = 3
 STATISTICS: dict[str, Statistic] = {
@@ -227,30 +231,31 @@ def added(model: PrivacyModel, name: str) -> Row:
     )
 
 
-def two_rounds(unit_name: str) -> Row:
-    """A first look at a tree, then counts over the edges that it gives."""
+def two_rounds(unit_name: str, second: Refined) -> Row:
+    """A first look at a tree or at cells, then counts over the edges that it gives."""
     most = None if unit_name == "example" else MOST
     model = DistributedDP(1, unit=unit_name, max_examples=most)
-    second = EquiDepthFrom(TREE, 2)
-    rounds = (Round(TREE, Fraction(1, 5)), Round(second, Fraction(4, 5)))
+    look = second.follows
+    rounds = (Round(look, Fraction(1, 5)), Round(second, Fraction(4, 5)))
     plan = Plan(model, rounds, facts=PublicFacts(), cohort=model.cohort(SITES))
     unit, unknown = plan.privacy.protects, SITES - 1
     first = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
     rng = np.random.default_rng(1)
     worst = 0.0
     for _ in range(3):  # whatever was released first
-        total = rng.integers(-5, 20, TREE.size)
+        total = rng.integers(-5, 20, look.size)
         release = Release(plan.digest(), b"", 0, total, SITES, SITES, PureDP(1))
         this = plan.resolve(1, [release])
         then = plan.privacy.noise(this, plan.cohort)
-        for here, there in neighbours(TREE, unit):
+        for here, there in neighbours(look, unit):
             loss = 0.0
-            for statistic, mechanism in ((TREE, first), (this.statistic, then)):
+            for statistic, mechanism in ((look, first), (this.statistic, then)):
                 one, two = (counted(statistic, unit, *side) for side in (here, there))
                 apart = [abs(a - b) for a, b in zip(one, two, strict=True) if a != b]
                 loss += loss_of(mechanism, tuple(apart), unknown)
             worst = max(worst, loss)
-    return Row("distributed, pure", "two rounds", str(unit), "1-DP", 1.0, worst, TABLES)
+    name = f"two rounds, {second.name}"
+    return Row("distributed, pure", name, str(unit), "1-DP", 1.0, worst, TABLES)
 
 
 SITES_MODELS = (
@@ -494,8 +499,11 @@ def cases() -> dict[str, object]:
             found[f"central {delta} {name}"] = lambda d=delta, n=name: added(
                 CentralDP(1, d), n
             )
-    for unit in ("example", "subject", "client"):
-        found[f"two rounds {unit}"] = lambda u=unit: two_rounds(u)
+    found |= {
+        f"two rounds {second.name} {unit}": lambda u=unit, s=second: two_rounds(u, s)
+        for unit in ("example", "subject", "client")
+        for second in (EquiDepthFrom(TREE, 2), PlacedFrom(LOOK, 3))
+    }
     found |= {
         f"sites {model.name} {model.protects}": lambda m=model: site_effects(m)
         for model in SITES_MODELS

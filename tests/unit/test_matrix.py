@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import discreet
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
 from discreet.exact.engine import Reference
@@ -39,7 +41,9 @@ from discreet.statistic import (
     OneVsOne,
     OneVsRest,
     Paired,
+    PlacedFrom,
 )
+from discreet.statistic.adaptive import Refined
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
@@ -47,6 +51,7 @@ from discreet.statistic.weighted import Weighted
 
 SITES = 3
 BINS = Edges.realise(Warped(16))
+LOOK = Edges.realise(PriorSpread(32, 0.4))
 TREE = Hierarchy(Edges.realise(Uniform(16)))
 CLASSES = ("cat", "dog", "eel")
 NEAR = 0.03
@@ -71,6 +76,10 @@ STATISTICS = {
     "equi-depth": (
         Round(TREE, discreet.DistributedDP(1).loss.epsilon / 5),
         Round(EquiDepthFrom(TREE, 8), 1 - discreet.DistributedDP(1).loss.epsilon / 5),
+    ),
+    "placed": (
+        Round(ClassHistogram(LOOK), Fraction(1, 10)),
+        Round(PlacedFrom(ClassHistogram(LOOK), 24), Fraction(9, 10)),
     ),
     "one-vs-rest": (Round(OneVsRest(BINS, CLASSES)),),
     "one-vs-one": (Round(OneVsOne(BINS, CLASSES)),),
@@ -151,7 +160,7 @@ def areas(result):
 def oracle(rounds, sites):
     """Plain counting: the same statistic's parts, summed without anything else."""
     statistic = rounds[-1].statistic
-    if isinstance(statistic, RankSums | EquiDepthFrom):
+    if isinstance(statistic, RankSums | Refined):
         statistic = ClassHistogram(Edges.realise(Warped(256)))
     plan = planned(discreet.SecureAggregation(), (Round(statistic),), len(sites))
     return areas(run(plan, sites))

@@ -32,6 +32,7 @@ def test_every_model_and_statistic_has_a_row():
     shown = {type(statistic).name for statistic in evidence.STATISTICS.values()}
     others = {
         "equi-depth",
+        "placed",
         "rank-sums",
         "shared-rows",
         "site-sums",

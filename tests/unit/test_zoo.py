@@ -9,33 +9,41 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 JUDGING = {
-    "beta-171k-p.0129",
-    "beta-335k-p.0269",
-    "bimodal-185k-p.0147",
-    "bimodal-271k-p.0612",
-    "calibrated-113k-p.0130",
-    "calibrated-76k-p.1803",
-    "heaped-37k-p.0151",
-    "heaped-70k-p.0373",
-    "hesitant-17k-p.0547",
-    "hesitant-2k-p.2950",
-    "mixed-12k-p.1702",
-    "mixed-21k-p.4238",
-    "over-confident-35k-p.0238",
-    "rare-1127k-p.0007",
-    "rare-317k-p.0038",
-    "rounded-414k-p.0124",
-    "rounded-5k-p.1687",
-    "rounded-73k-p.0403",
-    "saturated-155k-p.0382",
-    "saturated-304k-p.2717",
-    "saturated-79k-p.0786",
-    "stepped-14k-p.0283",
-    "stepped-166k-p.1247",
-    "tailed-168k-p.0222",
-    "tailed-183k-p.0128",
-    "tailed-72k-p.2197",
-    "weighted-47k-p.0114",
+    "beta-13k-p.0685",
+    "beta-233k-p.0141",
+    "beta-28k-p.1938",
+    "beta-29k-p.0281",
+    "beta-300k-p.0689",
+    "bimodal-11k-p.2446",
+    "bimodal-120k-p.0138",
+    "calibrated-40k-p.1793",
+    "calibrated-7k-p.0820",
+    "heaped-45k-p.0112",
+    "heaped-4k-p.2022",
+    "heaped-90k-p.0142",
+    "hesitant-15k-p.1925",
+    "hesitant-25k-p.1170",
+    "mixed-32k-p.1119",
+    "over-confident-108k-p.0567",
+    "over-confident-49k-p.3429",
+    "rare-1523k-p.0012",
+    "rare-85k-p.0062",
+    "rounded-115k-p.2887",
+    "rounded-13k-p.0436",
+    "rounded-15k-p.2188",
+    "rounded-41k-p.4456",
+    "rounded-5k-p.3902",
+    "saturated-133k-p.0151",
+    "saturated-170k-p.0223",
+    "saturated-5k-p.1429",
+    "stepped-121k-p.0338",
+    "stepped-54k-p.0217",
+    "tailed-3k-p.3838",
+    "tailed-74k-p.0244",
+    "weighted-173k-p.0557",
+    "weighted-42k-p.0869",
+    "weighted-5k-p.2160",
+    "weighted-60k-p.0127",
 }
 
 
@@ -47,7 +55,7 @@ def zoo(monkeypatch):
 
 def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
     assert len(zoo.WRITTEN) == 45
-    assert len(zoo.DRAWN) == len(zoo.FRESH) == 65
+    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (130, 65)
     assert set(zoo.names(judging=True)) == JUDGING
     assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
 

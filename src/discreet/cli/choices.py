@@ -124,6 +124,14 @@ Thresholds: TypeAlias = Annotated[
     list[float] | None,
     typer.Option(help="Decision threshold to report; repeat for more."),
 ]
+Look: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--look",
+        help="Under noise: a first round with 5 to 20% of the budget looks where the "
+        "scores are and places the bins.",
+    ),
+]
 Bins: TypeAlias = Annotated[
     int | None,
     typer.Option(help="Number of warped bins; by default from the public facts."),

@@ -35,11 +35,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     joint: Annotated[
         bool,
         typer.Option(
-            "--joint",
-            help="Count pairs of bins: knows how the models' errors go together, and "
-            "has many more counts for noise to fill.",
+            "--joint/--marginals",
+            help="Count pairs of bins, which tell how the models' errors go together; "
+            "or each model apart, in finer bins, their errors taken as uncorrelated.",
         ),
-    ] = False,
+    ] = True,
     examples: Annotated[
         int | None,
         typer.Option(help="Public: roughly how many examples there are in all."),

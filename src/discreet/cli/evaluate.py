@@ -76,6 +76,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     high: choices.High = None,
     threshold: choices.Thresholds = None,
     bins: choices.Bins = None,
+    look: choices.Look = False,
     max_examples_per_site: choices.MaxExamplesPerSite = None,
     model_name: Annotated[
         str, typer.Option("--model", help="Name of the measured model.")
@@ -137,6 +138,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             multiclass="ovo" if ovo else "ovr",
             groups=groups,
             max_weight=max_weight,
+            look=look,
             model=model_name,
             max_examples_per_site=max_examples_per_site,
             random_groups=random_groups,

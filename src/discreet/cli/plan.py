@@ -65,6 +65,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     random_groups: choices.RandomGroups = None,
     threshold: choices.Thresholds = None,
     bins: choices.Bins = None,
+    look: choices.Look = False,
     groups: choices.Groups = None,
     watch_drop: Annotated[
         float | None,
@@ -136,6 +137,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         classes=classes,
         groups=groups,
         max_weight=max_weight,
+        look=look,
         between=choices.chosen_between(between, clusters),
         cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
         model=ModelRef(model, model_digest),

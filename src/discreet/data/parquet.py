@@ -67,7 +67,7 @@ def row_group(
     metadata: pq.FileMetaData | None,
     group: int,
     names: Names,
-    keys: Mapping[str, object] | None = None,
+    keys: Mapping[str, pa.Scalar] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one row group of a file in batches.
 
@@ -99,13 +99,13 @@ def damaged(names: Names) -> InputError:
 
 
 def _with_keys(
-    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, object]
+    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, pa.Scalar]
 ) -> pa.RecordBatch:
     """Add what the folders' names say of all rows of a file."""
     if not keys:
         return batch
     columns = [
-        pa.repeat(pa.scalar(keys[name]), batch.num_rows)
+        pa.repeat(keys[name], batch.num_rows)
         if name in keys
         else batch.column(batch.schema.get_field_index(name))
         for name in wanted

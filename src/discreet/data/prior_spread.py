@@ -68,19 +68,14 @@ class PriorSpread(EdgeRule):
             raise InputError(
                 "a prior spread is for probabilities and logits; use Uniform or Listed"
             )
-        z = _even_shares(self.bins, self.prevalence)
-        return z if scores.kind == "logit" else _probabilities(z)
+        return on_scale(_even_shares(self.bins, self.prevalence), scores)
 
     def __str__(self) -> str:
         return f"{self.bins} bins spread for a prevalence of {self.prevalence:.3g}"
 
 
 def _even_shares(bins: int, prevalence: float) -> FloatVector:
-    """Return the quantiles of the prior between its limits, snapped as logits.
-
-    The exponential's last digit differs between machines; what is rounded to 2^-16
-    does not.
-    """
+    """Return the quantiles of the prior between its limits, as logits."""
     p = min(max(prevalence, _RAREST), 1 - _RAREST)
     centre = math.log(p / (1 - p))
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
@@ -95,9 +90,18 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     if cuts.size:
         low = wanted[1] - cuts * (wanted[1] + FARTHEST)
         high = wanted[-2] + cuts * (FARTHEST - wanted[-2])
-        wanted = np.sort(np.concatenate([wanted, low, high]))
-    snapped: FloatVector = np.unique(np.round(wanted * _SNAP)) / _SNAP
-    return snapped
+        wanted = np.concatenate([wanted, low, high])
+    return wanted
+
+
+def on_scale(z: FloatVector, scores: ScoreRange) -> FloatVector:
+    """Return logits, sorted and rounded to 2^-16, on the scale of the scores.
+
+    The last digit of exponentials and logarithms differs between machines; what is
+    rounded does not.
+    """
+    snapped: FloatVector = np.unique(np.round(z * _SNAP)) / _SNAP
+    return snapped if scores.kind == "logit" else _probabilities(snapped)
 
 
 def _probabilities(z: FloatVector) -> FloatVector:

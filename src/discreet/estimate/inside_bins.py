@@ -46,6 +46,11 @@ _ROUNDING: Final = 1e-9
 class Refits(Protocol):
     """A law whose counts were decoded with a smoothness that scores may not have."""
 
+    @property
+    def otherwise(self) -> FloatVector | None:
+        """Counts that another smoothness finds, where that may matter."""
+        ...
+
     def lost_without(self, counts: FloatVector, held: BoolArray) -> FloatVector:
         """Return twice the log-likelihood lost if only ``held`` bins hold examples."""
         ...

@@ -194,16 +194,24 @@ class Flat:
 
     def read(self, observed: NoisyHistogram) -> Reading:
         """Draw the curves through the projected counts."""
-        ends = end_ties(observed)
-        return flat_reading(
+        ends, law = end_ties(observed), observed.law
+        found = flat_reading(
             observed,
             observed.projected(),
             self.interpolation or choose_interpolation(observed),
             estimator=self.name,
             way="flat",
             # Decoded counts are smooth: none is held at 0 by the projection.
-            noise_path="slopes" if isinstance(observed.law, Refits) else "numeric",
+            noise_path="slopes" if isinstance(law, Refits) else "numeric",
             ties=ends if ends.any() else None,
+        )
+        if not isinstance(law, Refits) or law.otherwise is None:
+            return found
+        negatives, positives = np.split(law.otherwise, 2)
+        smooth = replace(observed, negatives=negatives, positives=positives)
+        drawn = Curves.from_histogram(smooth, found.curves.interpolation)
+        return replace(
+            found, other=Other(replace(found, counts=smooth, curves=drawn), 1.0)
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,7 +14,7 @@ from discreet.noise.block_noise import BlockNoise
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
-from discreet.plan.bins import bins_for
+from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
 from discreet.plan.rounds import Question, ResolvedRound, Round
@@ -30,15 +31,21 @@ from discreet.privacy.loss import (
     loss_of,
 )
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.statistic.adaptive import EquiDepthFrom
+from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
 from discreet.statistic.blocks import Block
 from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.histogram import ClassHistogram
 
 UnitName: TypeAlias = Literal["example", "subject", "client"]
 
 FIRST_ROUND: Final = Fraction(1, 5)
 """Share of the budget that finds out where unknown scores are."""
 FIRST_BRANCHING: Final = 64
+LOOK_CELLS: Final = 64
+_LOOK: Final = 60.0
+_LEAST_LOOK, _MOST_LOOK = 5, 20
+"""Signal of the smaller class that a look on the logit scale needs, and its least and
+most percent of the budget; the least suffices where nothing is known of the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +173,30 @@ class DistributedDP(PrivacyModel):
 
 def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | None:
     """Return a first look and counts where it found scores; None if none is needed."""
-    if asked.edges is not None or asked.facts.scores.kind != "other":
+    if asked.edges is not None or not asked.binary:
         return None
-    if not asked.binary:
-        return None
+    if asked.facts.scores.kind != "other":
+        return None if signal is None or not asked.look else _looked(asked, signal)
     leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
     bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
     adaptive = EquiDepthFrom(tree, bins, asked.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
+
+
+def _looked(asked: Question, signal: float) -> tuple[Round, ...]:
+    """Look at cells of a public prior on the logit scale, then count where scores are."""
+    facts = asked.facts
+    minority = minority_of(facts)
+    percent = _LEAST_LOOK if minority is None else 100 * _LOOK / (signal * minority)
+    share = Fraction(min(max(math.ceil(percent), _LEAST_LOOK), _MOST_LOOK), 100)
+    rule = spread_over(LOOK_CELLS, facts)
+    look = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=asked.cuts))
+    bins = bins_for(facts, signal * (1 - float(share)), placed=True)
+    return (
+        Round(look, share),
+        Round(PlacedFrom(look, bins, asked.cuts), 1 - share),
+    )
 
 
 def block_shares(loss: Loss, blocks: Sequence[Block], honest: int) -> Mechanism:

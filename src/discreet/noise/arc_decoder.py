@@ -17,6 +17,11 @@ place in warped (0, 1): the log-density of the scores may be quadratic in it.
 The two weights are set by the data, with the update of Wood and Fasiolo (2017),
 a generalisation of Fellner and Schall, between steps of Fisher scoring.
 
+Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
+too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
+is left free, and what the level would be were it smooth is kept beside it
+(``Decoded.smooth``): a heap there may cost as much as the distance of the two.
+
 It reads the released total only, so it costs no privacy, and it is
 deterministic. The rate of positives is never forced to rise with the score.
 """
@@ -45,6 +50,10 @@ LEAST_SIGNAL: Final = 4.5
 MOST_TIED: Final = 0.03
 """A larger bound on what binning does to the AUC earns a warning; 32 bins of equal
 depth have at most 1/64."""
+_HEAP: Final = 0.1
+"""Share of all examples from which on an end bin may hold a heap of equal scores."""
+_FEWEST_HEAPED: Final = 8
+"""With fewer bins every bin is an end or beside one."""
 _RIDGE: Final = 1e-4
 """Weight of the squares of eta: it pins the constant that softmax ignores."""
 _SMOOTHING: Final = (1e-3, 1e9)
@@ -75,6 +84,9 @@ class Decoded:
     smoothing: tuple[float, float]
     steps: int
     tally: Tally
+    smooth: BinCounts | None = None
+    """The counts as a density that is smooth up to its ends has them, where an end bin
+    is so full that its level was left free."""
 
     @property
     def class_sd(self) -> float:
@@ -108,7 +120,8 @@ class Decoded:
     @property
     def law(self) -> DecodedLaw:
         """The law of the error, for error bars."""
-        return DecodedLaw(self.covariance, self.tally)
+        smooth = None if self.smooth is None else np.concatenate(self.smooth)
+        return DecodedLaw(self.covariance, self.tally, smooth)
 
 
 class Tally(NamedTuple):
@@ -140,6 +153,8 @@ class DecodedLaw:
 
     matrix: FloatArray
     tally: Tally
+    otherwise: FloatVector | None = None
+    """Other counts that explain what was sent, where there are some."""
 
     @property
     def scale(self) -> float:
@@ -187,7 +202,14 @@ def decode(total: IntVector, arc: CircularArc) -> Decoded:
     likelihood = _Likelihood(
         total.astype(np.float64), arc.channel(), _log_widths(arc.edges)
     )
-    fit = _maximise(likelihood, _roughness(arc.edges), _start(arc.edges))
+    start = _start(arc.edges)
+    fit = _maximise(likelihood, _roughness(arc.edges), start)
+    smooth = None
+    full = fit.cells.reshape(2, -1).sum(axis=0)[[0, -1]] >= _HEAP
+    if full.any() and len(arc.edges) >= _FEWEST_HEAPED:
+        smooth = BinCounts(*np.split(likelihood.clients * fit.cells, 2))
+        forms = _roughness(arc.edges, first=bool(full[0]), last=bool(full[1]))
+        fit = _maximise(likelihood, forms, start)
     counts = likelihood.clients * fit.cells
     negatives, positives = np.split(counts, 2)
     pairs = 2 * negatives.sum() * positives.sum()
@@ -198,6 +220,7 @@ def decode(total: IntVector, arc: CircularArc) -> Decoded:
         fit.smoothing,
         fit.steps,
         Tally(likelihood.seen, likelihood.channel),
+        smooth,
     )
 
 
@@ -383,11 +406,15 @@ def _start(edges: Edges) -> FloatVector:
     return start
 
 
-def _roughness(edges: Edges) -> tuple[_Form, _Form]:
+def _roughness(
+    edges: Edges, *, first: bool = False, last: bool = False
+) -> tuple[_Form, _Form]:
+    """Return the forms of the odds and of the level; ends may be left out of the level."""
     one = np.eye(len(edges))
     odds = _derivative(_logit(edges), 2) @ np.hstack([-one, one])
     angle = np.arcsin(np.sqrt(_centres(edges)))
-    level = _derivative(angle, 3) @ np.hstack([one, one]) / 2
+    kept = slice(int(first), len(edges) - int(last))
+    level = _derivative(angle[kept], 3) @ np.hstack([one[kept], one[kept]]) / 2
     return _Form.of(odds), _Form.of(level)
 
 

@@ -34,17 +34,27 @@ def spread_over(bins: int, facts: PublicFacts) -> EdgeRule:
     return PriorSpread(bins, BLIND_PREVALENCE if known is None else known)
 
 
-def bins_for(facts: PublicFacts, signal: float | None) -> int:
-    """Return the number of bins, from public facts alone; no signal is no noise."""
+def bins_for(facts: PublicFacts, signal: float | None, *, placed: bool = False) -> int:
+    """Return the number of bins, from public facts alone; no signal is no noise.
+
+    ``placed`` says that a first look places them, as it does where nothing is known.
+    """
     if signal is None:
         many = facts.examples is not None and facts.examples >= MANY_EXAMPLES
         return FINE_BINS if many else EXACT_BINS
-    placed = facts.scores.kind == "other"
-    if facts.examples is None:
+    minority = minority_of(facts)
+    if minority is None:
         return BLIND_BINS
-    prevalence = 0.5 if facts.prevalence is None else facts.prevalence
-    minority = facts.examples * min(prevalence, 1 - prevalence)
+    placed = placed or facts.scores.kind == "other"
     return bins_under_noise(minority, signal, placed=placed)
+
+
+def minority_of(facts: PublicFacts) -> float | None:
+    """Return a public guess of the smaller class's size; None if there is none."""
+    if facts.examples is None:
+        return None
+    prevalence = 0.5 if facts.prevalence is None else facts.prevalence
+    return facts.examples * min(prevalence, 1 - prevalence)
 
 
 def bins_under_noise(minority: float, epsilon: float, *, placed: bool = False) -> int:

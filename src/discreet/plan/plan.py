@@ -108,7 +108,9 @@ class Plan:
                 raise PlanError("the edges are made for another range of scores")
             follows = r.statistic.follows
             if follows is not None and follows != before:
-                raise PlanError("equi-depth edges follow the round of their own tree")
+                raise PlanError(
+                    "edges that a look places follow the round of that look"
+                )
             before = r.statistic
         self.privacy.accepts(self.rounds, self.cohort)
         if self.cohort.random_groups > 1 and (

@@ -187,6 +187,11 @@ class PrivacyModel(ABC):
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Return the rounds that answer a question; one, by default."""
+        if asked.look:
+            raise PlanError(
+                "a first look needs pure distributed differential privacy, or a "
+                "curator's: an exact one would be as fine as the data itself"
+            )
         signal = self.signal(cohort, cells=asked.cells)
         if signal is not None and asked.between is not None:
             between = shared(asked.between, self, asked.facts, cohort)

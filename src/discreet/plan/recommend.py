@@ -28,6 +28,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     between: BetweenSites | None = None,
     max_weight: int | None = None,
+    look: bool = False,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -40,6 +41,8 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
     57
+    >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), look=True).rounds]
+    [0.05, 0.95]
     """
     asked = Question(
         facts,
@@ -50,6 +53,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         None if groups is None else tuple(groups),
         between,
         max_weight,
+        look,
     )
     return planned(asked, privacy, cohort=cohort, model=model)
 

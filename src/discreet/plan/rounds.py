@@ -52,6 +52,7 @@ class Question:
         groups: names of disjoint groups.
         between: what to say of how sites differ, if anything.
         max_weight: the largest weight of an example, where examples have weights.
+        look: whether a first round looks where the scores are and places the bins.
     """
 
     facts: PublicFacts
@@ -62,6 +63,7 @@ class Question:
     groups: tuple[str, ...] | None = None
     between: BetweenSites | None = None
     max_weight: int | None = None
+    look: bool = False
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.groups is not None:
@@ -72,6 +74,11 @@ class Question:
             raise PlanError(
                 "weights are added up of two classes, without groups and without how "
                 "sites differ: ask for these in a plan of their own"
+            )
+        if self.look and (self.edges is not None or not self.binary):
+            raise PlanError(
+                "a first look places the bins of two classes, without weights, groups, "
+                "how sites differ, or edges of one's own"
             )
 
     @property

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.estimate.reading import AnyReading, Reading
+from discreet.estimate.pair_cells import Expected, expected_counts
+from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
 from discreet.metrics.cuts import confusion_weights, cut_at
 from discreet.metrics.measured import Measured
@@ -51,7 +52,7 @@ from discreet.result.parts import Parts
 from discreet.result.reclassified import Reclassification, reclassification
 from discreet.result.record import record_of
 from discreet.result.text import metric_table
-from discreet.statistic.observed import NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -105,7 +106,7 @@ class ModelComparison(Parts):
             lambda part: row.slopes(part.bins),
             lambda part: part.followed(row.slopes(part.damped)),
         )
-        usual = _usual(row, first, second, self.a.reading, self.b.reading)
+        usual = self._usual(row, first, second)
         return replace(found, binning=replace(found.binning, typical=usual))
 
     def difference_at(self, name: str, threshold: float) -> Estimate:
@@ -173,13 +174,25 @@ class ModelComparison(Parts):
     @property
     def dependence(self) -> str:
         """How the two models' errors are taken to go together."""
-        if self.joint is None:
+        if self.joint is not None:
+            known = "the correlation of the two models' errors is read from the joint counts"
+            if self._expected is None:
+                return known
             return (
-                "the two models' errors are taken as uncorrelated, for two separate "
-                "histograms do not tell: careful for models that rank the same people "
-                "alike, too little for models that err in opposite ways"
+                f"{known}; noise in pairs of bins that seem empty is taken off a "
+                "difference, which need not be that of the two values beside it"
             )
-        return "the correlation of the two models' errors is read from the joint counts"
+        said = (
+            "the two models' errors are taken as uncorrelated, for two separate "
+            "histograms do not tell: careful for models that rank the same people "
+            "alike, too little for models that err in opposite ways"
+        )
+        apart = self.difference("auc")
+        if math.isnan(apart.value):
+            return said
+        most = sum(_sd(part.metric("auc").sampling) for part in (self.a, self.b))
+        low, high = replace(apart, sampling=Normal(most)).interval()
+        return f"{said}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
 
     def _difference(
         self,
@@ -195,16 +208,17 @@ class ModelComparison(Parts):
             return Estimate.undefined(
                 f"a model's {title} is undefined in the pooled data", support
             )
-        sampling, noise = self._errors(first, second, slopes, followed or slopes)
-        if not math.isfinite(sampling + noise):
+        shift, sampling, noise = self._errors(first, second, slopes, followed)
+        if not math.isfinite(shift + sampling + noise):
             return Estimate.undefined(f"the {title} changes too fast here", support)
+        value = min(max(first.value - second.value - shift, -reach), reach)
         return Estimate(
-            first.value - second.value,
+            value,
             Normal(sampling),
             Normal(noise) if noise > 0 else Zero(),
             Binning(
-                first.binning.low - second.binning.high,
-                first.binning.high - second.binning.low,
+                min(first.binning.low - second.binning.high, value),
+                max(first.binning.high - second.binning.low, value),
                 first.binning.typical + second.binning.typical,
             ),
             support=support,
@@ -216,31 +230,73 @@ class ModelComparison(Parts):
         first: Estimate,
         second: Estimate,
         slopes: Callable[[Reading], Slopes],
-        followed: Callable[[Reading], Slopes],
-    ) -> tuple[float, float]:
-        """Return the sampling and the noise standard deviation of a difference.
+        followed: Callable[[Reading], Slopes] | None,
+    ) -> tuple[float, float, float]:
+        """Return what noise probably added to a difference, and its two errors' sd.
 
         ``slopes`` are those in the counts read, ``followed`` in the released ones.
         """
         own, other = _sd(first.sampling), _sd(second.sampling)
         if self.joint is None:
-            return math.hypot(own, other), math.hypot(
-                _sd(first.noise), _sd(second.noise)
+            return (
+                0.0,
+                math.hypot(own, other),
+                math.hypot(_sd(first.noise), _sd(second.noise)),
             )
-        gaps = _gaps(slopes, self.a, self.b)
-        sampling = sampling_sd(gaps, *np.split(self.joint.counts, 2))
-        if self.joint.law.scale:
-            gaps = _gaps(followed, self.a, self.b)
-        each = self.joint.law.covariance(self.joint.counts)
-        noise = (
-            gaps.negatives**2 @ each.negatives
-            + gaps.positives**2 @ each.positives
-            + 2 * (gaps.negatives * gaps.positives) @ each.cross
-        )
+        law, counts = self.joint.law, self.joint.counts
+        gaps = noisy = _gaps(slopes, self.a, self.b)
+        if law.scale:
+            passed = followed or (lambda part: part.followed(slopes(part)))
+            noisy = _gaps(passed, self.a, self.b)
+        shift = 0.0
+        if (found := self._expected) is None:
+            noise = _variance(noisy, law.covariance(counts))
+            sampling = sampling_sd(gaps, *np.split(counts, 2))
+        else:
+            every = np.concatenate(noisy)
+            shift = float(every @ (counts - found.counts))
+            noise = float(every**2 @ found.variance)
+            scatter = found.followed * np.maximum(found.counts, 0.0)
+            sampling = sampling_sd(gaps, *np.split(scatter, 2))
         # Under noise the cells' counts are rough, and their sum may leave what the
         # two models' own errors allow.
         sampling = min(max(sampling, abs(own - other)), own + other)
-        return sampling, math.sqrt(max(float(noise), 0.0))
+        return shift, sampling, math.sqrt(max(noise, 0.0))
+
+    def _usual(self, row: MetricRow, *found: Estimate) -> float:
+        """Return the usual error of shapes: what both models share cancels.
+
+        A model's bias has a sign, that of its distance to the flat reading. Of noise
+        that both readings follow what is expected is taken off both.
+        """
+        shifts = []
+        for one, part, stray in zip(found, (self.a, self.b), self._stray, strict=True):
+            reading = part.reading
+            if not isinstance(reading, Reading) or reading.other is None:
+                return found[0].binning.typical + found[1].binning.typical
+            other, share = reading.other
+            own = reading.followed(row.slopes(reading.damped))
+            moved = np.concatenate(own) - np.concatenate(row.slopes(other.damped))
+            shift = one.value - row.value(other) - float(moved @ stray)
+            shifts.append(share * shift)
+        return abs(shifts[0] - shifts[1])
+
+    @cached_property
+    def _expected(self) -> Expected | None:
+        """What the joint counts probably are, where that is more than was released."""
+        if self.joint is None:
+            return None
+        bins = len(self.a.observed.edges)
+        return expected_counts(self.joint.counts, self.joint.law, bins)
+
+    @cached_property
+    def _stray(self) -> tuple[FloatVector, FloatVector]:
+        """The noise that each model's released counts probably have."""
+        bins = [len(part.observed.edges) for part in (self.a, self.b)]
+        if self.joint is None or self._expected is None:
+            return np.zeros(2 * bins[0]), np.zeros(2 * bins[1])
+        table = (self.joint.counts - self._expected.counts).reshape(2, *bins)
+        return table.sum(axis=2).ravel(), table.sum(axis=1).ravel()
 
     def differences(self) -> dict[str, Estimate]:
         """Return the difference of every metric that was asked for, by name."""
@@ -272,7 +328,8 @@ class ModelComparison(Parts):
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the verdict and the claim; wide: each model's own table."""
         parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        lines = [metric_table(self.summary()), f"{self.verdict()}.", str(self.claim)]
+        said = f"{self.verdict()}.", f"Assumed: {self.dependence}."
+        lines = [metric_table(self.summary()), *said, str(self.claim)]
         return "\n".join([*parts, *lines] if wide else lines)
 
     def summary(self) -> dict[str, Estimate]:
@@ -305,7 +362,7 @@ class ModelComparison(Parts):
             dict(self),
             self.claim,
             summary=self.summary(),
-            verdict=f"{self.verdict()}.",
+            verdict=f"{self.verdict()}. Assumed: {self.dependence}.",
             models=self.names,
             sentences=report.notes,
             pictures=report.pictures,
@@ -322,20 +379,13 @@ def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> 
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
 
 
-def _usual(
-    row: MetricRow, first: Estimate, second: Estimate, *readings: AnyReading
-) -> float:
-    """Return the usual error of shapes: what both models share cancels.
-
-    A model's bias has a sign, that of its distance to the flat reading.
-    """
-    shifts = []
-    for found, reading in zip((first, second), readings, strict=True):
-        if not isinstance(reading, Reading) or reading.other is None:
-            return first.binning.typical + second.binning.typical
-        other, share = reading.other
-        shifts.append(share * (found.value - row.value(other)))
-    return abs(shifts[0] - shifts[1])
+def _variance(slopes: Slopes, each: BinCovariance) -> float:
+    """Return the variance that noise gives a sum with these slopes."""
+    return float(
+        slopes.negatives**2 @ each.negatives
+        + slopes.positives**2 @ each.positives
+        + 2 * (slopes.negatives * slopes.positives) @ each.cross
+    )
 
 
 def _sd(law: object) -> float:

@@ -34,7 +34,7 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate, standard_deviation
+from discreet.estimate.estimate import SHAPE_SHARE, Estimate, standard_deviation
 from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
@@ -47,7 +47,8 @@ from discreet.plan.rounds import ResolvedRound, Round
 from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
 from discreet.secagg.terms import Terms
-from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
+from discreet.statistic import ClassHistogram, Grouped, Hierarchy
+from discreet.statistic.adaptive import Refined
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
@@ -58,8 +59,6 @@ MOST_EXAMPLES: Final = 500_000
 DEFAULT_AUC: Final = 0.8
 _QUANTILES: Final = 100_000
 _HIDDEN: Final = "the noise hides one of the classes"
-_SHAPE: Final = 0.5
-"""Share of the usual binning error, chosen on the tuning half of bench/prediction.py."""
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
 
@@ -233,7 +232,7 @@ def _single(plan: Plan) -> Plan:
         )
     plan = replace(plan, roster=None, metrics=plan.metrics | set(_AREAS))
     match plan.statistic:
-        case ClassHistogram() | EquiDepthFrom() | Hierarchy() | SiteSums():
+        case ClassHistogram() | Refined() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
             known = plan.facts.examples
@@ -354,7 +353,7 @@ class _Run:
         if self.result is None:
             return math.nan
         found = self.result.metric(metric)
-        shape = _SHAPE * found.binning.typical
+        shape = SHAPE_SHARE * found.binning.typical
         return math.hypot(standard_deviation(found.noise), shape)
 
     def area(self) -> float:

@@ -26,6 +26,8 @@ from discreet.statistic import Paired
 
 EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
+_FEWER: Final = 3
+"""Joint bins are so many times fewer than one histogram's under the same noise."""
 
 
 def compare(  # noqa: PLR0913 - every public choice is a keyword
@@ -97,7 +99,7 @@ def _joint_rule(facts: PublicFacts, signal: float | None) -> EdgeRule:
     """
     if signal is None:
         return spread_over(EXACT_JOINT_BINS, facts)
-    bins = max(bins_for(facts, signal) // 5, FEWEST_JOINT_BINS)
+    bins = max(round(bins_for(facts, signal) / _FEWER), FEWEST_JOINT_BINS)
     if facts.scores.kind == "other":
         return spread_over(bins, facts)
     values = Edges.realise(spread_over(bins + 2, facts), facts.scores).values

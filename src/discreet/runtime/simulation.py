@@ -53,6 +53,7 @@ class Choices(ColumnNames, total=False):
     multiclass: Multiclass
     weight: str | None
     max_weight: int | None
+    look: bool
     max_examples_per_site: int | None
     random_groups: int | None
     between: BetweenSites | Sequence[str] | bool
@@ -98,6 +99,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     weight: str | None = None,
     max_weight: int | None = None,
+    look: bool = False,
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
     between: BetweenSites | Sequence[str] | bool = False,
@@ -133,6 +135,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         weight: the column of frames and files that says how much a row counts.
         max_weight: public: the largest weight. Weights are whole numbers from 0 to it;
             under noise one example may then move the counts by as much.
+        look: under noise, spend 5 to 20% of the budget on a first round that looks where
+            the scores are, and place the bins there.
         max_examples_per_site: public: no site has more. The result then says how far
             one lying site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
@@ -175,6 +179,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         None if groups is None else tuple(groups),
         BetweenSites.asked(between),
         max_weight,
+        look,
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]

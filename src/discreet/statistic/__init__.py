@@ -1,6 +1,6 @@
 """Statistics: what a site counts. They merge by addition and know their sensitivity."""
 
-from discreet.statistic.adaptive import EquiDepthFrom
+from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
 from discreet.statistic.grouped import Grouped
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
@@ -18,6 +18,7 @@ __all__ = [
     "OneVsOne",
     "OneVsRest",
     "Paired",
+    "PlacedFrom",
     "RankSums",
     "Statistic",
 ]

@@ -1,16 +1,18 @@
-"""Second-round edges: equally many examples a bin, read off a noisy first round."""
+"""Second-round edges, read off a noisy first round that looked where the scores are."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges, Listed
 from discreet.data.examples import Examples
+from discreet.data.prior_spread import on_scale
 from discreet.errors import PlanError
 from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
@@ -20,38 +22,45 @@ from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic, only_edges
 
+_KERNEL: Final = (1, 2, 3, 2, 1)
+"""Weights of a cell of a look and its neighbours: sums of integers, exact anywhere."""
+_EVEN: Final = 0.25
+"""Share of the bins that lie as the look's own, wherever it saw scores."""
+_END: Final = 0.5
+"""Of a bin's share: so much beyond the farthest edge makes that edge one."""
 
-@dataclass(frozen=True)
-class EquiDepthFrom(Statistic):
-    """The class histogram over equi-depth edges of the previous round's tree.
 
-    For scores whose distribution nobody knows in public: a small part of the
-    budget finds out where they are, the rest counts there. Each site computes
-    the edges by itself from the total that the coordinator broadcasts. No site can
-    check that total, since it does not know the others' counts: a coordinator who
-    lies about it chooses the edges, as it chooses those of a plan. It must tell all
-    sites of a sum the same lie (the totals are in the digest that binds a round), and
-    cannot change it later. Privacy does not rest on the edges: the noise is sized for
-    any. ``thresholds`` become edges in any case.
+class Refined(Statistic):
+    """The class histogram over edges that the release of the round before places.
+
+    A small part of the budget finds out where scores are, the rest counts there. Each
+    site computes the edges by itself from the total that the coordinator broadcasts.
+    No site can check that total, since it does not know the others' counts: a
+    coordinator who lies about it chooses the edges, as it chooses those of a plan. It
+    must tell all sites of a sum the same lie (the totals are in the digest that binds a
+    round), and cannot change it later. Privacy does not rest on the edges: the noise is
+    sized for any. ``thresholds`` become edges in any case.
     """
 
-    tree: Hierarchy
     bins: int
-    thresholds: tuple[float, ...] = ()
-
-    name: ClassVar[str] = "equi-depth"
+    thresholds: tuple[float, ...]
 
     def __post_init__(self) -> None:
         whole(self.bins, "the number of bins")
-        if not 2 <= self.bins <= len(self.tree.edges):
+        if not 2 <= self.bins <= self.most_bins:
             raise PlanError(
-                f"equi-depth bins are between 2 and the tree's {len(self.tree.edges)}"
+                f"{self.name} bins are between 2 and the {self.most_bins} of the look"
             )
 
     @property
+    @abstractmethod
     def edges(self) -> Edges:
-        """The edges that the second round refines: the tree's leaves."""
-        return self.tree.edges
+        """The edges of the look."""
+
+    @property
+    def most_bins(self) -> int:
+        """More bins than the look tells apart are not worth their noise."""
+        return len(self.edges)
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
@@ -59,14 +68,52 @@ class EquiDepthFrom(Statistic):
         return (self.edges,)
 
     @property
-    def follows(self) -> Statistic:
-        """The tree, whose round stands before."""
-        return self.tree
-
-    @property
     def size(self) -> int:
         """At most this many counts: heavy leaves and thresholds add edges."""
         return 2 * (2 * self.bins + len(self.thresholds))
+
+    def count(self, examples: Examples) -> IntVector:
+        """Refuse: what is counted follows from the round before."""
+        del examples
+        raise PlanError(self._unresolved)
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """That of the class histogram that it becomes."""
+        return ClassHistogram(self.edges).sensitivity(unit)
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Refuse: what was counted follows from the round before."""
+        del counts, law
+        raise PlanError(self._unresolved)
+
+    @property
+    def _unresolved(self) -> str:
+        return f"{self.name} edges are worked out from the release of the round before"
+
+    def table(self) -> dict[str, Any]:
+        """Return the number of bins; the edges are the look's."""
+        return {"bins": self.bins}
+
+
+@dataclass(frozen=True)
+class EquiDepthFrom(Refined):
+    """Equally many examples a bin, by a tree over scores of which nothing is known."""
+
+    tree: Hierarchy
+    bins: int
+    thresholds: tuple[float, ...] = ()
+
+    name: ClassVar[str] = "equi-depth"
+
+    @property
+    def edges(self) -> Edges:
+        """The tree's leaves."""
+        return self.tree.edges
+
+    @property
+    def follows(self) -> Statistic:
+        """The tree, whose round stands before."""
+        return self.tree
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
         """Return the second round's statistic; the same at every reader.
@@ -90,24 +137,6 @@ class EquiDepthFrom(Statistic):
             Edges.realise(Listed(values), scores, thresholds=self.thresholds)
         )
 
-    def count(self, examples: Examples) -> IntVector:
-        """Refuse: what is counted follows from the round before."""
-        del examples
-        raise PlanError(_UNRESOLVED)
-
-    def sensitivity(self, unit: Unit) -> Sensitivity:
-        """That of the class histogram that it becomes."""
-        return ClassHistogram(self.edges).sensitivity(unit)
-
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
-        """Refuse: what was counted follows from the round before."""
-        del counts, law
-        raise PlanError(_UNRESOLVED)
-
-    def table(self) -> dict[str, Any]:
-        """Return the number of bins; the edges are its tree's."""
-        return {"bins": self.bins}
-
     @classmethod
     def from_table(
         cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
@@ -119,7 +148,87 @@ class EquiDepthFrom(Statistic):
         return cls(before.statistic, table["bins"], before.thresholds)
 
 
-_UNRESOLVED = "equi-depth edges are worked out from the release of the round before"
+@dataclass(frozen=True)
+class PlacedFrom(Refined):
+    r"""Bins where a look on the logit scale saw probabilities or logits.
+
+    The look's cells hold even shares of a public prior. With :math:`m_k` the mean of
+    both classes' shares in cell k, smoothed over its neighbours, bins hold even shares
+    of :math:`\tfrac34 m_k + \tfrac14 /K`: most where scores are, some where the prior
+    expects them. Cells are cut evenly on the logit scale. Sums of integers and quotients
+    are the same on every machine, and edges are rounded to :math:`2^{-16}`.
+    """
+
+    look: ClassHistogram
+    bins: int
+    thresholds: tuple[float, ...] = ()
+
+    name: ClassVar[str] = "placed"
+
+    @property
+    def edges(self) -> Edges:
+        """The look's cells."""
+        return self.look.edges
+
+    @property
+    def most_bins(self) -> int:
+        """A cell may be cut in two."""
+        return 2 * len(self.edges)
+
+    @property
+    def follows(self) -> Statistic:
+        """The look, whose round stands before."""
+        return self.look
+
+    def resolve(self, released: FloatVector) -> ClassHistogram:
+        """Return the second round's statistic; the same at every reader."""
+        scores, inner = self.edges.scores, self.edges.array[1:-1]
+        z = inner if scores.kind == "logit" else np.log(inner / (1 - inner))
+        seen = [_shares(counts) for counts in self.look.split(released)]
+        share = (seen[0] + seen[1]) / 2
+        ends = z[[0, -1]][share[[0, -1]] > _END / self.bins]
+        inside = self.bins - ends.size
+        law = _cumulated(share[1:-1])
+        wanted = np.interp(np.arange(1, inside) / inside, law, z)
+        places = on_scale(np.concatenate([wanted, ends]), scores)
+        values = (scores.low, *places.tolist(), scores.high)
+        return ClassHistogram(
+            Edges.realise(Listed(values), scores, thresholds=self.thresholds)
+        )
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        only_edges(edges, 0)
+        if not isinstance(before.statistic, ClassHistogram):
+            raise PlanError("placed bins follow the round of their look")
+        return cls(before.statistic, table["bins"], before.thresholds)
+
+
+def _shares(counts: FloatVector) -> FloatVector:
+    """Return a class's shares of the cells, smoothed between the two outermost."""
+    reach = len(_KERNEL) // 2
+    padded = np.pad(counts[1:-1], reach, mode="edge")
+    inside = sum(
+        weight * padded[k : padded.size - 2 * reach + k]
+        for k, weight in enumerate(_KERNEL)
+    )
+    seen = np.maximum(np.concatenate([counts[:1], inside, counts[-1:]]), 0.0)
+    seen[1:-1] /= sum(_KERNEL)
+    total = float(np.cumsum(seen)[-1])
+    return seen / total if total > 0 else np.full(seen.size, 1 / seen.size)
+
+
+def _cumulated(share: FloatVector) -> FloatVector:
+    """Return the law of the bins over the cells, from 0 to 1."""
+    total = float(np.cumsum(share)[-1])
+    even = np.full(share.size, 1 / share.size)
+    law = (1 - _EVEN) * (share / total if total > 0 else even) + _EVEN * even
+    running = np.append(0.0, np.cumsum(law))
+    found: FloatVector = running / running[-1]
+    return found
 
 
 def _balanced_cumulative(tree: Hierarchy, released: FloatVector) -> FloatVector:

@@ -145,6 +145,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "paired": "discreet.statistic.paired:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
+        "placed": "discreet.statistic.adaptive:PlacedFrom",
         "rank-sums": "discreet.statistic.rank_sums:RankSums",
         "shared-rows": "discreet.exact.model:SharedRows",
     },

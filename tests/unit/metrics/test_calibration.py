@@ -17,6 +17,7 @@ from discreet.metrics.calibration import (
     sampling_floor,
 )
 from discreet.metrics.logistic import calibration_line
+from discreet.noise.arc_decoder import DecodedLaw, Tally
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.result.plot import draw_reliability
@@ -338,7 +339,7 @@ def test_a_diagram_without_points_is_refused():
         draw_reliability({"": calibration_curve(drowned)})
 
 
-def test_a_model_that_passes_nothing_on_leaves_half_of_the_scatter_as_its_bias():
+def test_a_model_that_passes_nothing_on_leaves_a_third_of_the_scatter_as_its_bias():
     scores, labels = draw(4_000, 3)
     counts = counted(scores, labels, Edges.realise(Uniform(20)))
     noisy = NoisyHistogram(
@@ -348,6 +349,23 @@ def test_a_model_that_passes_nothing_on_leaves_half_of_the_scatter_as_its_bias()
         expected_calibration_error(noisy, response=given).shape.spreads
         for given in (None, np.zeros((40, 40)), np.eye(40))
     )
-    assert none == pytest.approx(np.array(raw) / math.sqrt(2))
+    assert none == pytest.approx(np.array(raw) / math.sqrt(3))
     assert (np.array(all_of_it) <= np.array(raw) * (1 + 1e-9)).all()
     assert (np.array(all_of_it) >= np.array(none)).all()
+
+
+def test_decoded_counts_have_lost_the_scatter_that_their_error_already_holds():
+    scores, labels = draw(4_000, 3)
+    counts = counted(scores, labels, Edges.realise(Uniform(20)))
+
+    def spreads(law):
+        noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, law)
+        return np.array(expected_calibration_error(noisy).shape.spreads)
+
+    tally = Tally(np.ones(40), np.eye(40))
+    drawn = spreads(counts.law)
+    for variance in (1e-6, 1e6):
+        decoded = spreads(DecodedLaw(variance * np.eye(40), tally))
+        added = spreads(LaplaceLaw(math.sqrt(variance / 2)))
+        larger = np.maximum(drawn, np.sqrt(np.maximum(added**2 - drawn**2, 0)))
+        assert decoded == pytest.approx(larger, rel=0.01)

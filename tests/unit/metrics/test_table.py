@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,9 +24,13 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc_decoder import DecodedLaw, Tally
+from discreet.noise.binned_positives import BinnedLaw
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.mechanism import NoNoise
+from discreet.noise.polya import PolyaLaw
 from discreet.noise.response import ResponseLaw
+from discreet.noise.skellam import skellam_table
+from discreet.noise.unary import UnaryLaw
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 
@@ -138,22 +143,27 @@ def _noise(scale, cells, rng):
         noise -= 1e3 * scale  # totals below zero
     if scale == 0:
         return NoNoise(), noise
-    match rng.choice(4):
-        case 0:
-            return LaplaceLaw(scale), noise
-        case 1:
-            return ResponseLaw(1 / (1 + np.exp(scale / 100))), noise
-        case 2 if cells <= 80:
-            root = rng.normal(0, scale, (cells, 3))
-            return _decoded(root, rng), root @ rng.normal(size=3)
-        case _:
-            return Additive(scale, rng.choice([0.0, -1.0])), noise
+    root = rng.normal(0, scale, (cells, 3))
+    if cells <= 80 and rng.random() < 0.25:
+        return _decoded(root, rng), root @ rng.normal(size=3)
+    laws = (
+        lambda: LaplaceLaw(scale),
+        lambda: ResponseLaw(1 / (1 + np.exp(scale / 100))),
+        lambda: PolyaLaw(1 / scale, float(rng.choice([1.0, 1.3, 50.0]))),
+        lambda: skellam_table(Fraction(float(scale)) ** 2),
+        lambda: UnaryLaw(1 / (1 + np.exp(3 / scale)), int(10 ** rng.uniform(0, 6))),
+        lambda: BinnedLaw(1 / scale, *rng.integers(0, 4, (2, cells // 2))),
+        lambda: Additive(scale, rng.choice([0.0, -1.0])),
+    )
+    return laws[rng.choice(len(laws))](), noise
 
 
 def _decoded(root, rng):
     """Return the law of counts that were decoded from symbols of any channel."""
     channel = rng.dirichlet(np.ones(len(root)), len(root))
-    return DecodedLaw(root @ root.T, Tally(rng.poisson(9.0, len(root)) + 1.0, channel))
+    tally = Tally(rng.poisson(9.0, len(root)) + 1.0, channel)
+    otherwise = rng.poisson(9.0, len(root)) * rng.choice([0.0, 1.0, 1e9])
+    return DecodedLaw(root @ root.T, tally, otherwise if rng.random() < 0.5 else None)
 
 
 def _release(rng, most):

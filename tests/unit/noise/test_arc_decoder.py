@@ -8,6 +8,8 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import roc_area
 from discreet.estimate.reading import Flat
+from discreet.metrics.errors import measure
+from discreet.metrics.table import METRICS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import MOST_TIED, decode
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
@@ -162,3 +164,39 @@ def test_too_few_bins_for_third_differences_are_refused():
     arc = CircularArc(Fraction(1), Edges.realise(Warped(3)))
     with pytest.raises(PlanError, match="4 bins or more"):
         decode(np.ones(6, dtype=np.int64), arc)
+
+
+def heaped(seed, examples=30_000):
+    """Scores of which a third of the negatives' and a tenth of the positives' are 0."""
+    z, labels = logits(examples // 10, examples - examples // 10, seed)
+    at_zero = np.random.default_rng(seed).random(z.size) < np.where(labels, 0.1, 0.33)
+    return np.where(at_zero, 0.0, sigmoid(z)), labels
+
+
+def test_scores_that_heap_at_an_end_are_not_smoothed_into_its_neighbour():
+    smooth, free = [], []
+    for seed in range(6):
+        scores, labels = heaped(seed)
+        exact = cells_of(scores, labels).reshape(2, -1).sum(axis=0)[:3]
+        found = decoded(scores, labels, 5, seed=seed)
+        for errors, counts in ((smooth, found.smooth), (free, found.counts)):
+            errors.append(np.sum(counts, axis=0)[:3] - exact)
+    assert np.square(free).mean() < 0.7 * np.square(smooth).mean()
+
+
+def test_an_area_may_be_as_wrong_as_a_heap_would_make_it():
+    scores, labels = heaped(1)
+    found = decoded(scores, labels, 5)
+    reading = Flat("pchip").read(NoisyHistogram(EDGES, *found.counts, found.law))
+    smooth = NoisyHistogram(EDGES, *found.smooth, found.law)
+    apart = roc_area(Flat("pchip").read(smooth).curves.roc) - roc_area(
+        reading.curves.roc
+    )
+    assert measure(METRICS["auc"], reading).binning.typical >= abs(apart) > 0
+
+
+def test_ends_that_hold_little_stay_smooth():
+    z, labels = logits(8_000, 24_000)
+    found = decoded(sigmoid(z), labels, 5)
+    assert found.smooth is None
+    assert Flat().read(NoisyHistogram(EDGES, *found.counts, found.law)).other is None

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -138,6 +139,48 @@ def test_the_default_estimator_under_noise_compares_too(rng):
     found = compared(paired, noisy, law, Smooth())
     assert found.verdict().startswith("a is better")
     assert json.loads(json.dumps(found.to_dict()))["verdict"] == found.verdict()
+
+
+def test_noise_of_pairs_that_hold_nothing_does_not_reach_a_difference(rng):
+    """Against the exact difference of the same test set, and the plain counts' own."""
+    law, drawn, plain, said = LaplaceLaw(1.0), [], [], []
+    for _ in range(30):
+        paired, counts = released("joint", *models(rng, 5000, shared=0.995))
+        noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
+        exact = compared(paired, counts, NoNoise(), Flat("linear")).difference().value
+        found = compared(paired, noisy, law, Smooth())
+        drawn.append(found.difference().value - exact)
+        plain.append(found.a.auc.value - found.b.auc.value - exact)
+        said.append(found.difference().noise.sd)
+    assert np.std(drawn) < 0.6 * np.std(plain)
+    assert np.std(drawn) < 2.0 * np.mean(said)
+    assert "taken off" in found.dependence
+    assert found.dependence in found.to_text()
+
+
+def test_two_separate_histograms_say_how_wide_the_difference_may_be(rng):
+    found = compared(*released("marginals", *models(rng, 3000)), NoNoise(), Flat())
+    low, high = found.difference().interval()
+    widest = re.search(r"by ([+-][.\d]+) to ([+-][.\d]+)$", found.dependence)
+    assert float(widest[1]) < low < high < float(widest[2])
+
+
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_whatever_pairs_are_released_every_difference_is_one_or_says_why(rng):
+    paired = Paired(*EDGES, "joint")
+    for _ in range(12):
+        law = LaplaceLaw(float(rng.choice([0.1, 3.0, 300.0])))
+        size = 10 ** rng.uniform(0, 9)
+        counts = size * rng.dirichlet(np.full(paired.size, rng.choice([0.02, 1.0])))
+        counts = np.rint(counts + rng.laplace(0, law.scale, paired.size))
+        found = compared(paired, counts, law, Smooth())
+        for gap in (*found.differences().values(), found.difference_at("recall", 0.5)):
+            if math.isnan(gap.value):
+                assert gap.status.reason
+                continue
+            low, high = gap.interval()
+            assert gap.support.low <= low <= high <= gap.support.high
+        assert found.dependence
 
 
 def test_summed_noise_has_the_variance_of_its_draws(rng):
