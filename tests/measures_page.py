@@ -160,7 +160,9 @@ moves the released vector by that weight, and noise grows with it.
 Errors are those of fewer examples: counts over w = sum of squares/sum of weights have Kish's effective number as their total, and counts are shown
 in such effective examples. Exact sums release the sum of squared weights of each class beside the histogram, and take the larger w of the two
 classes. Under noise such a sum would move by the square of the largest weight, so none is released: w is taken as the largest weight, which is
-careful. Weights that were estimated, or that go with scores inside a class, are not covered by it.
+careful. Weights that were estimated, or that go with scores inside a class, are not covered by it: where high scores were sampled one in twenty,
+intervals of precision at a threshold held in 82% of 50 runs. Limits of the areas (`worst_case_binning=True`) are made for whole
+counts and are estimates with weights. Sums of squares that no whole weights give are refused. Conformal sets are for examples of one weight.
 
 Refused, with a sentence: one-example local messages (a message has no room for a weight), label privacy (a flip of a heavy row is no flip of a
 light one), exact areas, groups, classes, two models and how sites differ; fractions (multiply and round them); counting in a database.

@@ -197,7 +197,7 @@ def attach(
     for each in receipts:
         try:
             read = json.loads(read_text(each, "a receipt"))
-        except ValueError:
+        except (ValueError, RecursionError):
             read = None
         if not isinstance(read, list):
             raise InputError(f"{each.name} holds no receipt of a ledger")

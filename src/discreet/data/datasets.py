@@ -2,8 +2,10 @@
 
 A part is one row group of one file, or one fragment of a dataset that is no Parquet.
 Folders may be partitioned in Hive's way (``year=2025/ward=a/part-0.parquet``): the
-folders' names are columns too. A lake's table is more than its files: what was deleted
-is still on disk, so a folder of Delta is read by its own library, and others refused.
+folders' names are columns too. Names that begin with ``_`` or ``.`` are what a writer left
+behind, and are not read. A lake's table is more than its files: what was deleted is still
+on disk, so a folder of Delta is read by its own library, and others, and parts of a table,
+are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.data.parquet import BROKEN, damaged, row_group
 from discreet.optional import load
 
-_OTHER_LAKES: Final = {"Iceberg": "metadata/*.metadata.json", "Hudi": ".hoodie"}
+_DELTA: Final = "_delta_log"
+_LAKES: Final = {
+    "Delta": _DELTA,
+    "Iceberg": "metadata/*.metadata.json",
+    "Hudi": ".hoodie",
+}
 """How a folder shows that its files alone are not the table."""
 
 
@@ -31,18 +38,15 @@ def parquet_folder(path: Path, names: Names) -> DatasetSource:
 
     Or the rows of a Delta table as it is now.
     """
-    if (path / "_delta_log").is_dir():
+    if (path / _DELTA).is_dir():
         return DatasetSource(_delta_table(path, names), names)
-    for kind, mark in _OTHER_LAKES.items():
-        if next(path.glob(mark), None) is not None:
-            raise names.problem(
-                f"this folder is a table of {kind}, whose files hold deleted rows too: "
-                "open it with its own library and give read() the Arrow table"
-            )
+    _refuse_lakes(path, names)
     files = sorted(
         str(p)
         for p in path.rglob("*")
-        if p.suffix.lower() in (".parquet", ".pq") and p.is_file()
+        if p.suffix.lower() in (".parquet", ".pq")
+        and not any(part[0] in "._" for part in p.relative_to(path).parts)
+        and p.is_file()
     )
     if not files:
         raise names.problem("no file of this folder ends in .parquet or .pq")
@@ -54,7 +58,23 @@ def parquet_folder(path: Path, names: Names) -> DatasetSource:
         raise names.problem(
             "not every file of this folder is readable Parquet"
         ) from None
-    return DatasetSource(found, names)
+    return DatasetSource(found, names, folder=True)
+
+
+def _refuse_lakes(path: Path, names: Names) -> None:
+    """Refuse a folder that is, holds, or is a part of a lake's table."""
+    for kind, mark in _LAKES.items():
+        if next(path.rglob(mark), None) is not None:
+            raise names.problem(
+                f"this folder is or holds a table of {kind}, whose files hold deleted "
+                "rows too: open it with its own library and give read() the Arrow table"
+            )
+        for outer in path.resolve().parents:
+            if next(outer.glob(mark), None) is not None:
+                raise names.problem(
+                    f"this folder is a part of a table of {kind}, whose files hold "
+                    "deleted rows too: give the table, and choose rows before"
+                )
 
 
 def _delta_table(path: Path, names: Names) -> ds.Dataset:
@@ -77,6 +97,9 @@ class DatasetSource:
 
     dataset: Any
     names: Names
+    folder: bool = False
+    """Whether the names of folders are columns, and every file has all the others. Else
+    a dataset's own rules hold: a column that a file lacks is null there."""
 
     def __post_init__(self) -> None:
         self.names.check(self.dataset.schema.names)
@@ -105,13 +128,27 @@ class DatasetSource:
     def _row_group(
         self, fragment: ds.ParquetFileFragment, group: int
     ) -> Iterator[Columns]:
-        keys = ds.get_partition_keys(fragment.partition_expression)
         try:
+            keys = self._keys(fragment)
             file = fragment.open()
         except BROKEN:
             raise damaged(self.names) from None
         batches = row_group(file, fragment.metadata, group, self.names, keys)
         return plain_columns(batches, self.names)
+
+    def _keys(self, fragment: ds.ParquetFileFragment) -> dict[str, pa.Scalar]:
+        """Return the columns that have one value in the whole file."""
+        told = ds.get_partition_keys(fragment.partition_expression)
+        keys = {name: pa.scalar(value) for name, value in told.items()}
+        if self.folder:
+            return keys
+        # What a lake guarantees of a file (a column is null in all of it) is no column.
+        inside = set(fragment.physical_schema.names)
+        keys = {name: value for name, value in keys.items() if name not in inside}
+        for name in self.names.all():
+            if name not in inside and name not in keys:
+                keys[name] = pa.scalar(None, self.dataset.schema.field(name).type)
+        return keys
 
     def _fragment(self, fragment: ds.Fragment) -> Iterator[Columns]:
         return plain_columns(self._batches(fragment), self.names)

@@ -389,11 +389,11 @@ def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
         case "probability" if percents:
             return (
                 "all lie in [0, 100]: if they are percents, divide them by 100; drop "
-                "missing ones; or declare kind='logit' or kind='other'"
+                "what is missing or no number; or declare kind='logit' or kind='other'"
             )
         case "probability":
-            return "drop missing ones, or declare kind='logit' or kind='other'"
+            return "drop what is missing or no number, or declare kind='logit' or kind='other'"
         case "logit":
-            return "drop the missing ones"
+            return "drop what is missing or no number"
         case "other":
-            return "drop missing ones, or declare the range they have"
+            return "drop what is missing or no number, or declare the range they have"

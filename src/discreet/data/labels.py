@@ -60,7 +60,7 @@ class Coder:
         if self._code.positive is not None:
             return _nulls(labels)
         classes: tuple[object, ...] = self._code.classes or (0, 1)
-        known = {_like(label, labels) for label in classes}
+        known = _places(classes, labels)
         marks = (not _known(label, known) for label in labels.tolist())
         return np.fromiter(marks, dtype=np.bool_, count=labels.size)
 
@@ -90,7 +90,7 @@ class Coder:
     ) -> CodeVector | None:
         if _nulls(labels).any():
             return None
-        codes = _equal(labels, _like(positive, labels))
+        codes = _equal(labels, positive)
         self._met = self._met or bool(codes.any())
         rest = labels[~codes]
         if rest.size:
@@ -112,16 +112,15 @@ def codes_row_by_row(
     """
     missing = _nulls(labels)
     if code.positive is not None:
-        same = _equal(labels, _like(code.positive, labels))
+        same = _equal(labels, code.positive)
         return same.astype(np.int64), ~missing
     classes: tuple[object, ...] = (0, 1) if code.classes is None else code.classes
-    wanted = [_like(label, labels) for label in classes]
     if labels.dtype.kind in "iufb":
         codes = np.full(labels.shape, -1, dtype=np.int64)
-        for k, label in enumerate(wanted):
+        for k, label in enumerate(classes):
             codes[_equal(labels, label)] = k
     else:
-        places = {label: k for k, label in enumerate(wanted)}
+        places = _places(classes, labels)
         found = (places[v] if _known(v, places) else -1 for v in labels.tolist())
         codes = np.fromiter(found, dtype=np.int64, count=labels.size)
     return np.maximum(codes, 0), (codes >= 0) & ~missing
@@ -145,7 +144,7 @@ def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
 def _codes_of_classes(
     labels: NDArray[Any], classes: tuple[object, ...]
 ) -> CodeVector | None:
-    code = {_like(label, labels): k for k, label in enumerate(classes)}
+    code = _places(classes, labels)
     try:
         return np.fromiter(
             (code[label] for label in labels.tolist()),
@@ -156,24 +155,38 @@ def _codes_of_classes(
         return None
 
 
-def _like(label: object, labels: NDArray[Any]) -> object:
-    """Read a label that was written as text as the number it stands for.
+def _readings(label: object, labels: NDArray[Any]) -> tuple[object, ...]:
+    """Return what cells may hold that mean this label.
 
-    A command line and a plan only have text; a column may hold 0, 1 and 2.
+    A command line and a plan only have text, and a column may hold 0, 1 and 2. A column
+    of objects may hold both: there a number is the text that it stands for.
     """
-    if isinstance(label, str) and labels.dtype.kind in "iufb":
-        try:
-            return float(label)
-        except ValueError:
-            return {"true": True, "false": False}.get(label.lower(), label)
-    return label
+    if not isinstance(label, str) or labels.dtype.kind not in "iufbO":
+        return (label,)
+    try:
+        value: object = float(label)
+    except ValueError:
+        value = {"true": True, "false": False}.get(label.lower(), label)
+    return (label, value) if labels.dtype.kind == "O" else (value,)
+
+
+def _places(classes: tuple[object, ...], labels: NDArray[Any]) -> dict[object, int]:
+    """Return the code of everything that means a class."""
+    return {
+        reading: k
+        for k, label in enumerate(classes)
+        for reading in _readings(label, labels)
+    }
 
 
 def _equal(labels: NDArray[Any], label: object) -> NDArray[np.bool_]:
-    same = np.asarray(labels == label)
-    if same.shape != labels.shape:  # compared as different types: none equal
-        return np.zeros(labels.shape, dtype=np.bool_)
-    return same
+    """Mark the cells that mean a label."""
+    found = np.zeros(labels.shape, dtype=np.bool_)
+    for reading in _readings(label, labels):
+        same = np.asarray(labels == reading)
+        if same.shape == labels.shape:  # else compared as different types: none equal
+            found |= same.astype(np.bool_)
+    return found
 
 
 def _known(label: object, known: Container[object]) -> bool:

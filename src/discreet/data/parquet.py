@@ -20,6 +20,8 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.errors import InputError
 
+_ROWS: Final = 4 * BATCH_ROWS
+"""Rows decoded at a time: Arrow's own work a batch costs more than the cache saves."""
 _PAGE: Final = 2**16
 """Bytes read at a time: little memory even for a file that is one row group, and what
 was read is still in the processor's cache when it is decoded."""
@@ -65,7 +67,7 @@ def row_group(
     metadata: pq.FileMetaData | None,
     group: int,
     names: Names,
-    keys: Mapping[str, object] | None = None,
+    keys: Mapping[str, pa.Scalar] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one row group of a file in batches.
 
@@ -84,7 +86,7 @@ def row_group(
             inside = [name for name in wanted if name not in known]
             names.check([*opened.schema_arrow.names, *known])
             for batch in opened.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=inside, use_threads=False
+                _ROWS, row_groups=[group], columns=inside, use_threads=False
             ):
                 yield _with_keys(batch, wanted, known)
     except BROKEN:
@@ -97,13 +99,13 @@ def damaged(names: Names) -> InputError:
 
 
 def _with_keys(
-    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, object]
+    batch: pa.RecordBatch, wanted: Sequence[str], keys: Mapping[str, pa.Scalar]
 ) -> pa.RecordBatch:
     """Add what the folders' names say of all rows of a file."""
     if not keys:
         return batch
     columns = [
-        pa.repeat(pa.scalar(keys[name]), batch.num_rows)
+        pa.repeat(keys[name], batch.num_rows)
         if name in keys
         else batch.column(batch.schema.get_field_index(name))
         for name in wanted

@@ -6,17 +6,17 @@ are asked for are decoded. Parquet is read on every core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.csv
 
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, PART_ROWS, Columns, Source
+from discreet.data.csv_file import csv_file
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.parquet import ParquetFile
@@ -26,12 +26,6 @@ from discreet.errors import InputError
 
 Readable: TypeAlias = Any
 """A path, an Arrow table, dataset or reader, or a frame with ``__arrow_c_stream__``."""
-
-_UNREADABLE_CSV: Final = (
-    "this is not a readable CSV file: it needs UTF-8 text, a header, and as many "
-    "cells in every row"
-)
-_NOT_UTF8: Final = "is not UTF-8 text; save the file as UTF-8"
 
 
 def read(  # noqa: PLR0913 - one keyword a column or declaration
@@ -133,7 +127,7 @@ def _file(path: Path, names: Names) -> Source:
         case [*_, ".parquet" | ".pq"]:
             return ParquetFile(path, names)
         case [*_, ".csv"] | [*_, ".csv", ".gz"]:
-            return _csv(path, names)
+            return csv_file(path, names)
         case _:
             raise names.problem(
                 "the file's name must end in .parquet, .pq, .csv or .csv.gz"
@@ -144,67 +138,6 @@ def _dataset(source: Readable, names: Names) -> Source:
     from discreet.data.datasets import DatasetSource  # noqa: PLC0415 - as above
 
     return DatasetSource(source, names)
-
-
-def _csv(path: Path, names: Names) -> Source:
-    def opened(types: dict[str, pa.DataType]) -> pa.csv.CSVStreamingReader:
-        options = pa.csv.ConvertOptions(
-            include_columns=names.all(), column_types=types, strings_can_be_null=True
-        )
-        return pa.csv.open_csv(path, convert_options=options)
-
-    try:
-        with pa.csv.open_csv(path) as reader:
-            header, kinds = list(reader.schema.names), list(reader.schema.types)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise names.problem(_UNREADABLE_CSV) from None
-    names.check(header)
-    for column, kind in zip(header, kinds, strict=True):
-        if column in names.all() and pa.types.is_binary(kind):
-            # Bytes would equal no label: everything would count as negative.
-            raise names.problem(f"column {column} {_NOT_UTF8}")
-    numbers = dict.fromkeys(names.scores, pa.float64())
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            with opened(numbers) as reader:
-                yield from reader
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise _csv_complaint(opened, names) from None
-
-    return lambda: plain_columns(batches(), names)
-
-
-def _csv_complaint(
-    opened: Callable[[dict[str, pa.DataType]], pa.csv.CSVStreamingReader],
-    names: Names,
-) -> InputError:
-    """Read everything as text and count the scores that are not numbers."""
-    bad = rows = 0
-    try:
-        with opened(dict.fromkeys(names.all(), pa.string())) as reader:
-            for batch in reader:
-                rows += batch.num_rows
-                for name in names.scores:
-                    bad += sum(not _is_number(v) for v in batch[name].to_pylist())
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return names.problem(_UNREADABLE_CSV)
-    if bad == 0:
-        return names.problem(
-            "labels, groups or subjects change their type along the file "
-            "(numbers first, text later); write them all the same way"
-        )
-    return names.problem(
-        f"{bad} of {rows * len(names.scores)} scores are text, not numbers"
-    )
-
-
-def _is_number(text: str | None) -> bool:
-    try:
-        float(text or "nan")
-    except ValueError:
-        return False
-    return True
 
 
 def _as_table(source: Readable) -> pa.Table:

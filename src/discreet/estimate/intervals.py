@@ -86,18 +86,23 @@ class ProportionShape:
     r"""A mean of precisions: :math:`V(\theta) \propto (\theta(1-\theta))^h`.
 
     With h = 2 the spread is constant on the logit scale (Boyd, Eng and Page 2013
-    for areas under the PR curve); with h = 1 it is a proportion's.
+    for areas under the PR curve); with h = 1 it is a proportion's. Where the sample is
+    perfect, 0 or 1, it has no spread of its own: it is then so many ``trials`` that all
+    went one way (Wilson 1927), the positives.
     """
 
     power: float = 1.0
+    trials: float = math.inf
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Solve for the two ends in [0, 1]."""
-        own = (value * (1 - value)) ** self.power
+        own: float = (value * (1 - value)) ** self.power
 
         def variance(theta: float) -> float:
-            part = (theta * (1 - theta)) ** self.power
-            return sampling**2 * (part / own if own > 0 else 1.0) + noise**2
+            if own <= 0:
+                return theta * (1 - theta) / max(self.trials, 1.0) + noise**2
+            part: float = (theta * (1 - theta)) ** self.power
+            return sampling**2 * part / own + noise**2
 
         return solved(value, variance, z)
 

@@ -179,7 +179,10 @@ def _exact_estimate(
         own = known.variance if isinstance(known, Spread) else area.variance
         shape, variance = area, own(value)
     else:  # the binomial variance of Boyd, Eng and Page (2013)
-        shape, variance = ProportionShape(), value * (1 - value) / positives
+        shape, variance = (
+            ProportionShape(trials=positives),
+            value * (1 - value) / positives,
+        )
     sampling = Normal(math.sqrt(max(variance, 0.0)))
     return Estimate(value, sampling, Zero(), binning, shape=shape)
 

@@ -314,7 +314,8 @@ class ExactMPC(PrivacyModel):
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Read what ``table`` wrote."""
-        hidden, interval = table["hide_sizes"], table["interval"]
+        # Plans that were written before there were intervals open none.
+        hidden, interval = table["hide_sizes"], table.get("interval", False)
         if not (isinstance(hidden, bool) and isinstance(interval, bool)):
             raise PlanError("hide_sizes and interval are true or false")
         epsilon = table.get("epsilon")

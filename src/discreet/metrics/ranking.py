@@ -27,6 +27,10 @@ _POWER: Final = 1.5
 """Areas under the PR curve: between a proportion's spread (1) and a logit's (2)."""
 
 
+def _precision_shape(reading: Reading) -> ProportionShape:
+    return ProportionShape(_POWER, float(reading.counts.positives.sum()))
+
+
 def _limits(
     area: Callable[[Reading, RocPath], float],
     extremes: Callable[[FloatVector, FloatVector], tuple[float, float]],
@@ -78,6 +82,11 @@ def _aupr(reading: Reading) -> float:
     return _pr(reading, curves.roc)
 
 
+def _one_on_top(value: float, positives: float) -> float:
+    """Return what a positive above all others adds to a mean of precisions."""
+    return (1 - value) / positives
+
+
 AUC: Final = MetricRow(
     name="auc",
     title="AUC",
@@ -106,7 +115,8 @@ AVERAGE_PRECISION: Final = MetricRow(
         "step" if cells.tied else "smooth",
         noise=cells.noise,
     ),
-    shape=lambda _: ProportionShape(_POWER),
+    shape=_precision_shape,
+    unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
     source="scikit-learn's average_precision_score",
@@ -127,7 +137,8 @@ AUPR: Final = MetricRow(
         "trapezoid" if cells.tied else "smooth",
         noise=cells.noise,
     ),
-    shape=lambda _: ProportionShape(_POWER),
+    shape=_precision_shape,
+    unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",

@@ -6,6 +6,7 @@ computed from the realised edges, is written beside them and checked on reading.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
@@ -154,8 +155,19 @@ def _rounds(
             for rule in table.get("edges", [])
         ]
         before = Before(thresholds, rounds[-1].statistic if rounds else None)
-        rounds.append(Round(kind.from_table(table, edges, before), budget))
+        read = Round(kind.from_table(table, edges, before), budget)
+        _refuse_unknown(table, _round_table(read), "a round of the plan")
+        rounds.append(read)
     return tuple(rounds)
+
+
+def _refuse_unknown(
+    given: Mapping[str, Any], known: Mapping[str, Any], what: str
+) -> None:
+    """Refuse keys that would be passed over: whoever wrote them meant something."""
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise PlanError(f"{what} has unknown keys: {', '.join(unknown)}")
 
 
 def _rule_table(rule: EdgeRule) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import Shares, cut_at
+from discreet.statistic.weighted import ScaledLaw
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -196,4 +197,9 @@ def _check(reading: Reading, alpha: float) -> None:
     if reading.observed.edges.scores.kind == "other":
         raise NotReleasedError(
             "conformal sets need probabilities; scores of kind 'other' are none"
+        )
+    if isinstance(reading.observed.law, ScaledLaw):
+        raise NotReleasedError(
+            "conformal sets are for examples of one weight: the next example may weigh "
+            "more than these"
         )

@@ -7,7 +7,8 @@ with the mean of the periods before it, weighted by their precision:
     m_{t-1} = S_{t-1}^2 \sum_{i<t} \frac{v_i}{s_i^2}, \quad
     S_{t-1}^{-2} = \sum_{i<t} s_i^{-2},
 
-with s both sampling and noise. These contrasts (Helmert's) are independent where nothing
+with s both sampling and noise, and under noise half of the usual error of a shape that
+the bins do not show: exact sums err alike in every period, a fitted shape does not. These contrasts (Helmert's) are independent where nothing
 changes, so an alarm beyond the z of :math:`(1 - f)^{1/m}`, m contrasts in all over periods
 and measures, happens in at most a share f of whole series. The reference grows, so a late
 change is seen better than one in the second period; after an alarm it starts again there.
@@ -31,7 +32,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import Estimate, Normal
+from discreet.estimate.estimate import SHAPE_SHARE, Estimate, Normal
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.rates import RATES
@@ -115,7 +116,7 @@ class Drift:
         found = []
         weight = mean = 0.0
         for period, estimate in self._values(measure).items():
-            sd = math.hypot(_sd(estimate.sampling), _sd(estimate.noise))
+            sd = spread_of(estimate)
             value = estimate.value
             if math.isnan(value) or not sd > 0:
                 continue
@@ -154,7 +155,7 @@ class Drift:
     def detectable(self, measure: str = "auc", power: float = 0.9) -> float:
         """Return the change in the last period that is seen with this probability."""
         sds = [
-            math.hypot(_sd(e.sampling), _sd(e.noise))
+            spread_of(e)
             for e in self._values(measure).values()
             if not math.isnan(e.value)
         ]
@@ -291,6 +292,13 @@ def _title(name: str) -> str:
     if name == "psi":
         return "the population stability index"
     return RATES[name].title if name in RATES else METRICS[name].title
+
+
+def spread_of(estimate: Estimate) -> float:
+    """Return by how much a period's value differs from another's where nothing changes."""
+    noise = _sd(estimate.noise)
+    shape = SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
+    return math.hypot(_sd(estimate.sampling), noise, shape)
 
 
 def _sd(law: object) -> float:

@@ -34,7 +34,7 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate, standard_deviation
+from discreet.estimate.estimate import SHAPE_SHARE, Estimate, standard_deviation
 from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
@@ -59,8 +59,6 @@ MOST_EXAMPLES: Final = 500_000
 DEFAULT_AUC: Final = 0.8
 _QUANTILES: Final = 100_000
 _HIDDEN: Final = "the noise hides one of the classes"
-_SHAPE: Final = 0.5
-"""Share of the usual binning error, chosen on the tuning half of bench/prediction.py."""
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
 
@@ -355,7 +353,7 @@ class _Run:
         if self.result is None:
             return math.nan
         found = self.result.metric(metric)
-        shape = _SHAPE * found.binning.typical
+        shape = SHAPE_SHARE * found.binning.typical
         return math.hypot(standard_deviation(found.noise), shape)
 
     def area(self) -> float:

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from discreet.errors import ReleaseError
 from discreet.plan.plan import Plan
 from discreet.privacy.account import Use
+from discreet.privacy.loss import fraction_of
 from discreet.result.record import Sign
 
 SIGNED_RECEIPT: Final = b"discreet receipt 1\n"
@@ -94,8 +95,13 @@ class Receipt:
             raise ReleaseError(
                 "a receipt is of a site that is not in the plan's roster"
             )
-        if self.loss != str(plan.privacy.loss):
+        if not 0 <= self.round < len(plan.rounds):
+            raise ReleaseError("a receipt is of a round that the plan does not have")
+        share = plan.rounds[self.round].budget
+        if self.loss != str(fraction_of(plan.privacy.loss, share)):
             raise ReleaseError("a receipt says another loss than the plan")
+        if self.unit != str(plan.privacy.protects or ""):
+            raise ReleaseError("a receipt says another unit than the plan")
         try:
             key = Ed25519PublicKey.from_public_bytes(keys[self.site])
             key.verify(bytes.fromhex(self.signature), self._message())

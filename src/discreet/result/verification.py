@@ -44,7 +44,11 @@ class Verified:
     signed: bool
     plan_digest: str
     receipts: tuple[str, ...] = ()
-    """The sites whose receipts fit."""
+    """The sites whose receipts fit, by the roster of the reader's plan."""
+    unpaid: tuple[str, ...] = ()
+    """The sites of that roster without a receipt for every round."""
+    unchecked: int = 0
+    """Receipts in the report that no trusted roster could check."""
 
     def sentences(self) -> list[str]:
         """Say what was checked."""
@@ -61,6 +65,14 @@ class Verified:
             found.append(
                 f"The receipts of {', '.join(self.receipts)} fit: each says, signed, that "
                 "its ledger was charged for this plan."
+            )
+        if self.receipts and self.unpaid:
+            missing = ", ".join(self.unpaid)
+            found.append(f"There is no receipt of every round of {missing}.")
+        if self.unchecked:
+            found.append(
+                f"{self.unchecked} receipts were not checked: who signed them says the "
+                "report alone. Give the plan whose roster you trust."
             )
         return found
 
@@ -94,8 +106,17 @@ def verify(text: str, *, trusted: Plan | None = None) -> Verified:
     else:
         again = json.loads(result.to_json())
         found = _check_numbers(document, again)
-    sites = tuple(dict.fromkeys(r.site for r in receipts))
-    return Verified(found[0], found[1], signed, plan.digest().hex(), sites)
+    digest = plan.digest().hex()
+    if trusted is None or trusted.roster is None:
+        return Verified(*found, signed, digest, unchecked=len(receipts))
+    rounds = {(r.site, r.round) for r in receipts}
+    paid = tuple(dict.fromkeys(r.site for r in receipts))
+    unpaid = tuple(
+        member.name
+        for member in trusted.roster.sites
+        if not all((member.name, k) in rounds for k in range(len(plan.rounds)))
+    )
+    return Verified(*found, signed, digest, paid, unpaid)
 
 
 def attach(text: str, tables: Sequence[object]) -> str:
@@ -122,7 +143,7 @@ def attach(text: str, tables: Sequence[object]) -> str:
 def _parsed(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ReleaseError(
             "this is no report of discreet: it holds no record"
         ) from None

@@ -26,6 +26,7 @@ from discreet.data.batches import Columns
 from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import MULTIPLIER, PRIME
+from discreet.data.scores import nearest_floats
 from discreet.errors import InputError
 from discreet.privacy.unit import Unit
 
@@ -71,7 +72,8 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
     seed = np.array([_seed(name) for name in numbers], dtype=np.int64)
     rows = _joined(batches)
     groups = [] if rows.groups is None else [rows.groups.astype(str)]
-    order = np.lexsort([*groups, rows.labels, *reversed(rows.scores), code])
+    amounts = [] if rows.amounts is None else [nearest_floats(rows.amounts)]
+    order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
     kept = np.sort(order[_places(code[order], seed, unit.examples)])
     classes = examples.label_code.classes
     labels = rows.labels[kept]

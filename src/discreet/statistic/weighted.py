@@ -51,6 +51,12 @@ LARGEST: Final = 1000
 """No plan declares a larger weight: 64 bits hold the squares of all rows."""
 
 
+_NO_SQUARES: Final = (
+    "the sums of squared weights are none that whole weights up to the plan's largest "
+    "give: a site sent what it does not have"
+)
+
+
 @dataclass(frozen=True)
 class ScaledLaw:
     """The noise of counts that were multiplied by a public factor."""
@@ -172,16 +178,19 @@ class Weighted(Statistic):
     def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
         """The histogram in effective examples."""
         split = self.inner.split(counts[: self.inner.size])
-        heavy = float(self.most)
+        heavy, refusal = float(self.most), None
         if self.squares:
-            pairs = zip(counts[self.inner.size :], split, strict=True)
-            ratios = [float(two / one.sum()) for two, one in pairs if one.sum() > 0]
-            heavy = max([1.0, *ratios])
+            sums = [(float(one.sum()), two) for one, two in
+                    zip(split, counts[self.inner.size :], strict=True)]  # fmt: skip
+            heavy = max([1.0, *(two / one for one, two in sums if one > 0)])
+            if not all(one <= two <= self.most * one for one, two in sums):
+                heavy, refusal = float(self.most), _NO_SQUARES
         total = float(split.negatives.sum() + split.positives.sum())
         careful = "" if self.squares else "at least "
         note = (
             f"weights add up to {total:,.0f}; errors and counts are those of {careful}"
-            f"{total / heavy:,.0f} effective examples"
+            f"{max(total / heavy, 0):,.0f} effective examples; where rows were chosen by "
+            "their scores, intervals at thresholds are too short"
         )
         return {
             "": NoisyHistogram(
@@ -190,6 +199,7 @@ class Weighted(Statistic):
                 split.positives / heavy,
                 ScaledLaw(law, 1 / heavy),
                 notes=(note,),
+                refusal=refusal,
             )
         }
 

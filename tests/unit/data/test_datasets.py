@@ -11,6 +11,7 @@ from discreet import InputError
 from discreet.data import batches
 from discreet.data.edges import Edges, Warped
 from discreet.statistic import ClassHistogram, Grouped
+from discreet.statistic.weighted import Weighted
 
 HISTOGRAM = ClassHistogram(Edges.realise(Warped(64), thresholds=(0.3,)))
 
@@ -154,6 +155,45 @@ def test_a_lake_that_is_not_read_by_its_own_library_is_refused(
     (tmp_path / mark).touch()
     with pytest.raises(InputError, match=f"a table of {kind}, whose files hold"):
         discreet.read(tmp_path)
+
+
+@pytest.mark.parametrize("mark", ["metadata/v1.metadata.json", "_delta_log/0.json"])
+def test_a_folder_that_holds_or_is_part_of_a_lakes_table_is_refused(
+    tmp_path, scored, mark
+):
+    table = tmp_path / "house" / "scores"
+    (table / mark).parent.mkdir(parents=True)
+    (table / mark).write_text("{}")
+    (table / "data").mkdir()
+    pq.write_table(scored, table / "data" / "a.parquet")
+    with pytest.raises(InputError, match="is or holds a table of"):
+        discreet.read(tmp_path / "house")
+    with pytest.raises(InputError, match="is a part of a table of"):
+        discreet.read(table / "data")
+
+
+def test_what_a_writer_left_behind_is_not_counted(tmp_path, scored):
+    for place in ("part-0", "_temporary/0/part-0", ".part-0.tmp", "year=1/.x/part-0"):
+        path = tmp_path / f"{place}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(scored, path)
+    assert len(discreet.read(tmp_path)) == scored.num_rows
+
+
+def test_a_column_that_is_null_in_one_file_of_a_delta_table_is_a_column(
+    tmp_path, scored
+):
+    """What a lake knows about a file must not decide whether a site can answer."""
+    deltalake = pytest.importorskip("deltalake")
+    empty = pa.array([None] * scored.num_rows, pa.string())
+    deltalake.write_deltalake(tmp_path, scored.append_column("discharged", empty))
+    weights = pa.array([3] * scored.num_rows)
+    later = scored.append_column("weight", weights)
+    deltalake.write_deltalake(tmp_path, later, mode="append", schema_mode="merge")
+    assert len(discreet.read(tmp_path)) == 2 * scored.num_rows
+    site = discreet.read(tmp_path, weight="weight").fitted()
+    sums = Weighted(HISTOGRAM, 5).count(site)
+    assert sums.sum() == 3 * scored.num_rows  # a file without the column has no weights
 
 
 def test_a_damaged_delta_table_is_refused_in_a_sentence(tmp_path):

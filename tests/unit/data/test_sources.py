@@ -11,7 +11,8 @@ import discreet
 from discreet import InputError
 from discreet.data.batches import PART_ROWS
 from discreet.data.edges import Edges, Uniform
-from discreet.statistic import ClassHistogram
+from discreet.statistic import ClassHistogram, Grouped
+from discreet.statistic.weighted import Weighted
 
 SCORES = [0.1, 0.8, 0.4, 0.9]
 LABELS = [0, 1, 1, 0]
@@ -101,7 +102,53 @@ def test_a_missing_column_names_the_ones_there_are(tmp_path):
 def test_text_among_the_scores_is_counted_and_not_echoed(tmp_path):
     path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\nunknown-77,1\n,1\n")
     message = refusal(path)
-    assert message == "a.csv: 1 of 3 scores are text, not numbers"
+    assert message.startswith("a.csv: 2 of 3 scores are NaN or outside [0, 1]")
+    assert "unknown" not in message
+
+
+ODD = {"score": "n.a.", "label": "?", "weight": "none", "group": "elsewhere"}
+
+
+@pytest.mark.parametrize("odd", [*ODD, "all"])
+@pytest.mark.parametrize("labels", ["0,1", "no,yes", "1,2", "false,true"])
+@pytest.mark.parametrize("rows", [400, 120_000])
+def test_one_cell_of_a_csv_decides_about_its_own_row_alone(tmp_path, odd, labels, rows):
+    """What one row can move is what the noise is sized for."""
+    rng = np.random.default_rng(8)
+    words = np.array(labels.split(","))
+    cells = {
+        "score": np.round(rng.random(rows), 6).astype(str),
+        "label": words[rng.integers(2, size=rows)],
+        "weight": rng.integers(0, 6, rows).astype(str),
+        "group": np.array(["ward", "icu"])[rng.integers(2, size=rows)],
+    }
+    choices = {"score": "score", "label": "label", "weight": "weight", "group": "group"}
+    if labels not in {"0,1", "false,true"}:
+        choices["positive"] = words[1]
+
+    def counted(columns, name):
+        lines = [",".join(columns), *map(",".join, zip(*columns.values(), strict=True))]
+        (tmp_path / name).write_bytes("\n".join(lines).encode("latin-1"))
+        return [
+            statistic.count(discreet.read(tmp_path / name, **choices).fitted())
+            for statistic in (
+                plain,
+                Grouped(plain, ("ward", "icu")),
+                Weighted(plain, 5),
+            )
+        ]
+
+    plain = ClassHistogram(Edges.realise(Uniform(16)))
+    before = counted(cells, "before.csv")
+    changed = {k: v.astype(object) for k, v in cells.items()}
+    for column in ODD if odd == "all" else [odd]:
+        changed[column][rows - 3] = ODD[column]
+    if rows > 100_000:  # beyond the first block, at which a reader looks
+        changed["label"][rows - 3] = "caf\xe9"
+    after = counted(changed, "after.csv")
+    for a, b, most in zip(before, after, (2, 2, 10), strict=True):
+        assert np.abs(a - b).sum() <= most
+    assert any(np.abs(a - b).sum() > 0 for a, b in zip(before, after, strict=True))
 
 
 def test_empty_cells_are_missing_scores_and_missing_labels(tmp_path):

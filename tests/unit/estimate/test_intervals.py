@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
+import discreet
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
@@ -107,6 +108,21 @@ def test_a_proportions_score_interval_is_wilsons_when_its_variance_is_binomial()
     assert ProportionShape(1.0).ends(0.3, sd, 0.0, Z) == pytest.approx(
         wilson(27, 90), abs=1e-9
     )
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+def test_a_perfect_sample_of_few_is_not_sure():
+    """All of m went one way: Wilson's m / (m + z^2)."""
+    low, high = ProportionShape(1.5, trials=15).ends(1.0, 0.0, 0.0, Z)
+    assert (low, high) == pytest.approx((15 / (15 + Z**2), 1.0), abs=1e-6)
+    scores = np.linspace(0.05, 0.95, 40)
+    few = discreet.evaluate(
+        [discreet.Examples(scores, scores > 0.6)], edges=Uniform(40)
+    )
+    for found in (few.auc, few.average_precision):
+        assert found.value == 1.0
+        assert 0.5 < found.interval().low < 0.95
+        assert found.interval().high == 1.0
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_an_edited_plan_is_refused():
     [
         (("version = 1", "version = 2"), "version 1"),
         (("[facts]", "[fact]"), "unknown keys: fact"),
+        (("budget =", "max_weight = 5\nbudget ="), "unknown keys: max_weight"),
         (('rule = "prior"', 'rule = "magic"'), "unknown rule"),
         (('model = "secure-aggregation"', 'model = "trust me"'), "unknown privacy"),
         (('statistic = "histogram"', 'statistic = "mean"'), "unknown statistic"),

@@ -8,12 +8,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import discreet
+from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.estimate.reading import Flat
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
+from discreet.privacy.loss import fraction_of
 from discreet.result.page import render
 from discreet.result.receipt import Receipt
 from discreet.result.verification import attach, verify
@@ -57,15 +59,49 @@ def test_receipts_are_shown_and_the_report_still_holds(result, form):
     text = render(result.page("2026-01-01")) if form == "html" else result.to_json()
     both = [receipt(result, "north"), receipt(result, "east")]
     added = attach(text, [*both, both[0]])  # the same twice is there once
-    found = verify(added)
+    found = verify(added, trusted=result.plan)
     assert found.receipts == ("east", "north")
+    assert found.unpaid == ()
     assert any("receipts of east, north fit" in line for line in found.sentences())
+    alone = attach(text, both[:1])
+    one = verify(alone, trusted=result.plan)
+    assert one.unpaid == ("east",)
+    assert any("no receipt of every round of east" in s for s in one.sentences())
     assert "ward-7" not in added
     if form == "html":
         assert found.same_bytes
         assert "2026-01-01 09:30:00" in added
         assert added.count("<td>2-DP</td>") == 2
     assert verify(text).receipts == ()
+
+
+def test_receipts_prove_nothing_by_a_roster_that_nobody_trusts(result):
+    """Whoever invents a report invents its sites and their keys too."""
+    added = attach(result.to_json(), [receipt(result, "north")])
+    found = verify(added)
+    assert found.receipts == ()
+    assert any("1 receipts were not checked" in line for line in found.sentences())
+    assert not any("fit" in line for line in found.sentences())
+
+
+def test_a_round_of_two_is_charged_its_share(result):
+    plan = discreet.recommend(
+        PublicFacts(2000, scores=ScoreRange("other", 0, 9)), discreet.DistributedDP(2)
+    )
+    assert len(plan.rounds) == 2
+    plan = replace(plan, roster=result.plan.roster)
+    for k, loss in enumerate(["0.4-DP", "1.6-DP"]):
+        use = Use("people", b"j" * 32, k, fraction_of(plan.privacy.loss, plan.rounds[k].budget), plan=plan.digest(),
+                  unit=plan.privacy.protects)  # fmt: skip
+        made = Receipt.of(use, AT, "east").signed(KEYS["east"].sign)
+        assert made.loss == loss
+        made.check(plan)
+        with pytest.raises(ReleaseError, match="another loss"):
+            replace(made, round=1 - k).check(plan)
+        with pytest.raises(ReleaseError, match="another unit"):
+            replace(made, unit="label").check(plan)
+        with pytest.raises(ReleaseError, match="a round that the plan does not have"):
+            replace(made, round=2).check(plan)
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,15 @@ def test_the_order_of_the_rows_decides_nothing(rng):
     whole = rows_of(bounded(site(scores, subjects, labels), TWO))
     mixed = site(scores[order], subjects[order], labels[order])
     assert rows_of(bounded(mixed, TWO)) == whole
+
+
+def test_rows_that_differ_in_their_weight_alone_are_in_no_order_either(rng):
+    weights = np.arange(60)
+    found = []
+    for order in (weights, rng.permutation(60)):
+        rows = discreet.Examples(
+            np.full(60, 0.5), np.ones(60), subjects=["a"] * 60, weights=weights[order]
+        )
+        (batch,) = bounded(rows, TWO).batches()
+        found.append(sorted(batch.amounts.tolist()))
+    assert found[0] == found[1]

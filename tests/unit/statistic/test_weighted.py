@@ -11,6 +11,7 @@ import discreet
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError
+from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps, loads
 from discreet.plan.recommend import recommend
@@ -67,6 +68,11 @@ def test_measures_are_those_of_scikit_learn_with_sample_weight():
     assert result.metric("brier").value == pytest.approx(
         sk.brier_score_loss(y, s, sample_weight=w), abs=2e-3
     )
+
+
+def test_conformal_sets_are_for_examples_of_one_weight():
+    with pytest.raises(discreet.NotReleasedError, match="one weight"):
+        evaluated(*rows()).conformal(0.1)
 
 
 def test_the_vector_is_the_sum_of_weights_and_of_their_squares():
@@ -136,6 +142,22 @@ def test_the_effective_number_is_kishs_and_careful_under_noise():
     assert noisy.observed.law.scale == pytest.approx(1 / 2)
     assert noisy.auc.sampling.sd > exact.auc.sampling.sd
     assert noisy.auc.value == pytest.approx(exact.auc.value, abs=0.02)
+
+
+@pytest.mark.parametrize("lie", ["none", "too many", "one class"])
+def test_squares_that_no_weights_give_are_refused(lie):
+    """One site's squares would else choose everybody's error bars."""
+    y, s, w = rows()
+    counted = Weighted(HISTOGRAM, MOST, squares=True)
+    vector = counted.count(discreet.Examples(s, y, weights=w)).astype(float)
+    assert counted.parts(vector, NoNoise())[""].refusal is None
+    size = HISTOGRAM.size
+    vector[size:] = {
+        "none": (0, 0),
+        "too many": MOST * np.array([vector[:10].sum(), vector[10:20].sum()]) + 1,
+        "one class": (vector[size], vector[10:20].sum() - 1),
+    }[lie]
+    assert "squared weights" in counted.parts(vector, NoNoise())[""].refusal
 
 
 def test_under_noise_the_release_has_the_noise_of_the_largest_weight():

@@ -3,8 +3,9 @@
 Compiling takes seconds of every start and depends on the public program alone. A kept
 executable is taken when the program, the engine's settings, this package's code of exact areas and
 the versions of compiler and engine are those that it was compiled from, and its own
-digest holds. It is only ever this user's own: whoever can write into the folder could as
-well change the package, and the parties compare the executable's digest in any case.
+digest holds. It is only ever this user's own: a folder or file that another account owns or
+may write is passed over. The parties compare the executable's digest in any case, unless all of
+them are this account.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +31,8 @@ def own_folder() -> Path | None:
     """Return where this user's programs keep what can be made again; None if nowhere."""
     given = os.environ.get("XDG_CACHE_HOME")
     try:
-        base = Path(given) if given else Path.home() / ".cache"
+        absolute = given is not None and Path(given).is_absolute()
+        base = Path(given or "") if absolute else Path.home() / ".cache"
     except RuntimeError:  # an account without a home
         return None
     return base / "discreet" / "exact"
@@ -45,13 +48,20 @@ def executable_of(program: Program, folder: Path | None) -> bytes:
     path = folder / _name_of(program)
     with contextlib.suppress(OSError):
         digest, kept = _parts(path.read_bytes())
-        if hashlib.sha256(kept).digest() == digest:
+        if _own(folder) and _own(path) and hashlib.sha256(kept).digest() == digest:
             path.touch()
             return kept
     found = program.compile()
     with contextlib.suppress(OSError):
         _keep(path, found)
     return found
+
+
+def _own(path: Path) -> bool:
+    """Whether this account alone may write it."""
+    found = path.lstat()
+    mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _name_of(program: Program) -> str:

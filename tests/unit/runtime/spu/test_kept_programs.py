@@ -1,5 +1,6 @@
 """Kept executables: taken only when everything that decides them is the same."""
 
+import hashlib
 import os
 import shutil
 from fractions import Fraction
@@ -82,6 +83,19 @@ def test_a_damaged_file_is_compiled_again(tmp_path, compiling, damage):
     assert len(compiling) == 2
 
 
+@pytest.mark.parametrize("open_to_all", ["folder", "file"])
+def test_what_another_account_may_have_written_is_not_taken(
+    tmp_path, compiling, open_to_all
+):
+    found = executable_of(PROGRAM, tmp_path)
+    (file,) = tmp_path.iterdir()
+    planted = b"planted"
+    file.write_bytes(hashlib.sha256(planted).digest() + planted)
+    (tmp_path if open_to_all == "folder" else file).chmod(0o777)
+    assert executable_of(PROGRAM, tmp_path) == found
+    assert len(compiling) == 2
+
+
 def test_a_folder_that_cannot_be_written_keeps_nobody_from_computing(
     tmp_path, compiling
 ):
@@ -106,6 +120,8 @@ def test_few_files_are_kept_the_last_used_ones(tmp_path):
 def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert own_folder() == tmp_path / "discreet" / "exact"
-    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert own_folder() == tmp_path / ".cache" / "discreet" / "exact"
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert own_folder() == tmp_path / ".cache" / "discreet" / "exact"
