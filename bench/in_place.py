@@ -2,8 +2,13 @@
 
 Prints, for every engine that is here, how long discreet's counts take, and how long
 the engine's own bare GROUP BY over the same cells of 2^-20; Parquet on one core and
-on two, beside what two processes that share nothing gain on this machine; and, with --growth, time and peak memory from a million rows on. Counts are
-compared with NumPy's before anything is printed. Folders are deleted after.
+on two, beside what two processes that share nothing gain on this machine; and, with
+--growth, time and peak memory from a million rows on. Counts are compared with NumPy's
+before anything is printed. Folders are deleted after.
+
+Beside the seconds of Parquet stand those "alone": the slowest thread's, without the time
+in which it could have run and another program had the core. Waiting for a lock, for
+another thread or for the disk is in them.
 """
 
 from __future__ import annotations
@@ -13,11 +18,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +33,7 @@ import pyarrow.parquet as pq
 import discreet
 import mariadb_cluster
 import postgres_cluster
+from discreet.data.batches import spread
 from discreet.data.edges import Edges, Warped
 from discreet.optional import load
 from discreet.statistic import ClassHistogram
@@ -77,17 +85,50 @@ def peak_megabytes() -> float:
     return int(line.split()[1]) / 1024
 
 
+def ready_seconds() -> float:
+    """Return for how long this thread could have run and had no core."""
+    place = f"/proc/self/task/{threading.get_native_id()}/schedstat"
+    return int(Path(place).read_text(encoding="ascii").split()[1]) / 1e9
+
+
 def count_folder(folder: Path, cores: list[int], repeats: int) -> None:
-    """Count in this process on these cores; print rows, seconds and megabytes."""
+    """Count in this process on these cores; print rows, seconds, megabytes.
+
+    And the slowest thread's seconds but for those in which others had its core.
+    """
     allowed = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, [allowed[core % len(allowed)] for core in cores])
-    seconds, total = timed(lambda: HISTOGRAM.count(discreet.read(folder)), repeats)
-    print(int(total.sum()), seconds, peak_megabytes())
+    alone: list[float] = []
+
+    def noted(parts: Sequence[Any], work: Callable[[Iterator[Any]], Any]) -> list[Any]:
+        def run(raws: Iterator[Any]) -> Any:
+            start, ready = time.perf_counter(), ready_seconds()
+            found = work(raws)
+            threads.append(time.perf_counter() - start - (ready_seconds() - ready))
+            return found
+
+        threads: list[float] = []
+        found = spread(parts, run)
+        alone.append(max(threads))
+        return found
+
+    with patch("discreet.data.pace.spread", noted):
+        seconds, total = timed(lambda: HISTOGRAM.count(discreet.read(folder)), repeats)
+    print(int(total.sum()), seconds, peak_megabytes(), min(alone))
+
+
+class Figures(NamedTuple):
+    """What counting a folder took."""
+
+    rows: int
+    seconds: float
+    megabytes: float
+    alone: float
 
 
 def folder_figures(
     folder: Path, *cores: int, repeats: int, processes: int = 1
-) -> tuple[int, float, float]:
+) -> Figures:
     """Count in processes of their own, so that peak memory is the counting's.
 
     Several take one of the cores each, all at once; the slowest tells the seconds.
@@ -105,8 +146,8 @@ def folder_figures(
     found = [one.communicate()[0].split() for one in running]
     if any(one.returncode for one in running):
         raise SystemExit("counting the folder failed")
-    rows, seconds, megabytes = max(found, key=lambda figures: float(figures[1]))
-    return int(rows), float(seconds), float(megabytes)
+    each = [Figures(int(f[0]), *(float(v) for v in f[1:])) for f in found]
+    return max(each, key=lambda figures: figures.seconds)
 
 
 def duckdb(folder: Path, stack: ExitStack) -> tuple[Any, Callable[[], object]]:
@@ -218,14 +259,17 @@ def engines(rows: int, names: list[str], repeats: int) -> None:
             lambda: HISTOGRAM.count(discreet.Examples(*arrays, check=False)), repeats
         )
         line("NumPy, in memory", seconds)
-        one = folder_figures(folder, 0, repeats=repeats)[1]
-        line("Parquet, 1 core", one)
-        two = folder_figures(folder, 0, 1, repeats=repeats)[1]
-        line("Parquet, 2 cores", two)
-        apart = folder_figures(folder, 0, 1, repeats=repeats, processes=2)[1]
+        one = folder_figures(folder, 0, repeats=repeats)
+        line("Parquet, 1 core", one.seconds)
+        two = folder_figures(folder, 0, 1, repeats=repeats)
+        line("Parquet, 2 cores", two.seconds)
+        apart = folder_figures(folder, 0, 1, repeats=repeats, processes=2)
         print(
-            f"{'':22} two cores {one / two:.2f} x one; two processes that share nothing "
-            f"{2 * one / apart:.2f} x one"
+            f"{'':22} two cores {one.seconds / two.seconds:.2f} x one (alone "
+            f"{one.alone:.2f} s and {two.alone:.2f} s, {one.alone / two.alone:.2f} x); "
+            f"two processes that share nothing {2 * one.seconds / apart.seconds:.2f} x "
+            f"(alone {2 * one.alone / apart.alone:.2f} x)",
+            flush=True,
         )
         for name in names:
             with ExitStack() as stack:
@@ -243,7 +287,7 @@ def engines(rows: int, names: list[str], repeats: int) -> None:
 
 def growth(most: int, where: Path | None) -> None:
     print(
-        f"\n{'rows':>15} {'writing, s':>11} {'counting, s':>12} {'M rows/s':>9} {'peak MB':>8}"
+        f"\n{'rows':>15} {'writing, s':>11} {'counting, s':>12} {'alone, s':>8} {'M rows/s':>9} {'peak MB':>8}"
     )
     rows = 10**6
     while rows <= most:
@@ -252,12 +296,14 @@ def growth(most: int, where: Path | None) -> None:
             start = time.perf_counter()
             write(folder, rows)
             writing = time.perf_counter() - start
-            counted, seconds, megabytes = folder_figures(folder, 0, 1, repeats=1)
-            if counted != rows:
-                raise SystemExit(f"{counted:,} rows were counted instead of {rows:,}")
+            found = folder_figures(folder, 0, 1, repeats=1)
+            if found.rows != rows:
+                raise SystemExit(
+                    f"{found.rows:,} rows were counted instead of {rows:,}"
+                )
         print(
-            f"{rows:15,} {writing:11.1f} {seconds:12.1f} {rows / seconds / 1e6:9.1f} "
-            f"{megabytes:8.0f}",
+            f"{rows:15,} {writing:11.1f} {found.seconds:12.1f} {found.alone:8.1f} "
+            f"{rows / found.seconds / 1e6:9.1f} {found.megabytes:8.0f}",
             flush=True,
         )
         rows *= 10

@@ -60,6 +60,10 @@ def cluster() -> Iterator[int]:
                 f"--socket={folder}/socket",
                 f"--init-file={start}",
                 "--innodb-flush-log-at-trx-commit=0",
+                "--innodb-buffer-pool-size=1G",
+                # A million groups fit in memory; by default they go to the disk.
+                "--tmp-table-size=1G",
+                "--max-heap-table-size=1G",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

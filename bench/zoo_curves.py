@@ -7,9 +7,9 @@ at the best of Q = 32, 128 and 1024, each metric at its own best. The plan is wh
 or for none (``--facts``); ``Flat`` reads the same releases.
 
     python bench/zoo_curves.py [--half judging] [--seeds 6] [--facts true low high none]
-        [--anchors FILE]
+        [--look] [--anchors FILE]
 
-``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
+``--look`` asks for a first round that places the bins. ``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
 anything that is chosen here.
 """
 
@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Flat, Reading
@@ -33,7 +33,9 @@ from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
+from discreet.plan.release import Release
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree, merged_levels
 from zoo import Population, names, population
@@ -60,24 +62,36 @@ def facts_of(data: Population, guess: float | None) -> PublicFacts:
     return PublicFacts(data.examples, min(data.prevalence * guess, 0.9))
 
 
-def ours(
-    data: Population, epsilon: float, facts: PublicFacts, seeds: int
-) -> tuple[Measured, int]:
-    """Measure the plan that is recommended, read smoothly and flat."""
-    (edges,) = recommend(facts, DistributedDP(str(epsilon))).statistic.binnings
-    exact = data.cells(edges)
-    found, refused, seconds = [], 0, 0.0
+def ours(data: Population, plan: Plan, seeds: int) -> tuple[Measured, int]:
+    """Measure a plan, read smoothly and flat."""
+    found, refused, seconds, bins = [], 0, 0.0, 0
     for seed in range(seeds):
-        rng = np.random.default_rng([seed, round(1000 * epsilon), len(edges)])
-        counts = exact + simulate_discrete_laplace(1 / epsilon, exact.shape, rng)
-        law = LaplaceLaw(1 / epsilon)
-        observed = NoisyHistogram(edges, counts[0], counts[1], law)
+        observed = released(data, plan, seed)
+        bins = len(observed.edges)
         start = time.process_time()
         reading = Smooth().read(observed)
         seconds += time.process_time() - start
         refused += reading.refusal is not None
         found.append([_errors(data, r) for r in (reading, Flat().read(observed))])
-    return Measured(np.mean(found, axis=0), refused, seconds / seeds), len(edges)
+    return Measured(np.mean(found, axis=0), refused, seconds / seeds), bins
+
+
+def released(data: Population, plan: Plan, seed: int) -> NoisyHistogram:
+    """Return what the last of a plan's rounds releases."""
+    epsilon = float(plan.privacy.budget or 0)
+    releases: list[Release] = []
+    found: list[NoisyHistogram] = []
+    for i, each in enumerate(plan.rounds):
+        this = plan.resolve(i, releases)
+        (edges,) = this.statistic.binnings
+        law = LaplaceLaw(1 / (epsilon * float(each.budget)))
+        own = [seed, round(1000 * epsilon), len(edges), *([i] if i else [])]
+        rng, exact = np.random.default_rng(own), data.cells(edges)
+        counts = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
+        total: IntVector = counts.ravel().astype(np.int64)
+        releases.append(Release(plan.digest(), b"simulated", i, total, 1, 1, this.loss))
+        found.append(NoisyHistogram(edges, counts[0], counts[1], law))
+    return found[-1]
 
 
 def _errors(data: Population, reading: Reading) -> FloatVector:
@@ -155,11 +169,13 @@ def summary(title: str, ratios: Sequence[FloatVector]) -> None:
     )
 
 
-def run(half: str, seeds: int, guesses: Sequence[str], anchors: Anchors) -> None:
+def run(
+    half: str, seeds: int, guesses: Sequence[str], anchors: Anchors, *, look: bool
+) -> None:
     rows: dict[str, list[FloatVector]] = {}
     refused: dict[str, int] = {}
     print(
-        f"{half} half, {seeds} seeds; errors over FedCurve's at its best Q: {METRICS}"
+        f"{half} half, {seeds} seeds{', after a look' if look else ''}; errors over FedCurve's at its best Q: {METRICS}"
     )
     for name in names(judging=half == "judging"):
         data = population(name)
@@ -169,7 +185,8 @@ def run(half: str, seeds: int, guesses: Sequence[str], anchors: Anchors) -> None
             reference = anchors.of(data, epsilon)
             for guess in guesses:
                 facts = facts_of(data, GUESSES[guess])
-                found, bins = ours(data, epsilon, facts, seeds)
+                plan = recommend(facts, DistributedDP(str(epsilon)), look=look)
+                found, bins = ours(data, plan, seeds)
                 smooth, flat = found.errors / reference
                 rows.setdefault(guess, []).append(smooth)
                 refused[guess] = refused.get(guess, 0) + found.refused
@@ -196,6 +213,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--facts", nargs="*", choices=GUESSES, default=list(GUESSES))
+    parser.add_argument("--look", action="store_true")
     parser.add_argument("--anchors", type=Path)
     options = parser.parse_args()
     run(
@@ -203,6 +221,7 @@ def main() -> None:
         options.seeds,
         options.facts,
         Anchors(options.anchors, options.seeds),
+        look=options.look,
     )
 
 

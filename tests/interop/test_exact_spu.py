@@ -118,7 +118,7 @@ def test_a_sort_in_the_open_would_be_caught_by_that_comparison(data, monkeypatch
         return config
 
     monkeypatch.setattr("discreet.exact.spu_engine.runtime_config", quick)
-    monkeypatch.setattr(circuit, "merged", lambda runs, _: jnp.sort(runs[0]))
+    monkeypatch.setattr(circuit, "merged", lambda runs, _: jnp.sort(runs[0] + 0))
     circuit.compiled.cache_clear()
     _, labels = data
     kinds = (np.linspace(0, 1, ROWS), np.linspace(0, 1, ROWS).round(1), np.ones(ROWS))
@@ -151,7 +151,7 @@ def test_the_code_never_sorts_nor_reveals():
     executable = spu.Executable()
     executable.ParseFromString(Program((ROWS,), interval=True).compile())
     operations = set(re.findall(r"pphlo\.([a-z_]+)", executable.code.decode()))
-    assert "less" in operations
+    assert {"and", "xor"} <= operations
     telling = {"sort", "simple_sort", "reveal", "custom_call", "if", "case"}
     assert not operations & telling
 

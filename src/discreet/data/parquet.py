@@ -20,6 +20,8 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, Columns, Source
 from discreet.errors import InputError
 
+_ROWS: Final = 4 * BATCH_ROWS
+"""Rows decoded at a time: Arrow's own work a batch costs more than the cache saves."""
 _PAGE: Final = 2**16
 """Bytes read at a time: little memory even for a file that is one row group, and what
 was read is still in the processor's cache when it is decoded."""
@@ -84,7 +86,7 @@ def row_group(
             inside = [name for name in wanted if name not in known]
             names.check([*opened.schema_arrow.names, *known])
             for batch in opened.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=inside, use_threads=False
+                _ROWS, row_groups=[group], columns=inside, use_threads=False
             ):
                 yield _with_keys(batch, wanted, known)
     except BROKEN:

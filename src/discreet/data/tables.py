@@ -133,9 +133,18 @@ class TableSource:
     def _said(self, reason: str) -> str:
         return str(self.names.problem(f"rows are read instead of counted: {reason}"))
 
+    def _batches(self, rows: Any) -> Iterator[pa.RecordBatch]:
+        if self.engine != "pyspark":
+            return iter(rows.to_pyarrow_batches(chunk_size=BATCH_ROWS))
+        # Ibis fetches from Spark by way of pandas, one row after the other.
+        backend = self.table.get_backend()
+        backend._run_pre_execute_hooks(rows)  # noqa: SLF001 - as Ibis itself does first
+        found = backend._session.sql(backend.compile(rows)).toArrow()  # noqa: SLF001
+        return iter(found.to_batches(max_chunksize=BATCH_ROWS))
+
     def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
         try:
-            yield from rows.to_pyarrow_batches(chunk_size=BATCH_ROWS)
+            yield from self._batches(rows)
         except DiscreetError:
             raise
         except Exception as err:  # noqa: BLE001 - each engine has errors of its own

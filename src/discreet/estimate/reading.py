@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -173,6 +173,9 @@ class ScalarReading:
     has_curves: ClassVar[bool] = False
 
 
+_HALF: Final = 0.5
+"""Of the distance between two decodings: what the chosen one may cost."""
+
 AnyReading: TypeAlias = Reading | ScalarReading
 
 
@@ -211,7 +214,7 @@ class Flat:
         smooth = replace(observed, negatives=negatives, positives=positives)
         drawn = Curves.from_histogram(smooth, found.curves.interpolation)
         return replace(
-            found, other=Other(replace(found, counts=smooth, curves=drawn), 1.0)
+            found, other=Other(replace(found, counts=smooth, curves=drawn), _HALF)
         )
 
 

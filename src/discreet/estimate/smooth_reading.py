@@ -36,9 +36,8 @@ _LEFT_OUT: Final = 1e4
 _MISFIT: Final = 2.0
 """Mean distance, in noise scales, at which the model is not believed; noise alone
 has 1."""
-_FEW_BINS: Final = 24
-_SHARE_FEW, _SHARE_MANY = 0.75, 0.5
-"""Share of the model's own shape inside the bins, for few bins and for many."""
+_MODEL: Final = 0.9
+"""Share of the model's own shape inside the bins; the rest is PCHIP's."""
 _GAP: Final = 8.0
 """Bins between ties that hold less than this many noise scales are empty."""
 _SURE: Final = 4.0
@@ -171,8 +170,7 @@ class Smooth:
         drawn = Curves.from_histogram(counts, "pchip", ties=tied)
         bent = RocPath(drawn.fpr, drawn.tpr, "pchip", drawn.ties)
         model = RocPath(_rates(cells[0]), _rates(cells[1]), "linear")
-        share = _SHARE_FEW if len(observed.edges) < _FEW_BINS else _SHARE_MANY
-        curves = replace(drawn, path=_average(model, bent, share))
+        curves = replace(drawn, path=_average(model, bent, _MODEL))
         if is_stepped(observed, ties, found.dispersion):
             curves = with_steps(curves, counts, values_a_bin(observed, ties))
             notes = (*notes, STEPS_NOTE)

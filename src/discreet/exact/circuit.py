@@ -42,8 +42,9 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
+from discreet.exact.bits import below, nonzero, scattered
 from discreet.exact.encode import PAD
-from discreet.exact.merge import merged
+from discreet.exact.merge import FEW, merged
 from discreet.exact.program import TABLES, ZERO, Program
 from discreet.exact.tables import SCALE, Tables
 from discreet.optional import load
@@ -55,12 +56,11 @@ DIGITS = SCALE // DIGIT_BITS
 
 
 def in_order(runs: Sequence[Array], pad: Array) -> Array:
-    """Return 1 if every run ascends within 0 .. PAD, else 0."""
+    """Return 1 if every run ascends and none exceeds padding, else 0."""
     left = jnp.concatenate(runs)
-    right = jnp.concatenate([x for run in runs for x in (run[1:], pad[0])])
-    # Signs of differences say nothing where they overflow, which takes a negative word.
-    wrong = jnp.concatenate([right - left, left]) < 0
-    return (jnp.sum(wrong.astype(jnp.int64)) == 0).astype(jnp.int64)
+    right = jnp.concatenate([x for run in runs for x in (run[1:], pad)])
+    wrong = below(right, left, strict=True)
+    return (jnp.sum(wrong) == 0).astype(jnp.int64)
 
 
 def running_sum(values: Array) -> Array:
@@ -78,17 +78,11 @@ def labels_and_ends(words: Array, zero: Array, *, ties: bool) -> Pair:
     ``zero`` is a public input: adding it turns a bit into an arithmetic share once.
     Without it every use would convert the bit again, and a constant is folded away.
     """
-    labels = ((words << 63) < 0).astype(jnp.int64) + zero
+    labels = (words & 1) + zero
     if not ties:
         return labels, jnp.ones(words.shape, jnp.int64)
-    keys = words - labels
-    differ = _bit(keys[1:] != keys[:-1], zero)
+    differ = nonzero((words[1:] ^ words[:-1]) & -2) + zero
     return labels, jnp.concatenate([differ, differ[:1] * zero + 1])
-
-
-def _bit(found: Array, zero: Array) -> Array:
-    """Return 0 or 1; an equality is kept in eight bits, and a public 'and' makes it one."""
-    return (found & (zero == 0)).astype(jnp.int64) + zero
 
 
 def around_groups(ends: Array, counted: Sequence[Array]) -> Pair:
@@ -101,9 +95,11 @@ def around_groups(ends: Array, counted: Sequence[Array]) -> Pair:
     pair = jnp.stack([1 - ends, *(ends * count for count in counted)])
     start = jnp.stack([pair, pair[:, ::-1]], axis=1)  # (g or v, down or up, row)
 
+    # Of a later pair v is added and g is not: a public product cuts nothing apart.
+    added = np.array([0] + [1] * len(counted))[:, None, None]
+
     def then(earlier: Array, later: Array) -> Array:
-        kept = earlier * later[:1]
-        return jnp.concatenate([kept[:1], kept[1:] + later[1:]])
+        return earlier * later[:1] + later * added
 
     carried: Any = lax.associative_scan(then, start, axis=2)
     down, up = carried[1:, 0], carried[1:, 1]
@@ -147,9 +143,7 @@ def areas(
     wins every pair: that is subtracted again.
     """
     tables, rows = Tables(program.rows), program.rows
-    pad = _pad(runs, zero)
-    ok = in_order(runs, pad)
-    words = merged(runs, pad)[:rows]
+    ok, words, pad = _checked_and_merged(runs, zero)
     labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
     # Of a public input, so that no constant of so many rows is compiled.
@@ -161,11 +155,10 @@ def areas(
     steps = jnp.stack([positives - before, following - before], axis=1)
     sums = (ends * positives * by_rank) @ steps
     wins = jnp.dot(1 - labels, before + end)
-    place = _bit(total == jnp.arange(rows + 1), zero)
-    looked = by_count @ place
+    looked = looked_up(by_count, total, zero)
     found = _assembled(sums, wins, end[0], looked, tables)
     if program.padded:
-        padding = rows - jnp.sum(_bit(words != PAD, zero))
+        padding = rows - jnp.sum(nonzero(words ^ pad) + zero)
         real = divide(wins - 2 * total * padding, 2 * total * (rows - padding - total))
         found = jnp.concatenate([real[None], found[1:]])
     places = [("auc", "average_precision", "aupr").index(m) for m in program.metrics]
@@ -181,9 +174,41 @@ def areas(
     return jnp.concatenate([ok[None], ok * jnp.stack(chosen)])
 
 
-def _pad(runs: Sequence[Array], zero: Array) -> Array:
-    """Return one secret word of padding, made of a share so that nothing is sent."""
-    found: Array = (runs[0][:1] * zero + PAD)[None]
+def _checked_and_merged(
+    runs: Sequence[Array], zero: Array
+) -> tuple[Array, Array, Array]:
+    """Return whether the runs are in order, their words merged, a word of padding.
+
+    The padding is made of a share, so that nothing is sent.
+    """
+    pad = runs[0][:1] * zero + PAD
+    words = scattered(jnp.concatenate([*runs, pad]), zero)
+    ends = np.cumsum([run.shape[0] for run in runs]).tolist()
+    *bits, pad = jnp.split(words, ends)
+    return in_order(bits, pad), merged(bits, pad), pad
+
+
+def looked_up(table: Array, place: Array, zero: Array) -> Array:
+    """Return a secret column of a public table, without a secret vector of its width.
+
+    Columns are counted in rows of some hundreds. A vector with a one at the place
+    within its row adds up each row by itself, which is local, and a vector with a one
+    at the row takes that sum.
+    """
+    limbs, width = table.shape
+    low = 1 << (width.bit_length() + 1) // 2
+    high = -(-width // low)
+    padded = jnp.pad(table, ((0, 0), (0, high * low - width)))
+    bits = place ^ zero
+    distance = jnp.concatenate(
+        [
+            jnp.arange(low) ^ (bits & (low - 1)),
+            jnp.arange(high) ^ lax.shift_right_logical(bits, low.bit_length() - 1),
+        ]
+    )
+    one_hot = (nonzero(distance, 16) ^ 1) + zero
+    by_row = (padded.reshape(-1, low) @ one_hot[:low]).reshape(limbs, high)
+    found: Array = by_row @ one_hot[low:]
     return found
 
 
@@ -236,9 +261,7 @@ def noisy_pair(
     sums, so no table has to be looked up obliviously.
     """
     rows = program.rows
-    pad = _pad(runs, zero)
-    ok = in_order(runs, pad)
-    words = merged(runs, pad)[:rows]
+    ok, words, _ = _checked_and_merged(runs, zero)
     labels, ends = labels_and_ends(words, zero, ties=program.ties == "exact")
     positives = running_sum(labels)
     (before,), (end,) = around_groups(ends, [positives])
@@ -255,6 +278,9 @@ def compiled(program: Program) -> bytes:
     jax, numpy = load("jax", "mpc"), load("numpy", "mpc")
     inputs = program.inputs()
     visible = {True: spu.Visibility.VIS_PUBLIC, False: spu.Visibility.VIS_SECRET}
+    options = load("spu.libspu", "mpc").CompilerOptions()
+    # Half of all operations would free a value, and a small program is mostly read.
+    options.disable_deallocation_insertion = program.rows <= FEW
     # 64-bit integers for this trace alone: the process keeps its own setting.
     with load("jax.experimental", "mpc").enable_x64():
         executable, _ = frontend.compile(
@@ -265,6 +291,7 @@ def compiled(program: Program) -> bytes:
             [i.name for i in inputs],
             [visible[i.source == "public"] for i in inputs],
             lambda _: list(program.output_names),
+            copts=options,
         )
     found: bytes = executable.SerializeToString()
     return found

@@ -6,117 +6,131 @@ rotates the bits of the positions: so every layer compares the two halves of its
 and the last one leaves the natural order (Stone's perfect shuffle, 1971). Which rows
 are compared depends on the public sizes alone.
 
-Runs of one length are merged side by side, in the rounds of one merge. Whoever has no
-partner of its length is filled with padding up to the next length that there is; so
-few long runs among many short ones cost little more than the long ones alone.
+Runs of like lengths are merged side by side, in the rounds of one merge. Between two
+runs stands padding up to a power of two. After t layers a sequence has become 2^t, the
+words of each below those of the next; those that must be padding altogether, as the
+public sizes tell, are left out then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array, lax
 
-Lengths: TypeAlias = dict[int, Array]
-"""Runs by their length, a power of two: one row a run."""
+from discreet.exact.bits import below, everywhere
+
+Waiting: TypeAlias = dict[int, list[Array]]
+"""Runs, by the power of two at or above their length."""
+
+FEW: Final = 2**13
+"""Up to so many words rounds cost more than bytes, and two layers are done at once."""
+EARLY: Final = 4
+"""Layers after which padding is left out: at most a sixteenth of it stays."""
 
 
 def merged(runs: Sequence[Array], pad: Array) -> Array:
-    """Return one ascending vector of all runs, with padding behind it.
+    """Return one ascending vector of all runs.
 
-    ``pad`` is one secret word of padding, of shape (1, 1): a public one would be
-    turned into shares anew wherever it is used.
+    Runs are shares of scattered bits (``exact.bits``); ``pad`` is one such word, of
+    shape (1,), that no other exceeds.
     """
-    waiting: Lengths = {}
+    waiting: Waiting = {}
     for run in runs:
-        length = 1 << (run.shape[0] - 1).bit_length()
-        _join(waiting, _filled(run[None], length, pad))
+        _wait(waiting, run)
     while True:
-        length = min(waiting)
-        group = waiting.pop(length)
-        alone = group.shape[0] == 1
-        if alone and not waiting:
-            return group.reshape(-1)
-        if alone:
-            _join(waiting, _filled(group, min(waiting), pad))
-            continue
-        if group.shape[0] % 2:
-            _join(waiting, _filled(group[-1:], 2 * length, pad))
-            group = group[:-1]
-        _join(waiting, _merged_pairs(group))
+        power = min(waiting)
+        group = waiting.pop(power)
+        if len(group) == 1 and not waiting:
+            return group[0]
+        if len(group) % 2:  # the one without a partner waits for longer ones
+            longer = power + 1 if len(group) > 1 else min(waiting)
+            waiting.setdefault(longer, []).append(group.pop())
+        for run in _merged_pairs(group, pad):
+            _wait(waiting, run)
 
 
-def _join(waiting: Lengths, group: Array) -> None:
-    length = group.shape[1]
-    before = waiting.get(length)
-    waiting[length] = group if before is None else jnp.concatenate([before, group])
+def _wait(waiting: Waiting, run: Array) -> None:
+    waiting.setdefault((run.shape[0] - 1).bit_length(), []).append(run)
 
 
-def _filled(group: Array, length: int, pad: Array) -> Array:
-    missing = length - group.shape[1]
-    if missing == 0:
-        return group
-    rows = jnp.broadcast_to(pad, (group.shape[0], missing))
-    return jnp.concatenate([group, rows], axis=1)
+def _merged_pairs(group: Sequence[Array], pad: Array) -> list[Array]:
+    """Merge the first with the second, the third with the fourth, and so on, at once.
+
+    Word j of pair k stands at j * pairs + k, and once its sequence is cut into
+    columns, column c of pair k at k * columns + c of each row.
+    """
+    if not group:
+        return []
+    first, second = group[::2], group[1::2]
+    lengths = [a.shape[0] + b.shape[0] for a, b in zip(first, second, strict=True)]
+    layers = (max(lengths) - 1).bit_length()
+    sequences = [
+        jnp.concatenate([a, *_repeated(pad, (1 << layers) - n), b[::-1]])
+        for a, b, n in zip(first, second, lengths, strict=True)
+    ]
+    words, pairs = jnp.stack(sequences, axis=1).reshape(-1), len(lengths)
+    columns, left = 1, layers
+    early = min(EARLY, layers)
+    full = -(-max(lengths) // (1 << layers - early))
+    if words.shape[0] > FEW and full < 1 << early:
+        words, columns, left = _layers(words, early), full, layers - early
+        words = words.reshape(1 << left, pairs, 1 << early)[:, :, :columns].reshape(-1)
+    found = _layers(words, left).reshape(pairs, columns << left)
+    return [found[k, :n] for k, n in enumerate(lengths)]
 
 
-def _merged_pairs(group: Array) -> Array:
-    """Merge row 0 with row 1, row 2 with row 3, and so on, all at once."""
-    count, length = group.shape
-    pairs = group.reshape(count // 2, 2, length)
-    found = jnp.concatenate([pairs[:, 0], pairs[:, 1, ::-1]], axis=1)
-    layers = length.bit_length()
-    if layers > 1:
-        found = _two_layers(found, fresh=True)
-        found = lax.fori_loop(0, layers // 2 - 1, lambda _, x: _two_layers(x), found)
-        layers %= 2
-    return _layer(found) if layers else found
+def _repeated(pad: Array, times: int) -> list[Array]:
+    return [jnp.broadcast_to(pad, (times,))] if times else []
+
+
+def _layers(words: Array, number: int) -> Array:
+    if words.shape[0] <= FEW:
+        words = _repeat(_two_layers, number // 2, words)
+        number %= 2
+    return _repeat(_layer, number, words)
+
+
+def _repeat(step: Callable[[Array], Array], times: int, words: Array) -> Array:
+    if times == 0:
+        return words
+    found: Array = lax.fori_loop(0, times, lambda _, x: step(x), words)
+    return found
 
 
 def _layer(x: Array) -> Array:
     """Compare the halves; store the smaller and the larger ones interleaved."""
-    half = x.shape[1] // 2
-    first, second = x[:, :half], x[:, half:]
-    low = (first < second).astype(jnp.int64) * (first - second)
-    return jnp.stack([second + low, first - low], axis=2).reshape(x.shape)
+    half = x.shape[0] // 2
+    first, second = x[:half], x[half:]
+    kept = everywhere(below(first, second)) & (first ^ second)
+    return jnp.stack([second ^ kept, first ^ kept], axis=1).reshape(-1)
 
 
-def _two_layers(x: Array, *, fresh: bool = False) -> Array:
+def _two_layers(x: Array) -> Array:
     """Do two layers in the rounds of one comparison: compare all six pairs of four.
 
     With a, b, c, d the quarters, the first layer compares a with c and b with d, the
     second the two smaller and the two larger ones. Who they are follows from the six
-    comparisons without a seventh. ``fresh``: before the first two layers of a merge
-    a <= b and c >= d are known.
+    comparisons without a seventh.
     """
-    quarter = x.shape[1] // 4
-    a, b, c, d = (x[:, k * quarter : (k + 1) * quarter].reshape(-1) for k in range(4))
-    m = a.shape[0]
-    left, right = [a, b, c, a], [c, d, b, d]
-    if not fresh:
-        left, right = [*left, a, c], [*right, b, d]
-    less = jnp.concatenate(left) < jnp.concatenate(right)
-    p, q, cb, ad, *rest = (less[k * m : (k + 1) * m] for k in range(len(left)))
-    both = jnp.concatenate([q, q])
-    if fresh:
-        kept = jnp.concatenate([ad, cb]) & both
-        chosen = jnp.concatenate([ad ^ q ^ kept[:m], kept[m:]])
-        other = jnp.concatenate([~ad, cb]) ^ chosen
-    else:
-        ab, cd = rest
-        near, far = jnp.concatenate([ab, cb]), jnp.concatenate([ad, cd])
-        chosen = far ^ (both & (near ^ far))
-        other = near ^ far ^ chosen
+    m = x.shape[0] // 4
+    a, b, c, d = (x[k * m : (k + 1) * m] for k in range(4))
+    less = below(
+        jnp.concatenate([a, b, c, a, a, c]), jnp.concatenate([c, d, b, d, b, d])
+    )
+    p, q, cb, ad, ab, cd = (less[k * m : (k + 1) * m] for k in range(6))
+    near, far = jnp.concatenate([ab, cb]), jnp.concatenate([ad, cd])
+    chosen = far ^ (jnp.concatenate([q, q]) & (near ^ far))
+    other = near ^ far ^ chosen
     # Of a and of c: whether it is below the smaller, and below the larger, of b, d.
     for_a = jnp.concatenate([chosen[:m], other[:m]])
     for_c = jnp.concatenate([chosen[m:], other[m:]])
-    second = for_c ^ (jnp.concatenate([p, ~p]) & (for_a ^ for_c))
-    moved = jnp.concatenate([p, q]).astype(jnp.int64)
-    moved *= jnp.concatenate([a - c, b - d])
-    left_half = jnp.concatenate([c + moved[:m], a - moved[:m]])
-    right_half = jnp.concatenate([d + moved[m:], b - moved[m:]])
-    shift = second.astype(jnp.int64) * (left_half - right_half)
-    low, high = right_half + shift, left_half - shift
-    return jnp.stack([low[:m], high[:m], low[m:], high[m:]], axis=1).reshape(x.shape)
+    second = for_c ^ (jnp.concatenate([p, p ^ 1]) & (for_a ^ for_c))
+    moved = everywhere(jnp.concatenate([p, q])) & jnp.concatenate([a ^ c, b ^ d])
+    left = jnp.concatenate([c ^ moved[:m], a ^ moved[:m]])
+    right = jnp.concatenate([d ^ moved[m:], b ^ moved[m:]])
+    kept = everywhere(second) & (left ^ right)
+    low, high = right ^ kept, left ^ kept
+    return jnp.stack([low[:m], high[:m], low[m:], high[m:]], axis=1).reshape(-1)

@@ -36,6 +36,8 @@ from discreet.statistic.observed import NoisyHistogram
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
 _ALONE: Final = ("positives", "negatives")
+_UNSEEN: Final = 0.5
+"""Expected count, by Jeffreys' prior, of what a sample was not seen to hold."""
 _TOO_LITTLE: Final = (
     "it cannot be computed from this release: too little is left in its bins"
 )
@@ -67,7 +69,7 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             value, binning = _value(row, reading)
-            sampling, noise = _sampling(row, reading), _noise(row, reading)
+            sampling, noise = _sampling(row, reading, value), _noise(row, reading)
             shape = row.shape(reading)
     except (ArithmeticError, np.linalg.LinAlgError):
         return Estimate.undefined(_TOO_LITTLE, row.support)
@@ -136,10 +138,21 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
     )
 
 
-def _sampling(row: MetricRow, reading: Reading) -> float:
+def _sampling(row: MetricRow, reading: Reading, value: float) -> float:
+    """Return the standard deviation over test sets of this size.
+
+    The delta method knows what changes where a sample has examples. A positive above
+    all others moves some metrics by far more than any other, and whether a sample holds
+    one is chance: the spread of a Poisson count of expectation one half is added, which
+    is Jeffreys' estimate where none was seen.
+    """
     # A metric of probabilities needs the cells' scores, which pieces do not have.
     cells = reading.bins if row.needs_probabilities else reading.pieces
-    return sampling_sd(row.slopes(cells), cells.negatives, cells.positives)
+    seen = sampling_sd(row.slopes(cells), cells.negatives, cells.positives)
+    if row.unseen is None:
+        return seen
+    one = row.unseen(value, reading.counts.total_positives)
+    return math.hypot(seen, math.sqrt(_UNSEEN) * one)
 
 
 def _noise(row: MetricRow, reading: Reading) -> float:

@@ -82,6 +82,11 @@ def _aupr(reading: Reading) -> float:
     return _pr(reading, curves.roc)
 
 
+def _one_on_top(value: float, positives: float) -> float:
+    """Return what a positive above all others adds to a mean of precisions."""
+    return (1 - value) / positives
+
+
 AUC: Final = MetricRow(
     name="auc",
     title="AUC",
@@ -111,6 +116,7 @@ AVERAGE_PRECISION: Final = MetricRow(
         noise=cells.noise,
     ),
     shape=_precision_shape,
+    unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
     source="scikit-learn's average_precision_score",
@@ -132,6 +138,7 @@ AUPR: Final = MetricRow(
         noise=cells.noise,
     ),
     shape=_precision_shape,
+    unseen=_one_on_top,
     better="higher",
     needs_probabilities=False,
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",

@@ -53,6 +53,9 @@ class MetricRow:
     """Whether it reads scores as probabilities, not as a ranking alone."""
     source: str
     """Who defined it, or whose convention is followed."""
+    unseen: Callable[[float, float], float] | None = None
+    """By how much one more positive above all others would move it, given the value and
+    so many positives: what a sample cannot show of places where it holds nobody."""
     one_class: bool = False
     """Whether it is defined when one class is missing."""
     alone: tuple[float, float] | None = None

@@ -20,7 +20,7 @@ a generalisation of Fellner and Schall, between steps of Fisher scoring.
 Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
 too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
 is left free, and what the level would be were it smooth is kept beside it
-(``Decoded.smooth``): a heap there may cost as much as the distance of the two.
+(``Decoded.smooth``): what is in doubt there may cost half of the distance of the two.
 
 It reads the released total only, so it costs no privacy, and it is
 deterministic. The rate of positives is never forced to rise with the score.

@@ -7,6 +7,8 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import threading
+import time
 import warnings
 
 import ibis
@@ -259,6 +261,31 @@ def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
         scores=ScoreRange(),
     )
     assert engines.outcomes(site, statistic) == engines.outcomes(here, statistic)
+
+
+def test_spark_says_how_far_its_query_is_and_the_others_nothing(engine, rng):
+    statistic = engines.STATISTICS["uniform"]
+    rows = engine.storable(engines.hard_rows(statistic, rng, 10_000))
+    site = discreet.read(engine.held(rows))
+    shares, over = [], threading.Event()
+
+    def ask():
+        while not over.wait(0.002):
+            shares.append(site._source.pace())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wanted, end = isinstance(engine, Spark), time.monotonic() + 60
+    while not shares or (wanted and not known(shares) and time.monotonic() < end):
+        statistic.count(site.fitted())
+    over.set()
+    asking.join()
+    assert bool(known(shares)) == wanted
+    assert all(0 <= share <= 1 for share in known(shares))
+
+
+def known(shares):
+    return [share for share in shares if share is not None]
 
 
 def test_decimals_of_postgres_are_the_nearest_doubles(engine):

@@ -184,7 +184,7 @@ def test_scores_that_heap_at_an_end_are_not_smoothed_into_its_neighbour():
     assert np.square(free).mean() < 0.7 * np.square(smooth).mean()
 
 
-def test_an_area_may_be_as_wrong_as_a_heap_would_make_it():
+def test_an_area_may_be_half_as_wrong_as_a_heap_would_make_it():
     scores, labels = heaped(1)
     found = decoded(scores, labels, 5)
     reading = Flat("pchip").read(NoisyHistogram(EDGES, *found.counts, found.law))
@@ -192,7 +192,7 @@ def test_an_area_may_be_as_wrong_as_a_heap_would_make_it():
     apart = roc_area(Flat("pchip").read(smooth).curves.roc) - roc_area(
         reading.curves.roc
     )
-    assert measure(METRICS["auc"], reading).binning.typical >= abs(apart) > 0
+    assert measure(METRICS["auc"], reading).binning.typical >= abs(apart) / 2 > 0
 
 
 def test_ends_that_hold_little_stay_smooth():
