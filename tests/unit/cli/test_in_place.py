@@ -1,12 +1,14 @@
 """``preview``, ``query`` and ``site --counts`` with rows that stay in a database."""
 
 import json
+import sys
 from fractions import Fraction
 
 import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -16,6 +18,7 @@ from discreet.cli.files import read_for
 from discreet.cli.preview import preview
 from discreet.cli.query import query
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.pace import Pace
 from discreet.errors import InputError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
@@ -180,3 +183,21 @@ def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_pat
             "died",
             counts=tmp_path / "counts.csv",
         )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_only_a_terminal_is_told_how_far_a_long_pass_is(
+    plan, rows, tmp_path, monkeypatch, capsys, terminal
+):
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"quiet": 0, "every": 0})
+    site = read_for(plan, str(tmp_path / "rows.parquet"), ["p"], "died")
+    assert plan.statistic.count(site).sum() == len(rows)
+    told = capsys.readouterr()
+    assert told.out == ""
+    if not terminal:
+        assert told.err == ""
+    else:
+        assert "counting the rows: " in told.err
+        assert told.err.endswith("\r\x1b[K")  # the line is wiped at the end
