@@ -13,7 +13,9 @@ shares of a prior that allows for all three,
 (chosen by measurement: ``docs/decisions/edges.md``). The prior expects little far out, so
 that its outermost bins reach from 3 or -8 to the limits; scores that do lie there, of a
 model that is sure of everything, would share them. Of 16 to 256 bins, four come from
-cutting these two at .15 and .35 of their width, from their inner ends.
+cutting these two at .15 and .35 of their width, from their inner ends. Of more, as exact
+sums have them, a thirty-second part on either side lies evenly beyond, up to
+:math:`|z| = 30`, where scores of a model that is four times too sure are.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ from discreet.errors import InputError
 
 FARTHEST: Final = 14.0
 """Both ends of the prior, as logits: s = 8e-7 and 1 - 8e-7. Both are edges."""
+_BEYOND: Final = 30.0
+_BEYOND_PART: Final = 32
+"""How far bins reach where there are many, and which part of them lies beyond the
+prior on either side; 1 - s has 10 bits left there."""
 _PARTS: Final = ((0.50, 1.0, -0.5, 1.2), (0.35, 0.0, 0.0, 1.2), (0.15, 1.5, 0.0, 4.0))
 """Weight, factor of L, factor of min(1, |L|) and scale of each part."""
 _STEPS: Final = 8000
@@ -85,12 +91,16 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
         law += weight / (1 + np.exp(-(z - middle) / scale))
     law = (law - law[0]) / (law[-1] - law[0])
     cuts = np.array(_FAR_CUTS if bins in _CUT else ())
-    even = bins - 2 * cuts.size
+    beyond = bins // _BEYOND_PART if bins >= _CUT.stop else 0
+    even = bins - 2 * cuts.size - 2 * beyond
     wanted = np.interp(np.arange(even - 1) / (even - 2), law, z)
     if cuts.size:
         low = wanted[1] - cuts * (wanted[1] + FARTHEST)
         high = wanted[-2] + cuts * (FARTHEST - wanted[-2])
         wanted = np.concatenate([wanted, low, high])
+    if beyond:
+        out = FARTHEST + (_BEYOND - FARTHEST) * np.arange(1, beyond + 1) / beyond
+        wanted = np.concatenate([-out, wanted, out])
     return wanted
 
 
@@ -107,7 +117,8 @@ def on_scale(z: FloatVector, scores: ScoreRange) -> FloatVector:
 def _probabilities(z: FloatVector) -> FloatVector:
     """Return the sigmoid of logits, rounded to 30 binary digits of the nearer end.
 
-    Thus 1 - s is exact above one half, and the edges of -z are those of z mirrored.
+    Thus 1 - s is exact between one half and z = 15, and the edges of -z are those of z
+    mirrored.
     """
     small = 1 / (1 + np.exp(np.abs(z)))
     part, power = np.frexp(small)

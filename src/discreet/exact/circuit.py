@@ -153,7 +153,8 @@ def areas(
     total = positives[-1]
     following = jnp.concatenate([end[1:], total[None]])
     steps = jnp.stack([positives - before, following - before], axis=1)
-    sums = (ends * positives * by_rank) @ steps
+    # Secrets first: their product with the limbs is local, and none has a limb's width.
+    sums = by_rank @ ((ends * positives)[:, None] * steps)
     wins = jnp.dot(1 - labels, before + end)
     looked = looked_up(by_count, total, zero)
     found = _assembled(sums, wins, end[0], looked, tables)

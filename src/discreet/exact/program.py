@@ -291,3 +291,8 @@ def _area(opened: float) -> float:
 def _tables(rows: int) -> Tables:
     """Keep the tables of the last programs: parties ask for them more than once."""
     return Tables(rows)
+
+
+def forget_tables() -> None:
+    """Let go of the tables: whoever has handed them to an engine needs them no more."""
+    _tables.cache_clear()

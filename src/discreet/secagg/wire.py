@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from operator import lt
 from typing import Final
 
 import numpy as np
@@ -54,9 +55,11 @@ class Writer:
         """Add a map from site numbers to fields of one size, in increasing order."""
         ordered = sorted(records)
         self.number(len(ordered))
-        for site, value in ordered:
-            self.number(site)
-            self.fixed(value, size)
+        wrong = {len(value) for _, value in ordered} - {size}
+        if wrong:
+            raise ValueError(f"a field of {size} bytes got {wrong.pop()}")
+        record = struct.Struct(f">I{size}s")
+        self._parts += [record.pack(site, value) for site, value in ordered]
         return self
 
     def blobs(self, blobs: Iterable[tuple[int, bytes]]) -> Writer:
@@ -123,9 +126,10 @@ class Reader:
 
     def records(self, size: int) -> dict[int, bytes]:
         """Read a map from site numbers to fields of one size."""
-        pairs = [(self.number(), self.fixed(size)) for _ in range(self.count(4 + size))]
-        self.check_order([site for site, _ in pairs])
-        return dict(pairs)
+        raw = self.fixed(self.count(4 + size) * (4 + size))
+        found = dict(struct.iter_unpack(f">I{size}s", raw))
+        self.check_order(site for (site,) in struct.iter_unpack(f">I{size}x", raw))
+        return found
 
     def blobs(self) -> dict[int, bytes]:
         """Read a map from site numbers to fields of any size."""
@@ -137,11 +141,9 @@ class Reader:
 
     def check_order(self, sites: Iterable[int]) -> None:
         """Refuse site numbers that are zero, repeated or out of order."""
-        last = 0
-        for site in sites:
-            if site <= last:
-                raise self._error("lists sites that repeat or do not increase")
-            last = site
+        found = tuple(sites)
+        if not all(map(lt, (0, *found), found)):
+            raise self._error("lists sites that repeat or do not increase")
 
     def rest(self) -> bytes:
         """Read everything that is left."""

@@ -222,3 +222,14 @@ def test_places_rise_strictly_whatever_the_edges():
 def test_scores_that_are_no_probabilities_take_their_rank():
     places = even_places(Edges.realise(Listed((0.0, 1.0, 2.0, 5.0, 30.0)), POINTS))
     np.testing.assert_array_equal(places, [0, 0.25, 0.5, 0.75, 1])
+
+
+def test_many_bins_tell_scores_apart_that_lie_beyond_the_prior():
+    """Logits around -16, four times too far out: a bin each of .5, not one for all."""
+    for kind in ("probability", "logit"):
+        edges = Edges.realise(PriorSpread(1024, 0.02), ScoreRange.declare(kind))
+        z = np.arange(-29.75, -14, 0.5)
+        for sign in (1, -1):
+            scores = 1 / (1 + np.exp(-sign * z)) if kind == "probability" else sign * z
+            assert np.unique(edges.bins_of(scores)).size == z.size
+        assert len(edges) == 1024

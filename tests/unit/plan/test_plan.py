@@ -158,4 +158,4 @@ def test_default_edges_and_thresholds_follow_the_kind_of_scores():
     assert "brier" not in other.metrics
 
 
-DEFAULT_DIGEST = "b1341b0d04b9de18690ebf1b08dee8cfa7b6f2e51f96670688341247e711bdbd"
+DEFAULT_DIGEST = "1dd1d555820a08ab146cc537cd75814e5dac014afa3041496075cf63118187f1"

@@ -37,7 +37,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from discreet.errors import DiscreetError
-from discreet.exact.program import Program
+from discreet.exact.program import Program, forget_tables
 from discreet.exact.spu_engine import read_traffic, runtime_config
 from discreet.optional import load
 from discreet.runtime.spu.certificates import Identity
@@ -167,9 +167,23 @@ def _run(
     party: int,
 ) -> Run:
     native, api = load("spu.libspu", "mpc"), load("spu.api", "mpc")
-    config = runtime_config()
-    runtime = api.Runtime(link, config)
-    public = api.Io(PARTIES, config)
+    runtime = api.Runtime(link, runtime_config())
+    _hand_over(runtime, program, inputs, party)
+    parsed = native.Executable()
+    parsed.ParseFromString(executable)
+    started, busy = time.monotonic(), time.process_time()
+    runtime.run(parsed)
+    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - busy
+    (name,) = program.output_names
+    return Run(pairs_of(runtime.get_var(name)), seconds, cpu_seconds)
+
+
+def _hand_over(
+    runtime: Any, program: Program, inputs: Mapping[str, Pairs], party: int
+) -> None:
+    """Give the engine its inputs; no other copy of the tables outlives this."""
+    native, api = load("spu.libspu", "mpc"), load("spu.api", "mpc")
+    public = api.Io(PARTIES, runtime_config())
     visible = program.public_inputs()
     for wanted in program.inputs():
         if wanted.source == "public":
@@ -181,13 +195,7 @@ def _run(
             runtime.set_var(
                 wanted.name, native_share(inputs[wanted.name], wanted.shape)
             )
-    parsed = native.Executable()
-    parsed.ParseFromString(executable)
-    started, busy = time.monotonic(), time.process_time()
-    runtime.run(parsed)
-    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - busy
-    (name,) = program.output_names
-    return Run(pairs_of(runtime.get_var(name)), seconds, cpu_seconds)
+    forget_tables()
 
 
 def native_share(pairs: Pairs, shape: tuple[int, ...]) -> Any:
