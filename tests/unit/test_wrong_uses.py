@@ -79,7 +79,7 @@ PYTHON = {
     ),
     "logits as probabilities": (
         lambda: discreet.evaluate({"north": FRAME}, score="logit"),
-        "drop missing ones, or declare kind='logit' or kind='other'",
+        "drop what is missing or no number, or declare kind='logit' or kind='other'",
     ),
     "a positive label in capitals": (
         lambda: discreet.evaluate({"north": FRAME}, label="died", positive="YES"),

@@ -212,6 +212,8 @@ class Flat:
             return found
         negatives, positives = np.split(law.otherwise, 2)
         smooth = replace(observed, negatives=negatives, positives=positives)
+        if smooth.missing_class is not None:
+            return found
         drawn = Curves.from_histogram(smooth, found.curves.interpolation)
         return replace(
             found, other=Other(replace(found, counts=smooth, curves=drawn), _HALF)

@@ -71,9 +71,11 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
             value, binning = _value(row, reading)
             sampling, noise = _sampling(row, reading, value), _noise(row, reading)
             shape = row.shape(reading)
+            # Intervals square them.
+            squares = np.square([value, binning.typical, sampling, noise])
     except (ArithmeticError, np.linalg.LinAlgError):
         return Estimate.undefined(_TOO_LITTLE, row.support)
-    if not np.isfinite([value, binning.typical, sampling, noise]).all():
+    if not np.isfinite(squares).all():
         return Estimate.undefined(_TOO_LITTLE, row.support)
     return Estimate(
         value,

@@ -257,3 +257,23 @@ def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
         found = measure(METRICS[name], Flat().read(observed))
         plain = measure(METRICS[name], Flat().read(whole))
         assert found.sampling.sd == pytest.approx(plain.sampling.sd, rel=1e-6)
+
+
+def test_an_error_whose_square_is_no_number_is_no_error_to_speak_of():
+    edges = Edges.realise(Uniform(2))
+    negatives, positives = np.array([4e8, 4e8]), np.array([3e-212, 6e-211])
+    observed = NoisyHistogram(edges, negatives, positives, LaplaceLaw(3.0))
+    found = measures(Flat().read(observed), METRICS)
+    for name in METRICS:
+        _check(found[name])
+    assert isinstance(found["average_precision"].status, Unusable)
+
+
+def test_another_decoding_that_holds_nothing_leaves_the_value_alone():
+    edges = Edges.realise(Uniform(4))
+    negatives, positives = np.array([90.0, 70, 50, 30]), np.array([10.0, 20, 40, 60])
+    tally = Tally(np.ones(8), np.eye(8))
+    law = DecodedLaw(np.eye(8), tally, np.zeros(8))
+    reading = Flat().read(NoisyHistogram(edges, negatives, positives, law))
+    for estimate in measures(reading, METRICS).values():
+        _check(estimate)
