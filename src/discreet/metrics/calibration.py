@@ -294,8 +294,7 @@ def sampling_floor(
 class ReliabilityCurve:
     """Rates of positives against mean predictions, with 95% bands.
 
-    The bands are of score type (Wilson, with the noise of both counts) and hold
-    sampling and noise of each point on its own, not of all points together.
+    Bands are of score type (Wilson's, with noise) and of each point on its own.
     """
 
     predicted: FloatVector

@@ -24,12 +24,7 @@ from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
 from discreet.result.rank_sums import rank_evaluation
 from discreet.runtime.open_round import OpenRound
-from discreet.secagg.coordinator import (
-    CollectingAdverts,
-    CoordinatorState,
-    OpenedSum,
-    invite,
-)
+from discreet.secagg.coordinator import CoordinatorState, OpenedSum, invite
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE
@@ -316,7 +311,7 @@ class Session:
 
     def _admit(
         self,
-        state: CollectingAdverts,
+        state: CoordinatorState,
         answers: Mapping[int, Letter],
         letters: Mapping[int, Letter],
     ) -> dict[int, int]:
