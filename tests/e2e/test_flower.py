@@ -180,6 +180,7 @@ def test_a_site_that_is_killed_leaves_the_survivors_result(running: Consortium) 
     plan = plan_for(DistributedDP("0.5"), survivors=3, roster=running.roster)
     watched = Watched(running)
     watched.kill_after = {"share": "west"}
+    watched.step_seconds = 20.0  # it is waited for so long, and comes no more
     spent = running.spent("west")
     result = watched.run(plan)
     assert result.releases[0].total.tolist() == expected(plan, SITES[:3])

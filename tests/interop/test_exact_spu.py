@@ -296,6 +296,7 @@ LIES = {
     "last two swapped": (2, 4, 6, 8, 12, 10),
     "negative": (-5, 2, 4, 6, 8, 10),
     "sorted but for the sign": (-(2**63), -(2**62), 0, 2, 4, 6),
+    "in order if the sign is a bit": (2, 4, 6, 8, -(2**63), -2),
     "overflowing differences": (2**62, -(2**63), 2**62, -(2**63), 2**62, 4),
     "above padding": (2, 4, 6, 8, 10, 2**63 - 1),
     "anything": WORDS,

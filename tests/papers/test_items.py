@@ -24,11 +24,16 @@ from papers.tables import Verdict
 from papers.xu2025.imbalance import subsample
 from papers.xu2025.seeding import simulate_own_seeds, simulate_shared_seed
 
+LONG = ("processes", "section-7.2")
+"""They start a session of their own, or many: half a minute each."""
 ITEMS = [
     pytest.param(
         *(name, item.name),
         # The engine of these is an extra that wants NumPy 1.26.
-        marks=pytest.mark.interop if name == "unal2023" else (),
+        marks=(
+            *((pytest.mark.interop,) if name == "unal2023" else ()),
+            *((pytest.mark.slow,) if item.name in LONG else ()),
+        ),
     )
     for name in NAMES
     for item in paper(name).items

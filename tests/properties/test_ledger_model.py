@@ -13,7 +13,7 @@ from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 from discreet.site.ledger import Ledger
 
-CAP = Cap(Fraction(2), Fraction(1, 10**5), Fraction(0), 2)
+CAP = Cap(Fraction(2), Fraction(1, 10**5), 2)
 LOSSES = [
     PureDP(Fraction(1, 2)),
     PureDP(Fraction(1, 3)),

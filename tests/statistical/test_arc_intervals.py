@@ -19,7 +19,11 @@ pytestmark = pytest.mark.statistical
 
 EDGES = Edges.realise(Warped(32))
 RUNS = 150
-CASES = [(8_000, 24_000, "1"), (8_000, 24_000, "5"), (5_000, 40_000, "2")]
+CASES = [
+    (8_000, 24_000, "1"),
+    pytest.param(8_000, 24_000, "5", marks=pytest.mark.slow),
+    pytest.param(5_000, 40_000, "2", marks=pytest.mark.slow),
+]
 
 
 def binned_auc(cells):
