@@ -142,9 +142,9 @@ def _leaning(counts: FloatVector, place: FloatVector) -> FloatArray:
     slope = np.where(steep[:, None], 2 * lesser, (left + right) / 2)
     slope[before * after <= 0] = 0.0
     found: FloatArray = slope * width[:, None] ** 2
-    beyond = found @ counts / np.where(counts > 0, 2 * counts, np.inf)
-    kept = np.sign(beyond)[:, None] * 2 * np.eye(counts.size)
-    return np.where((abs(beyond) > 1)[:, None], kept, found)
+    leant = found @ counts
+    most = 2 * np.sign(leant)[:, None] * np.eye(counts.size)
+    return np.where((abs(leant) > 2 * counts)[:, None], most, found)
 
 
 def _places(edges: Edges) -> FloatVector:

@@ -26,7 +26,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.intervals import FoldedShape, LargestShape, RatioShape
+from discreet.estimate.folded_sum import FoldedShape
+from discreet.estimate.intervals import LargestShape, RatioShape
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.score_groups import Groups, Kind, Predictions, totals_of
 from discreet.statistic.observed import NoisyHistogram
@@ -59,9 +60,7 @@ def expected_calibration_error(
     low, high = _error_limits(groups)
     binning = Binning(min(low, value), max(high, value), groups.typical_binning)
     shape = FoldedShape(
-        tuple(off / groups.examples),
-        tuple(groups.spreads / groups.examples),
-        smoothed=not counts.exact,
+        off / groups.examples, groups.covariance / groups.examples**2, groups.reach
     )
     return groups.estimate(value, slopes, binning, shape)
 

@@ -32,6 +32,8 @@ _SURE: Final = 2.0
 _HIDDEN: Final = 1 / 3
 """Share of the scatter that a model took off which counts as its bias: chosen on the
 tuning half of ``bench/hard_coverage.py``; a quarter held 90% on scores of few values."""
+_SMOOTHED: Final = 0.75
+_LEANING, _DRAWN = 0.5, 0.2
 
 
 class Predictions(NamedTuple):
@@ -157,30 +159,51 @@ class Groups:
         return self.positives - self.predicted
 
     @cached_property
-    def spreads(self) -> FloatVector:
-        r"""Standard deviation of each group's deviation, sampling and noise.
+    def covariance(self) -> FloatArray:
+        r"""Covariance of the groups' deviations, sampling and noise.
 
-        It sums y - s over examples: a positive in a cell of prediction s adds
+        A deviation sums y - s over examples: a positive in a cell of prediction s adds
         :math:`(1 - s)^2`, a negative :math:`s^2`. A small group of one class hardly
         varies by itself; it counts as if its predictions were right, s(1 - s). A
         model that read the counts passes on what its response says, and may hide the
         rest as a bias: a third of the rest counts. The error of decoded counts
         holds what the decoder missed of the sample's scatter already, so the larger
-        of the two counts.
+        of the two counts, group by group.
         """
         weights, every = self.of_positives - self.sums, self.every
-        variances = np.maximum(weights**2 @ every, self.variances @ every)
+        sampling = (weights * every) @ weights.T
+        own = np.diag(sampling)
+        least = np.maximum(self.variances @ every, own)
         if isinstance(self.counts.law, Refits):
             noise = np.diag(covariance_of(self.counts, weights))
-            variances = np.maximum(variances, noise)
-        elif not self.counts.exact:
-            variances += np.diag(covariance_of(self.counts, weights))
+            return np.diag(np.maximum(least, noise))
+        found: FloatArray = sampling + np.diag(least - own)
+        if not self.counts.exact:
+            found = found + covariance_of(self.counts, weights)
         if self.response is not None:
             passed = weights @ self.response
-            through = passed**2 @ every + np.diag(covariance_of(self.counts, passed))
-            variances = _HIDDEN * variances + (1 - _HIDDEN) * through
-        found: FloatVector = np.sqrt(np.maximum(variances, 0.0))
+            through = (passed * every) @ passed.T + covariance_of(self.counts, passed)
+            found = _HIDDEN * found + (1 - _HIDDEN) * through
         return found
+
+    @cached_property
+    def spreads(self) -> FloatVector:
+        """Standard deviation of each group's deviation."""
+        found: FloatVector = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return found
+
+    @property
+    def reach(self) -> float | None:
+        """How far above its value a folded sum may be, in standard errors at z = 1.
+
+        Nothing for exact counts, whose scatter is known; noisy ones reach the value
+        itself; those that a model or a decoder smoothed three quarters of an error
+        more: so on the tuning half of ``bench/hard_coverage.py``.
+        """
+        if self.counts.exact:
+            return None
+        smooth = self.response is not None or isinstance(self.counts.law, Refits)
+        return _SMOOTHED if smooth else 0.0
 
     def estimate(
         self,
@@ -202,12 +225,15 @@ class Groups:
     def typical_binning(self) -> float:
         """What the shape of the scores inside their bins usually adds.
 
-        Half of it where a model draws that shape: so on ``bench/hard_coverage.py``'s
-        tuning half.
+        A twelfth of the bins' width if a density were three times as high at one end as
+        at the other; half of it where the neighbours say how it leans, a fifth where a
+        model drew it: so on the tuning half of ``bench/hard_coverage.py``.
         """
-        drawn = 1.0 if self.response is None else 0.5
+        share = _LEANING if self.response is None else _DRAWN
+        if isinstance(self.counts.law, Refits):
+            share = 1.0
         width = self.predictions.high - self.predictions.low
-        return drawn * float(totals_of(self.counts) @ width) / (12 * self.examples)
+        return share * float(totals_of(self.counts) @ width) / (12 * self.examples)
 
 
 def totals_of(counts: NoisyHistogram) -> FloatVector:
