@@ -9,41 +9,35 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 JUDGING = {
-    "beta-13k-p.0685",
-    "beta-233k-p.0141",
-    "beta-28k-p.1938",
-    "beta-29k-p.0281",
-    "beta-300k-p.0689",
-    "bimodal-11k-p.2446",
-    "bimodal-120k-p.0138",
-    "calibrated-40k-p.1793",
-    "calibrated-7k-p.0820",
-    "heaped-45k-p.0112",
-    "heaped-4k-p.2022",
-    "heaped-90k-p.0142",
-    "hesitant-15k-p.1925",
-    "hesitant-25k-p.1170",
-    "mixed-32k-p.1119",
-    "over-confident-108k-p.0567",
-    "over-confident-49k-p.3429",
-    "rare-1523k-p.0012",
-    "rare-85k-p.0062",
-    "rounded-115k-p.2887",
-    "rounded-13k-p.0436",
-    "rounded-15k-p.2188",
-    "rounded-41k-p.4456",
-    "rounded-5k-p.3902",
-    "saturated-133k-p.0151",
-    "saturated-170k-p.0223",
-    "saturated-5k-p.1429",
-    "stepped-121k-p.0338",
-    "stepped-54k-p.0217",
-    "tailed-3k-p.3838",
-    "tailed-74k-p.0244",
-    "weighted-173k-p.0557",
-    "weighted-42k-p.0869",
-    "weighted-5k-p.2160",
-    "weighted-60k-p.0127",
+    "beta-13k-p.4487",
+    "beta-23k-p.0797",
+    "beta-24k-p.0214",
+    "beta-97k-p.0125",
+    "bimodal-332k-p.0106",
+    "calibrated-17k-p.1797",
+    "heaped-114k-p.0183",
+    "heaped-3k-p.3928",
+    "hesitant-239k-p.0324",
+    "hesitant-56k-p.0176",
+    "mixed-41k-p.4534",
+    "mixed-60k-p.0212",
+    "mixed-6k-p.0742",
+    "over-confident-14k-p.0452",
+    "over-confident-3k-p.4307",
+    "over-confident-77k-p.0129",
+    "rare-1270k-p.0006",
+    "rare-356k-p.0070",
+    "rare-649k-p.0016",
+    "rounded-51k-p.0114",
+    "saturated-11k-p.0728",
+    "saturated-178k-p.0551",
+    "saturated-20k-p.0956",
+    "saturated-52k-p.0597",
+    "stepped-14k-p.1920",
+    "tailed-36k-p.0124",
+    "weighted-103k-p.0227",
+    "weighted-136k-p.2398",
+    "weighted-16k-p.2981",
 }
 
 
@@ -55,7 +49,7 @@ def zoo(monkeypatch):
 
 def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
     assert len(zoo.WRITTEN) == 45
-    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (130, 65)
+    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (195, 65)
     assert set(zoo.names(judging=True)) == JUDGING
     assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
 

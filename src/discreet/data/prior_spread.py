@@ -13,7 +13,9 @@ shares of a prior that allows for all three,
 (chosen by measurement: ``docs/decisions/edges.md``). The prior expects little far out, so
 that its outermost bins reach from 3 or -8 to the limits; scores that do lie there, of a
 model that is sure of everything, would share them. Of 16 to 256 bins, four come from
-cutting these two at .15 and .35 of their width, from their inner ends. Of more, as exact
+cutting these two at .15 and .35 of their width, from their inner ends, and a tenth of the
+rest lies at even shares of :math:`\Lambda(\tfrac15 L,\ .25)`: the scores of a hesitant
+model, all near one another, would else share three or four bins. Of more, as exact
 sums have them, a thirty-second part on either side lies evenly beyond, up to
 :math:`|z| = 30`, where scores of a model that is four times too sure are.
 """
@@ -39,13 +41,18 @@ _BEYOND_PART: Final = 32
 prior on either side; 1 - s has 10 bits left there."""
 _PARTS: Final = ((0.50, 1.0, -0.5, 1.2), (0.35, 0.0, 0.0, 1.2), (0.15, 1.5, 0.0, 4.0))
 """Weight, factor of L, factor of min(1, |L|) and scale of each part."""
+_PARTS_OF_FEW: Final = (
+    *((0.9 * weight, *law) for weight, *law in _PARTS),
+    (0.1, 0.2, 0.0, 0.25),
+)
+"""The same where bins are few, with a tenth for hesitant scores."""
 _STEPS: Final = 8000
 _SNAP: Final = 2.0**16
 _DIGITS: Final = 2.0**30
 _RAREST: Final = 1e-5
 _FAR_CUTS: Final = (0.15, 0.35)
-_CUT: Final = range(16, 257)
-"""Numbers of bins of which four are worth cuts of the outermost ones."""
+_FEW: Final = range(16, 257)
+"""So many are few: four are worth cuts of the outermost bins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +93,13 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     centre = math.log(p / (1 - p))
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
     law = np.zeros_like(z)
-    for weight, factor, offset, scale in _PARTS:
+    few = bins in _FEW
+    for weight, factor, offset, scale in _PARTS_OF_FEW if few else _PARTS:
         middle = factor * centre + offset * min(1.0, abs(centre))
         law += weight / (1 + np.exp(-(z - middle) / scale))
     law = (law - law[0]) / (law[-1] - law[0])
-    cuts = np.array(_FAR_CUTS if bins in _CUT else ())
-    beyond = bins // _BEYOND_PART if bins >= _CUT.stop else 0
+    cuts = np.array(_FAR_CUTS if few else ())
+    beyond = bins // _BEYOND_PART if bins >= _FEW.stop else 0
     even = bins - 2 * cuts.size - 2 * beyond
     wanted = np.interp(np.arange(even - 1) / (even - 2), law, z)
     if cuts.size:
