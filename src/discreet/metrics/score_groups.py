@@ -32,7 +32,7 @@ _SURE: Final = 2.0
 _HIDDEN: Final = 1 / 3
 """Share of the scatter that a model took off which counts as its bias: chosen on the
 tuning half of ``bench/hard_coverage.py``; a quarter held 90% on scores of few values."""
-_SMOOTHED: Final = 0.75
+_DECODED: Final = 0.75
 _LEANING, _DRAWN = 0.5, 0.2
 
 
@@ -170,20 +170,36 @@ class Groups:
         holds what the decoder missed of the sample's scatter already, so the larger
         of the two counts, group by group.
         """
-        weights, every = self.of_positives - self.sums, self.every
+        if self.response is None:
+            return self._scatter
+        return _HIDDEN * self._scatter + (1 - _HIDDEN) * self._passed(self.response)
+
+    @property
+    def _weights(self) -> FloatArray:
+        """Slopes of the deviations in the counts."""
+        return self.of_positives - self.sums
+
+    @cached_property
+    def _scatter(self) -> FloatArray:
+        """The deviations' covariance if the counts were as they were released."""
+        weights, every = self._weights, self.every
         sampling = (weights * every) @ weights.T
         own = np.diag(sampling)
         least = np.maximum(self.variances @ every, own)
-        if isinstance(self.counts.law, Refits):
-            noise = np.diag(covariance_of(self.counts, weights))
-            return np.diag(np.maximum(least, noise))
         found: FloatArray = sampling + np.diag(least - own)
-        if not self.counts.exact:
-            found = found + covariance_of(self.counts, weights)
-        if self.response is not None:
-            passed = weights @ self.response
-            through = (passed * every) @ passed.T + covariance_of(self.counts, passed)
-            found = _HIDDEN * found + (1 - _HIDDEN) * through
+        if self.counts.exact:
+            return found
+        noise = covariance_of(self.counts, weights)
+        if isinstance(self.counts.law, Refits):
+            found = np.diag(np.maximum(least, np.diag(noise)))
+            return found
+        return found + noise
+
+    def _passed(self, response: FloatArray) -> FloatArray:
+        """Return what of the scatter a model passed on."""
+        weights = self._weights @ response
+        noise = covariance_of(self.counts, weights)
+        found: FloatArray = (weights * self.every) @ weights.T + noise
         return found
 
     @cached_property
@@ -197,13 +213,19 @@ class Groups:
         """How far above its value a folded sum may be, in standard errors at z = 1.
 
         Nothing for exact counts, whose scatter is known; noisy ones reach the value
-        itself; those that a model or a decoder smoothed three quarters of an error
-        more: so on the tuning half of ``bench/hard_coverage.py``.
+        itself. What a model took off of the scatter may be a bias: its share in the
+        variance counts. Of decoded counts nobody knows that share; three quarters of
+        an error held on the tuning half of ``bench/hard_coverage.py``.
         """
         if self.counts.exact:
             return None
-        smooth = self.response is not None or isinstance(self.counts.law, Refits)
-        return _SMOOTHED if smooth else 0.0
+        if isinstance(self.counts.law, Refits):
+            return _DECODED
+        if self.response is None:
+            return 0.0
+        all_of_it = float(np.trace(self._scatter))
+        kept = float(np.trace(self._passed(self.response)))
+        return math.sqrt(max(1 - kept / all_of_it, 0.0)) if all_of_it > 0 else 0.0
 
     def estimate(
         self,
