@@ -9,35 +9,38 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 JUDGING = {
-    "beta-13k-p.4487",
-    "beta-23k-p.0797",
-    "beta-24k-p.0214",
-    "beta-97k-p.0125",
-    "bimodal-332k-p.0106",
-    "calibrated-17k-p.1797",
-    "heaped-114k-p.0183",
-    "heaped-3k-p.3928",
-    "hesitant-239k-p.0324",
-    "hesitant-56k-p.0176",
-    "mixed-41k-p.4534",
-    "mixed-60k-p.0212",
-    "mixed-6k-p.0742",
-    "over-confident-14k-p.0452",
-    "over-confident-3k-p.4307",
-    "over-confident-77k-p.0129",
-    "rare-1270k-p.0006",
-    "rare-356k-p.0070",
-    "rare-649k-p.0016",
-    "rounded-51k-p.0114",
-    "saturated-11k-p.0728",
-    "saturated-178k-p.0551",
-    "saturated-20k-p.0956",
-    "saturated-52k-p.0597",
-    "stepped-14k-p.1920",
-    "tailed-36k-p.0124",
-    "weighted-103k-p.0227",
-    "weighted-136k-p.2398",
-    "weighted-16k-p.2981",
+    "beta-386k-p.1101",
+    "beta-50k-p.0201",
+    "bimodal-151k-p.0341",
+    "bimodal-197k-p.0336",
+    "bimodal-236k-p.0687",
+    "bimodal-3k-p.4027",
+    "calibrated-115k-p.1324",
+    "calibrated-14k-p.2526",
+    "calibrated-80k-p.0159",
+    "heaped-70k-p.0538",
+    "hesitant-149k-p.1303",
+    "hesitant-339k-p.1603",
+    "hesitant-9k-p.2020",
+    "mixed-199k-p.0498",
+    "mixed-266k-p.0832",
+    "over-confident-2k-p.3466",
+    "over-confident-422k-p.0155",
+    "over-confident-465k-p.0229",
+    "rare-1190k-p.0012",
+    "rare-372k-p.0172",
+    "rare-864k-p.0013",
+    "rounded-13k-p.1376",
+    "rounded-39k-p.1013",
+    "saturated-121k-p.0212",
+    "saturated-207k-p.1406",
+    "saturated-21k-p.0336",
+    "saturated-48k-p.0227",
+    "stepped-102k-p.0305",
+    "tailed-254k-p.0405",
+    "tailed-3k-p.2063",
+    "tailed-57k-p.0743",
+    "weighted-305k-p.3109",
 }
 
 
@@ -49,7 +52,7 @@ def zoo(monkeypatch):
 
 def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
     assert len(zoo.WRITTEN) == 45
-    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (195, 65)
+    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (260, 65)
     assert set(zoo.names(judging=True)) == JUDGING
     assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
 
