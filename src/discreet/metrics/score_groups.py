@@ -32,8 +32,8 @@ _SURE: Final = 2.0
 _HIDDEN: Final = 1 / 3
 """Share of the scatter that a model took off which counts as its bias: chosen on the
 tuning half of ``bench/hard_coverage.py``; a quarter held 90% on scores of few values."""
-_DECODED: Final = 0.75
 _LEANING, _DRAWN = 0.5, 0.2
+"""Of what uneven bins may cost: where neighbours or a model say how they lean."""
 
 
 class Predictions(NamedTuple):
@@ -214,13 +214,13 @@ class Groups:
 
         Nothing for exact counts, whose scatter is known; noisy ones reach the value
         itself. What a model took off of the scatter may be a bias: its share in the
-        variance counts. Of decoded counts nobody knows that share; three quarters of
-        an error held on the tuning half of ``bench/hard_coverage.py``.
+        variance counts. Of decoded counts nobody knows that share: all of it counts
+        (with three quarters of an error, 91% of intervals held on real scores).
         """
         if self.counts.exact:
             return None
         if isinstance(self.counts.law, Refits):
-            return _DECODED
+            return 1.0
         if self.response is None:
             return 0.0
         all_of_it = float(np.trace(self._scatter))
