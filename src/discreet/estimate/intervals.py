@@ -94,6 +94,7 @@ class ProportionShape:
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Solve for the two ends in [0, 1]."""
+        value = _clip(value)  # an area of 1 may be a rounding above it
         own: float = (value * (1 - value)) ** self.power
 
         def variance(theta: float) -> float:

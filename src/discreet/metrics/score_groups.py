@@ -191,8 +191,8 @@ class Groups:
             return found
         noise = covariance_of(self.counts, weights)
         if isinstance(self.counts.law, Refits):
-            found = np.diag(np.maximum(least, np.diag(noise)))
-            return found
+            noise = np.diag(np.maximum(least, np.diag(noise)) - np.diag(found))
+            found = np.diag(np.diag(found))
         return found + noise
 
     def _passed(self, response: FloatArray) -> FloatArray:
