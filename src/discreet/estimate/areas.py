@@ -135,7 +135,7 @@ def auc_limits(negatives: FloatVector, positives: FloatVector) -> tuple[float, f
     All pairs inside a bin lost or won: :math:`\hat A \pm \sum_b p_b n_b/(2PN)`
     around the value with ties counted one half (Cormode 2023, equation 5).
     """
-    pairs = positives.sum() * negatives.sum()
+    pairs = float(positives.sum()) * float(negatives.sum())
     below = np.cumsum(negatives) - negatives
     lost = float(positives @ below) / pairs
     return lost, lost + float(positives @ negatives) / pairs

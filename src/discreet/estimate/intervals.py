@@ -25,8 +25,6 @@ from discreet.errors import InputError
 Ends: TypeAlias = tuple[float, float]
 _HALVINGS: Final = 48
 _PRIOR_EXAMPLES: Final = 5.0
-_SURE: Final = 2.0
-"""A deviation beyond this many spreads is not taken for scatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,7 @@ class ProportionShape:
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Solve for the two ends in [0, 1]."""
+        value = _clip(value)  # an area of 1 may be a rounding above it
         own: float = (value * (1 - value)) ** self.power
 
         def variance(theta: float) -> float:
@@ -170,80 +169,6 @@ class RatioShape:
             _clip((-linear - reach) / (2 * square)),
             _clip((-linear + reach) / (2 * square)),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedShape:
-    r"""A sum of absolute deviations, such as the expected calibration error.
-
-    Each deviation is known up to a normal error, and an absolute value turns every
-    error upwards: a sum of many is above 0 for a perfect model too. With spread s,
-
-    .. math::
-        \mathrm E|X| = s\sqrt{2/\pi}\,e^{-d^2/2s^2} + d\,\mathrm{erf}(d/s\sqrt2),
-        \qquad \mathrm{Var}|X| = d^2 + s^2 - (\mathrm E|X|)^2.
-
-    A total is kept when the mean and spread of the sum that it gives agree with the
-    value seen. How much is scatter depends on how the total is spread over the
-    terms: most when few terms hold it all, least when all hold alike (Jensen, since
-    E|X| - d is convex in d). So the lower end takes the deviations beyond two
-    spreads as all there is, the upper end takes every deviation as at least its
-    spread. The interval may lie below the value itself: that much is scatter.
-
-    Deviations that a smooth model found have lost part of their scatter already, an
-    unknown part: a value below what scatter alone would make says nothing then, and
-    the interval reaches as far above it as if the deviations kept their signs.
-    """
-
-    deviations: tuple[float, ...]
-    spreads: tuple[float, ...]
-    smoothed: bool = False
-
-    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
-        """Solve for the two ends; the spreads hold sampling and noise already."""
-        del sampling, noise
-        pairs = [
-            (abs(d), s) for d, s in zip(self.deviations, self.spreads, strict=True)
-        ]
-        sure = [d if d > _SURE * s else 0.0 for d, s in pairs]
-        alike = [max(d, s) for d, s in pairs]
-        low, high = self._end(sure, value, z), self._end(alike, value, -z)
-        if self.smoothed:
-            high = max(high, value + z * math.hypot(*self.spreads))
-        return low, high
-
-    def _end(self, pattern: list[float], value: float, z: float) -> float:
-        """Return the total, spread like the pattern, whose quantile is the value."""
-        total = sum(pattern)
-        if total == 0:  # nothing stands out: a total of 0 is kept
-            return 0.0
-        far = value / total + 1.0
-        while self._quantile(pattern, far, z) < value:
-            far *= 2
-        near = 0.0
-        if self._quantile(pattern, near, z) >= value:
-            return 0.0
-        for _ in range(_HALVINGS):
-            middle = (near + far) / 2
-            if self._quantile(pattern, middle, z) < value:
-                near = middle
-            else:
-                far = middle
-        return near * total
-
-    def _quantile(self, pattern: list[float], factor: float, z: float) -> float:
-        mean = variance = 0.0
-        for part, spread in zip(pattern, self.spreads, strict=True):
-            d = factor * part
-            if spread == 0:
-                mean += d
-                continue
-            ratio = d / (spread * math.sqrt(2))
-            tail = math.sqrt(2 / math.pi) * spread * math.exp(-(ratio**2))
-            each = tail + d * math.erf(ratio)
-            mean += each
-            variance += max(d * d + spread * spread - each * each, 0.0)
-        return mean + z * math.sqrt(variance)
 
 
 @dataclass(frozen=True, slots=True)

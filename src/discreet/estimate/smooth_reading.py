@@ -245,7 +245,7 @@ def _too_little(observed: NoisyHistogram) -> str | None:
         ("negatives", observed.total_negatives, noise.negatives),
     ):
         sd = math.sqrt(float(variance.sum()))
-        if total < _SURE * sd:
+        if total < _SURE * sd or total <= 0:
             return (
                 f"too little data for this epsilon: the release counts {total:,.0f} "
                 f"{name} with a noise of {sd:,.0f}, and curves need {_SURE:g} times "

@@ -88,7 +88,9 @@ def _off_cubic(observed: NoisyHistogram, filled: BoolVector) -> FloatVector:
     z = np.log(places / (1 - places))
     width, middle = np.diff(z), (z[1:] + z[:-1]) / 2
     total = np.maximum(observed.negatives + observed.positives, 1.0)
-    log_density = np.log(total / width)
+    # Places beyond the limits coincide: such bins have no width and no density.
+    filled = filled & (width > 0)
+    log_density = np.log(total / np.where(width > 0, width, 1.0))
     k = np.arange(2, total.size - 2)
     around = k[:, None] + np.array([-2, -1, 1, 2])
     wide = width[k] >= _NARROW * np.minimum(width[k - 1], width[k + 1])

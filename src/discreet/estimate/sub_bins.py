@@ -6,13 +6,14 @@ that draws a curve through the bins says where inside a bin the examples of eith
 class lie; cutting every bin into pieces along that curve gives back a histogram
 that is fine enough for DeLong's variance (``refined``).
 
-Calibration needs scores instead: a few of equal mass in every bin (``cell_scores``).
+Calibration needs scores instead: a few in every bin (``cell_scores``), and how much of
+either class they hold (``spread``).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -57,6 +58,8 @@ def _pieces(rates: FloatVector, total: float) -> FloatVector:
 
 WARP: Final = 1.5
 """Cells are even on the scale u, s = u^a/(u^a + (1-u)^a): as warped bins are."""
+_THINNEST: Final = 1e-9
+"""Edges may touch on the scale u."""
 _CELLS: Final = 512
 """About so many cells in all: a fine histogram needs one a bin."""
 
@@ -64,7 +67,7 @@ _CELLS: Final = 512
 def cell_scores(edges: Edges) -> FloatArray:
     """Return the cells' scores on the probability scale, a row a bin.
 
-    A bin's examples are spread evenly over its cells; a bin that holds one score
+    Cells are equally wide on the scale u; a bin that holds one score
     value has that one cell.
 
     >>> from discreet.data.edges import Support, Uniform
@@ -73,14 +76,86 @@ def cell_scores(edges: Edges) -> FloatArray:
     >>> cell_scores(Edges.realise(Uniform(2))).shape
     (2, 256)
     """
-    values = unit_edges(edges)
     if edges.atoms:
-        return values[:-1, None]
-    pieces = math.ceil(_CELLS / len(edges))
-    up, down = values ** (1 / WARP), (1 - values) ** (1 / WARP)
-    place = up / (up + down)
-    inside = (np.arange(pieces) + 0.5) / pieces
-    u = place[:-1, None] + np.diff(place)[:, None] * inside
+        return unit_edges(edges)[:-1, None]
+    place = _places(edges)
+    u = place[:-1, None] + np.diff(place)[:, None] * _inside(edges)
     up, down = u**WARP, (1 - u) ** WARP
     scores: FloatArray = up / (up + down)
     return scores
+
+
+class Spread(NamedTuple):
+    """How counts lie in the cells of their bins: evenly, and leaning to one side.
+
+    A cell at x, from -1/2 to 1/2 inside its bin, holds 1/K of the bin's count c and
+    x/K of ``leaning`` @ c: a matrix, so that what is read from cells is linear in counts.
+    """
+
+    x: FloatVector
+    leaning: FloatArray | None
+    """A row a count, the negatives' bins before the positives'; None if all is even."""
+
+    def masses(self, every: FloatVector) -> FloatArray:
+        """Return what the cells hold of all counts: (classes, bins, cells)."""
+        lean = np.zeros_like(every) if self.leaning is None else self.leaning @ every
+        found = (every[:, None] + lean[:, None] * self.x) / self.x.size
+        return found.reshape(2, -1, self.x.size)
+
+    def linear(self, amounts: FloatArray) -> FloatArray:
+        """Turn amounts a cell, (rows, bins, cells), into amounts a count."""
+        even: FloatArray = np.tile(amounts.mean(axis=2), (1, 2))
+        if self.leaning is None:
+            return even
+        tilt = np.tile((amounts * self.x).mean(axis=2), (1, 2))
+        found: FloatArray = even + tilt @ self.leaning
+        return found
+
+
+def spread(counts: NoisyHistogram) -> Spread:
+    """Return how a histogram's counts lie inside their bins.
+
+    A class's density is a straight line inside a bin, as steep as the neighbouring
+    bins say: the mean of the two rises beside it, at most twice the lesser, level at a
+    peak or in a gap (van Leer 1977), and nowhere below 0.
+    """
+    bins = len(counts.edges)
+    x = np.zeros(1) if counts.edges.atoms else _inside(counts.edges) - 0.5
+    if x.size == 1 or bins == 1:
+        return Spread(x, None)
+    place, leaning = _places(counts.edges), np.zeros((2 * bins, 2 * bins))
+    leaning[:bins, :bins] = _leaning(np.maximum(counts.negatives, 0.0), place)
+    leaning[bins:, bins:] = _leaning(np.maximum(counts.positives, 0.0), place)
+    return Spread(x, leaning)
+
+
+def _leaning(counts: FloatVector, place: FloatVector) -> FloatArray:
+    """Return the matrix that makes counts times their density's relative rise."""
+    width = np.maximum(np.diff(place), _THINNEST)
+    apart = (width[1:] + width[:-1]) / 2
+    density = np.diag(1 / width)
+    steps = np.diff(density, axis=0) / apart[:, None]
+    left, right = np.vstack([steps[:1], steps]), np.vstack([steps, steps[-1:]])
+    before, after = left @ counts, right @ counts
+    lesser = np.where((abs(before) < abs(after))[:, None], left, right)
+    steep = abs(before + after) > 4 * np.minimum(abs(before), abs(after))
+    slope = np.where(steep[:, None], 2 * lesser, (left + right) / 2)
+    slope[before * after <= 0] = 0.0
+    found: FloatArray = slope * width[:, None] ** 2
+    leant = found @ counts
+    most = 2 * np.sign(leant)[:, None] * np.eye(counts.size)
+    return np.where((abs(leant) > 2 * counts)[:, None], most, found)
+
+
+def _places(edges: Edges) -> FloatVector:
+    """Return the edges on the scale u."""
+    values = unit_edges(edges)
+    up, down = values ** (1 / WARP), (1 - values) ** (1 / WARP)
+    found: FloatVector = up / (up + down)
+    return found
+
+
+def _inside(edges: Edges) -> FloatVector:
+    """Return where in its bin each cell lies, from 0 to 1."""
+    pieces = math.ceil(_CELLS / len(edges))
+    return np.linspace(0.5, pieces - 0.5, pieces) / pieces

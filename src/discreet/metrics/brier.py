@@ -27,13 +27,9 @@ from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.intervals import SYMMETRIC
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes, brier_slopes
-from discreet.metrics.calibration import (
-    DEFAULT_BINS,
-    Groups,
-    Kind,
-    mean_squared_error,
-)
+from discreet.metrics.calibration import DEFAULT_BINS, mean_squared_error
 from discreet.metrics.influence import brier_influence
+from discreet.metrics.score_groups import Groups, Kind
 from discreet.metrics.table import MetricRow
 from discreet.statistic.observed import NoisyHistogram
 

@@ -26,12 +26,9 @@ from discreet.estimate.estimate import Binning
 from discreet.estimate.intervals import Shape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes
-from discreet.metrics.calibration import (
-    DEFAULT_BINS,
-    Groups,
-    expected_calibration_error,
-)
+from discreet.metrics.calibration import DEFAULT_BINS, expected_calibration_error
 from discreet.metrics.local import Local, Placed, probability_row
+from discreet.metrics.score_groups import Groups
 from discreet.metrics.table import MetricRow
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.errors import NotReleasedError
 from discreet.estimate.reading import Reading
-from discreet.metrics.calibration import Groups
+from discreet.metrics.score_groups import Groups
 
 _GROUPS: Final = 10
 WHY_NOT: Final = (

@@ -28,14 +28,11 @@ from discreet.estimate.slopes import covariance_of
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.calibration import (
     DEFAULT_BINS,
-    Groups,
-    Kind,
-    Predictions,
     expected_calibration_error,
     mean_squared_error,
-    raw_predictions,
 )
 from discreet.metrics.logistic import logit
+from discreet.metrics.score_groups import Groups, Kind, Predictions, raw_predictions
 from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.statistic.observed import NoisyHistogram
 
@@ -107,7 +104,7 @@ def _variances(groups: Groups) -> FloatVector:
     sampling: FloatVector = p * (t - p) / np.where(t > 0, t, 1.0)
     if groups.counts.exact:
         return sampling
-    weights = np.hstack([-groups.sums, groups.shares - groups.sums])
+    weights = groups.of_positives - groups.sums
     noise = np.diag(covariance_of(groups.counts, weights))
     found: FloatVector = sampling + np.maximum(noise, 0.0)
     return found

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.metrics.calibration import Groups
+from discreet.metrics.score_groups import Groups
 from discreet.metrics.thresholds import probability_of
 from discreet.result.explorer import Explorer, counted
 
@@ -185,13 +185,14 @@ def calibration_summary(
 def _least(groups: Groups, k: int) -> float:
     """Return where a group begins: its first bin's edge, or its place inside the bin."""
     edges = groups.counts.edges
-    first = int(np.flatnonzero(groups.shares[k] > 0)[0])
+    share = (groups.placed == k).mean(axis=1)
+    first = int(np.flatnonzero(share)[0])
     low, high = (
         probability_of(float(e), edges) for e in edges.array[first : first + 2]
     )
     if not math.isfinite(high):
         return low
-    return high - float(groups.shares[k, first]) * (high - low)
+    return high - float(share[first]) * (high - low)
 
 
 def hidden(counts: Iterable[float], least: int) -> list[int]:

@@ -13,9 +13,9 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.folded_sum import FoldedShape
 from discreet.estimate.intervals import (
     AreaShape,
-    FoldedShape,
     LargestShape,
     ProportionShape,
     RatioShape,
@@ -257,9 +257,7 @@ def folded_coverage(deviations: list[float], spread: float, shrink: float) -> fl
     truth, held = sum(map(abs, deviations)), 0
     for _ in range(400):
         seen = rng.normal(deviations, spread)
-        shape = FoldedShape(
-            tuple(seen), tuple(np.full(len(deviations), shrink * spread))
-        )
+        shape = FoldedShape(seen, (shrink * spread) ** 2 * np.eye(seen.size))
         low, high = shape.ends(float(np.abs(seen).sum()), 0.0, 0.0, 1.96)
         held += low <= truth <= high
     return held / 400
@@ -280,15 +278,27 @@ def test_a_spread_that_is_too_small_covers_too_rarely() -> None:
 
 
 def test_absolute_values_without_any_error_have_an_exact_sum() -> None:
-    low, high = FoldedShape((0.25, -0.5), (0.0, 0.0)).ends(0.75, 0.0, 0.0, 1.96)
+    shape = FoldedShape(np.array([0.25, -0.5]), np.zeros((2, 2)))
+    low, high = shape.ends(0.75, 0.0, 0.0, 1.96)
     assert low == pytest.approx(0.75)
     assert high == pytest.approx(0.75)
 
 
 def test_no_deviation_at_all_still_has_an_upper_end() -> None:
-    low, high = FoldedShape((0.1, 0.0), (3.0, 4.0)).ends(0.1, 0.0, 0.0, 6.0)
+    shape = FoldedShape(np.array([0.1, 0.0]), np.diag([9.0, 16.0]))
+    low, high = shape.ends(0.1, 0.0, 0.0, 6.0)
     assert low == 0.0
     assert high > 3.0
+
+
+def test_errors_that_go_together_make_a_sum_stray_further() -> None:
+    seen = np.full(10, 2.0)
+    apart, alike = (
+        np.subtract(*FoldedShape(seen, each).ends(20.0, 0.0, 0.0, 1.96)[::-1])
+        for each in (0.01 * np.eye(10), np.full((10, 10), 0.01))
+    )
+    assert apart == pytest.approx(2 * 1.96 * 0.1 * np.sqrt(10), rel=0.1)
+    assert alike == pytest.approx(2 * 1.96 * 0.1 * 10, rel=0.1)
 
 
 def test_the_largest_of_many_perfect_groups_may_be_zero() -> None:
@@ -303,9 +313,9 @@ def test_the_largest_of_many_perfect_groups_may_be_zero() -> None:
 
 
 def test_smoothed_deviations_below_their_scatter_do_not_prove_a_perfect_model():
-    seen, spreads = (0.0002,) * 16, (0.003,) * 16
-    value = sum(seen)
-    _, rough = FoldedShape(seen, spreads).ends(value, 0.0, 0.0, 2.0)
+    seen, covariance = np.full(16, 0.0002), 0.003**2 * np.eye(16)
+    value = float(seen.sum())
+    _, rough = FoldedShape(seen, covariance).ends(value, 0.0, 0.0, 2.0)
     assert rough == 0.0  # so little cannot be: scatter alone makes more
-    _, high = FoldedShape(seen, spreads, smoothed=True).ends(value, 0.0, 0.0, 2.0)
-    assert high == pytest.approx(value + 2 * 0.012)
+    _, high = FoldedShape(seen, covariance, reach=0.5).ends(value, 0.0, 0.0, 2.0)
+    assert high == pytest.approx(value + 0.012)

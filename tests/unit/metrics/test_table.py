@@ -12,7 +12,7 @@ from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.estimate import Binning, Unusable
-from discreet.estimate.intervals import SYMMETRIC
+from discreet.estimate.intervals import SYMMETRIC, ProportionShape
 from discreet.estimate.public_totals import PublicTotals
 from discreet.estimate.reading import Flat
 from discreet.estimate.slopes import Slopes
@@ -229,7 +229,29 @@ def _read_many(rng, releases, most):
         for estimate in at_threshold(reading, rng.random()).estimates.values():
             _check(estimate)
         if reading.refusal is None:
-            _check(expected_calibration_error(reading.counts))
+            response = reading.response
+            _check(expected_calibration_error(reading.counts, response=response))
+
+
+def test_a_class_that_nobody_has_is_refused_where_it_has_no_noise_either():
+    """Binned positives: a bin without public examples carries no noise."""
+    law = BinnedLaw(1.0, np.array([0, 0]), np.array([3, 2]))
+    edges = Edges.realise(Uniform(2))
+    lonely = NoisyHistogram(edges, np.zeros(2), np.array([1.0, 0.0]), law)
+    assert Smooth().read(lonely).refusal
+
+
+def test_bins_of_no_width_on_the_logit_scale_are_read():
+    rng = np.random.default_rng(3)
+    edges = Edges.realise(PriorSpread(1024, 0.001))
+    counts = rng.poisson(5e5, (2, len(edges))).astype(float)
+    observed = NoisyHistogram(edges, *counts, LaplaceLaw(0.5))
+    assert math.isfinite(measure(METRICS["auc"], Smooth().read(observed)).value)
+
+
+def test_an_area_a_rounding_above_one_has_an_interval():
+    low, high = ProportionShape(1.5).ends(1 + 4e-16, 0.0, 0.01, 1.96)
+    assert 0.9 < low <= high == 1.0
 
 
 def test_limits_at_a_threshold_hold_the_value_whatever_rounding_leaves_of_a_class():
