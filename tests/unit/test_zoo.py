@@ -9,41 +9,38 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 JUDGING = {
-    "beta-13k-p.0685",
-    "beta-233k-p.0141",
-    "beta-28k-p.1938",
-    "beta-29k-p.0281",
-    "beta-300k-p.0689",
-    "bimodal-11k-p.2446",
-    "bimodal-120k-p.0138",
-    "calibrated-40k-p.1793",
-    "calibrated-7k-p.0820",
-    "heaped-45k-p.0112",
-    "heaped-4k-p.2022",
-    "heaped-90k-p.0142",
-    "hesitant-15k-p.1925",
-    "hesitant-25k-p.1170",
-    "mixed-32k-p.1119",
-    "over-confident-108k-p.0567",
-    "over-confident-49k-p.3429",
-    "rare-1523k-p.0012",
-    "rare-85k-p.0062",
-    "rounded-115k-p.2887",
-    "rounded-13k-p.0436",
-    "rounded-15k-p.2188",
-    "rounded-41k-p.4456",
-    "rounded-5k-p.3902",
-    "saturated-133k-p.0151",
-    "saturated-170k-p.0223",
-    "saturated-5k-p.1429",
-    "stepped-121k-p.0338",
-    "stepped-54k-p.0217",
-    "tailed-3k-p.3838",
-    "tailed-74k-p.0244",
-    "weighted-173k-p.0557",
-    "weighted-42k-p.0869",
-    "weighted-5k-p.2160",
-    "weighted-60k-p.0127",
+    "beta-386k-p.1101",
+    "beta-50k-p.0201",
+    "bimodal-151k-p.0341",
+    "bimodal-197k-p.0336",
+    "bimodal-236k-p.0687",
+    "bimodal-3k-p.4027",
+    "calibrated-115k-p.1324",
+    "calibrated-14k-p.2526",
+    "calibrated-80k-p.0159",
+    "heaped-70k-p.0538",
+    "hesitant-149k-p.1303",
+    "hesitant-339k-p.1603",
+    "hesitant-9k-p.2020",
+    "mixed-199k-p.0498",
+    "mixed-266k-p.0832",
+    "over-confident-2k-p.3466",
+    "over-confident-422k-p.0155",
+    "over-confident-465k-p.0229",
+    "rare-1190k-p.0012",
+    "rare-372k-p.0172",
+    "rare-864k-p.0013",
+    "rounded-13k-p.1376",
+    "rounded-39k-p.1013",
+    "saturated-121k-p.0212",
+    "saturated-207k-p.1406",
+    "saturated-21k-p.0336",
+    "saturated-48k-p.0227",
+    "stepped-102k-p.0305",
+    "tailed-254k-p.0405",
+    "tailed-3k-p.2063",
+    "tailed-57k-p.0743",
+    "weighted-305k-p.3109",
 }
 
 
@@ -55,7 +52,7 @@ def zoo(monkeypatch):
 
 def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
     assert len(zoo.WRITTEN) == 45
-    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (130, 65)
+    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (260, 65)
     assert set(zoo.names(judging=True)) == JUDGING
     assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
 

@@ -2,20 +2,24 @@ r"""Edges where a model of a given prevalence is expected to put its scores.
 
 On the scale :math:`z = \log\frac{s}{1-s}` a calibrated model of prevalence :math:`\pi`
 has its scores around :math:`L = \log\frac{\pi}{1-\pi}`, one that was trained on balanced
-or weighted classes around 0, and an over-confident one far out. The edges hold even
-shares of a prior that allows for all three,
+or weighted classes around 0, an over-confident one far out, and a hesitant one near 0 and
+all near one another. The edges hold even shares of a prior that allows for all four,
 
 .. math::
-    .50\,\Lambda(L - \tfrac12\min(1, |L|),\ 1.2) + .35\,\Lambda(0,\ 1.2)
-    + .15\,\Lambda(\tfrac32 L,\ 4),
+    .45\,\Lambda(L + \tfrac12,\ 1.2) + .315\,\Lambda(0,\ 1.2)
+    + .135\,\Lambda(\tfrac32 L,\ 4) + .10\,\Lambda(\tfrac15 L,\ \tfrac14),
 
-:math:`\Lambda` the logistic law of a centre and a scale, cut at :math:`|z| = 14`
-(chosen by measurement: ``docs/decisions/edges.md``). The prior expects little far out, so
-that its outermost bins reach from 3 or -8 to the limits; scores that do lie there, of a
-model that is sure of everything, would share them. Of 16 to 256 bins, four come from
-cutting these two at .15 and .35 of their width, from their inner ends. Of more, as exact
-sums have them, a thirty-second part on either side lies evenly beyond, up to
-:math:`|z| = 30`, where scores of a model that is four times too sure are.
+:math:`\Lambda` the logistic law of a centre and a scale, cut at :math:`|z| = 14`; the
+half is half of :math:`|L|` where that is less than 1, and leads towards 0, where the
+smaller class is (chosen by measurement: ``docs/decisions/edges.md``). The prior expects
+little far out, so that its outermost bins reach from 3 or -8 to the limits; scores that do
+lie there, of a model that is sure of everything, would share them. So four bins come from
+cutting these two at .15 and .35 of their width, from their inner ends.
+
+That is for 16 to 256 bins, as noise allows them. Exact sums have more: these need no cuts
+and no place for hesitant scores, their first part leads away from 0, and a thirty-second
+part of them on either side lies evenly beyond, up to :math:`|z| = 30`, where scores of a
+model that is four times too sure are.
 """
 
 from __future__ import annotations
@@ -38,14 +42,19 @@ _BEYOND_PART: Final = 32
 """How far bins reach where there are many, and which part of them lies beyond the
 prior on either side; 1 - s has 10 bits left there."""
 _PARTS: Final = ((0.50, 1.0, -0.5, 1.2), (0.35, 0.0, 0.0, 1.2), (0.15, 1.5, 0.0, 4.0))
-"""Weight, factor of L, factor of min(1, |L|) and scale of each part."""
+"""Weight, factor of L, way towards 0 (of at most that of L itself) and scale."""
+_PARTS_OF_FEW: Final = (
+    *((0.45, 1.0, 0.5, 1.2), (0.315, 0.0, 0.0, 1.2), (0.135, 1.5, 0.0, 4.0)),
+    (0.10, 0.2, 0.0, 0.25),
+)
+"""The same where bins are few."""
 _STEPS: Final = 8000
 _SNAP: Final = 2.0**16
 _DIGITS: Final = 2.0**30
 _RAREST: Final = 1e-5
 _FAR_CUTS: Final = (0.15, 0.35)
-_CUT: Final = range(16, 257)
-"""Numbers of bins of which four are worth cuts of the outermost ones."""
+_FEW: Final = range(16, 257)
+"""So many are few: four are worth cuts of the outermost bins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +95,13 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     centre = math.log(p / (1 - p))
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
     law = np.zeros_like(z)
-    for weight, factor, offset, scale in _PARTS:
-        middle = factor * centre + offset * min(1.0, abs(centre))
+    few = bins in _FEW
+    for weight, factor, offset, scale in _PARTS_OF_FEW if few else _PARTS:
+        middle = factor * centre - math.copysign(offset * min(1.0, abs(centre)), centre)
         law += weight / (1 + np.exp(-(z - middle) / scale))
     law = (law - law[0]) / (law[-1] - law[0])
-    cuts = np.array(_FAR_CUTS if bins in _CUT else ())
-    beyond = bins // _BEYOND_PART if bins >= _CUT.stop else 0
+    cuts = np.array(_FAR_CUTS if few else ())
+    beyond = bins // _BEYOND_PART if bins >= _FEW.stop else 0
     even = bins - 2 * cuts.size - 2 * beyond
     wanted = np.interp(np.arange(even - 1) / (even - 2), law, z)
     if cuts.size:

@@ -245,8 +245,8 @@ def _pairs_inside_bins(observed: NoisyHistogram, ties: Ties) -> float:
 def _crowding(share: float) -> str:
     return (
         f"the scores sit in few bins: {share:.0%} of the pairs of a positive and a "
-        "negative share one; give the plan a better guess of the prevalence, edges at "
-        "quantiles of public reference scores, or more bins"
+        "negative share one; let the plan look first where scores lie (look), or give it "
+        "edges at quantiles of public reference scores, or more bins"
     )
 
 

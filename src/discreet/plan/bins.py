@@ -21,7 +21,7 @@ BLIND_BINS: Final = 40
 """Bins under noise when nothing is known in public about the size of the data."""
 BLIND_PREVALENCE: Final = 0.05
 """A prevalence when none is known in public: its edges suit rare events and halves."""
-_SPREAD: Final = (1.5, 20, 128)
+_SPREAD: Final = (1.8, 20, 128)
 _PLACED: Final = (1.0, 14, 96)
 """Factor, fewest and most bins: spread by a prior, or placed where scores are."""
 
@@ -61,7 +61,7 @@ def bins_under_noise(minority: float, epsilon: float, *, placed: bool = False) -
     r"""Return the number of bins for noisy counts: a rule of public facts.
 
     .. math::
-        B = 1.5 (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 20..128
+        B = 1.8 (\varepsilon^2 n)^{2/5}, \text{ rounded up to an even number in } 20..128
 
     with n a public guess of the minority class's size and 1/eps the noise's
     scale in a cell. Noise adds :math:`\sqrt B/(\varepsilon n)` to a curve, and a
@@ -69,10 +69,10 @@ def bins_under_noise(minority: float, epsilon: float, *, placed: bool = False) -
     :math:`(\varepsilon^2 n)^{1/2}`, areas, in which the second averages out to
     :math:`1/(B \sqrt n)`, at :math:`(\varepsilon^2 n)^{1/3}`. The rule lies
     between; a guess wrong by a factor of 3 moves it by 1.55. Bins that a first look
-    ``placed`` where the scores are need no half more for those that hold none.
+    ``placed`` where the scores are need none for places without any: the factor is 1.
 
     >>> bins_under_noise(10_000, 1.0), bins_under_noise(10_000, 0.1)
-    (60, 20)
+    (72, 20)
     """
     if not (math.isfinite(minority) and minority > 0):
         raise PlanError("the guess of the minority class's size must be positive")
