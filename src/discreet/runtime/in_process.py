@@ -18,11 +18,13 @@ from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import MemoryAccount
+from discreet.privacy.account import Account, MemoryAccount
 from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.route import RankSite
 from discreet.runtime.plain import add
 from discreet.runtime.session import Session
 from discreet.secagg.in_process import secure_sum
+from discreet.site.label import rank_site
 from discreet.site.letters import Kind, Letter, earlier_releases
 from discreet.site.respond import respond
 from discreet.site.session import Site
@@ -77,6 +79,10 @@ class SimulatedSites:
     custody: Sequence[LabelCustody] | None = field(default=None, repr=False)
     progress: Callable[[int], None] | None = None
     _accounts: list[MemoryAccount] = field(init=False, repr=False)
+    _ranking: dict[int, tuple[RankSite, bytes]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """Each site's half of the ranks conversation, and its state."""
 
     def __post_init__(self) -> None:
         if self.custody is not None and len(self.custody) != len(self.sites):
@@ -95,27 +101,54 @@ class SimulatedSites:
             }
         earlier = earlier_releases(self.plan, first.session, first.round, first.numbers)
         this = self.plan.resolve(first.round, earlier)
+        answer = self._ranked if self.plan.privacy.route == "ranks" else self._counted
         answers = {}
         for done, (node, letter) in enumerate(letters.items(), 1):
-            vector = self._respond(node - 1, this, letter.session)
-            answers[node] = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+            answers[node] = answer(node, this, letter)
             if self.progress is not None:
                 self.progress(done)
         return answers
 
-    def _respond(self, place: int, this: ResolvedRound, session: bytes) -> IntVector:
-        site = self.sites[place]
-        kept = None if self.custody is None else self.custody[place]
-        return respond(
-            site,
-            self._accounts[place] if kept is None else kept.account,
+    def _counted(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+        """Answer with a vector in the clear, noise and all."""
+        vector = respond(
+            self.sites[node - 1],
+            self._account(node),
             self.plan,
             this,
-            session=session,
-            population=site.name or f"site {place + 1}",
+            session=letter.session,
+            population=self._population(node),
             entropy=self.entropy,
-            flips=None if kept is None else kept.key,
+            flips=None if self.custody is None else self.custody[node - 1].key,
         )
+        return letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+
+    def _ranked(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+        """Answer an invitation with the scores, and their ranks with protected sums."""
+        if letter.kind is Kind.INVITE:
+            half = rank_site(
+                self.sites[node - 1],
+                self._account(node),
+                self.plan,
+                this,
+                session=letter.session,
+                population=self._population(node),
+                entropy=self.entropy,
+            )
+            state = b""
+        else:
+            half, state = self._ranking[node]
+        state, body = half.receive(state, letter.body)
+        self._ranking[node] = half, state
+        return letter.reply(Kind.STEP, site=letter.site, body=body)
+
+    def _account(self, node: int) -> Account:
+        if self.custody is not None:
+            return self.custody[node - 1].account
+        return self._accounts[node - 1]
+
+    def _population(self, node: int) -> str:
+        return self.sites[node - 1].name or f"site {node}"
 
 
 def simulate(
