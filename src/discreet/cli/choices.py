@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, TypeAlias, cast, get_args
 
 import typer
 
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.exact.model import ExactMPC
 from discreet.models.central import CentralDP
@@ -186,42 +188,66 @@ def chosen_between(
     )
 
 
-def chosen_model(
-    privacy: Privacy,
-    *,
-    epsilon: str | None,
-    delta: str = "0",
-    unit: Unit = Unit.example,
-    max_examples: int | None = None,
-    mechanism: str | None = None,
-    min_survivors: int | None = None,
-    colluders: int | None = None,
-) -> PrivacyModel:
-    """Return the privacy model that the options describe."""
-    if mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
-        raise InputError(
-            f"--privacy {privacy.value} has one mechanism: leave out --mechanism"
-        )
-    if privacy is Privacy.exact:
-        return ExactMPC(epsilon=epsilon)
-    if privacy is Privacy.secure_aggregation:
-        if epsilon is not None:
+@dataclass(frozen=True, kw_only=True)
+class ScoresAre:
+    """Options: what the scores are."""
+
+    kind: KindOfScores = Kind.probability
+    low: Low = None
+    high: High = None
+
+    def declared(self) -> ScoreRange:
+        """Return the range, or say what is missing."""
+        return ScoreRange.declare(self.kind.value, self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """Options: who is protected, from whom, and how."""
+
+    privacy: PrivacyChoice = Privacy.secure_aggregation
+    epsilon: Epsilon = None
+    delta: Delta = "0"
+    unit: UnitChoice = Unit.example
+    max_examples: MaxExamples = None
+    mechanism: MechanismName = None
+
+    def model(
+        self, min_survivors: int | None = None, colluders: int | None = None
+    ) -> PrivacyModel:
+        """Return the privacy model that the options describe."""
+        privacy, epsilon = self.privacy, self.epsilon
+        if self.mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
             raise InputError(
-                "exact sums have no epsilon; choose --privacy distributed, local or "
-                "label"
+                f"--privacy {privacy.value} has one mechanism: leave out --mechanism"
             )
-        return SecureAggregation()
-    if epsilon is None:
-        raise InputError(f"--privacy {privacy.value} needs --epsilon, for instance 1")
-    match privacy:
-        case Privacy.distributed:
-            return DistributedDP(
-                epsilon, delta, unit.value, max_examples, min_survivors, colluders
+        if privacy is Privacy.exact:
+            return ExactMPC(epsilon=epsilon)
+        if privacy is Privacy.secure_aggregation:
+            if epsilon is not None:
+                raise InputError(
+                    "exact sums have no epsilon; choose --privacy distributed, local "
+                    "or label"
+                )
+            return SecureAggregation()
+        if epsilon is None:
+            raise InputError(
+                f"--privacy {privacy.value} needs --epsilon, for instance 1"
             )
-        case Privacy.central:
-            return CentralDP(epsilon, delta)
-        case Privacy.local:
-            return LocalDP(epsilon, cast("LocalMechanism", mechanism or "arc"))
-        case Privacy.label:
-            chosen = cast("LabelMechanism", mechanism or "choice")
-            return LabelDP(epsilon, delta, chosen)
+        match privacy:
+            case Privacy.distributed:
+                return DistributedDP(
+                    epsilon,
+                    self.delta,
+                    self.unit.value,
+                    self.max_examples,
+                    min_survivors,
+                    colluders,
+                )
+            case Privacy.central:
+                return CentralDP(epsilon, self.delta)
+            case Privacy.local:
+                return LocalDP(epsilon, cast("LocalMechanism", self.mechanism or "arc"))
+            case Privacy.label:
+                chosen = cast("LabelMechanism", self.mechanism or "choice")
+                return LabelDP(epsilon, self.delta, chosen)

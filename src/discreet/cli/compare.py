@@ -9,11 +9,13 @@ import typer
 
 from discreet.cli import choices
 from discreet.cli import files as options
+from discreet.cli.loading import with_option_groups
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.runtime.comparison import compare as compare_sites
 
 
+@with_option_groups
 def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[Path],
@@ -23,6 +25,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         list[str],
         typer.Option(help="Column of one model's scores; give it twice."),
     ],
+    scores: choices.ScoresAre,
+    output: options.Output,
     name: Annotated[
         list[str] | None,
         typer.Option(help="What a model is called, in the order of --score."),
@@ -47,14 +51,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     prevalence: choices.Prevalence = None,
     label: options.LabelColumn = "y_true",
     positive: options.PositiveLabel = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
-    wide: options.Wide = False,
-    json: options.JsonFile = None,
-    report: options.ReportFile = None,
-    plots: options.PlotFolder = None,
-    export: options.ExportFolder = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release."""
     if len(score) != 2:
@@ -64,22 +60,17 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     names = name or score
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
-    model = choices.chosen_model(
-        privacy,
-        epsilon=epsilon,
-        delta=delta,
-        min_survivors=min_survivors,
-        colluders=colluders,
-    )
+    chosen = choices.Protection(privacy=privacy, epsilon=epsilon, delta=delta)
+    model = chosen.model(min_survivors, colluders)
     sites = [
         read(
             path,
             label=label,
             score=score,
             positive=positive,
-            kind=kind.value,
-            low=low,
-            high=high,
+            kind=scores.kind.value,
+            low=scores.low,
+            high=scores.high,
         )
         for path in files
     ]
@@ -91,6 +82,4 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         prevalence=prevalence,
         names=(names[0], names[1]),
     )
-    options.write_result(
-        found, wide=wide, json=json, report=report, plots=plots, export=export
-    )
+    output.write(found)

@@ -10,6 +10,7 @@ from rich.progress import Progress
 
 from discreet.cli import choices
 from discreet.cli import files as options
+from discreet.cli.loading import with_option_groups
 from discreet.data.sources import read
 from discreet.data.tables import is_address
 from discreet.errors import InputError
@@ -19,6 +20,7 @@ from discreet.result.build import Result
 from discreet.runtime.simulation import evaluate as evaluate_sites
 
 
+@with_option_groups
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[str],
@@ -28,17 +30,14 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             show_default=False,
         ),
     ],
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    unit: choices.UnitChoice = choices.Unit.example,
-    max_examples: choices.MaxExamples = None,
+    protection: choices.Protection,
+    scores: choices.ScoresAre,
+    output: options.Output,
     subject: options.SubjectColumn = None,
     weight: options.WeightColumn = None,
     max_weight: choices.MaxWeight = None,
     min_survivors: choices.MinSurvivors = None,
     colluders: choices.Colluders = None,
-    mechanism: choices.MechanismName = None,
     secagg: Annotated[
         bool,
         typer.Option(
@@ -71,9 +70,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option(help="Column of groups; needs --in-group for each."),
     ] = None,
     groups: choices.Groups = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
     threshold: choices.Thresholds = None,
     bins: choices.Bins = None,
     look: choices.Look = False,
@@ -84,23 +80,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     random_groups: choices.RandomGroups = None,
     between: choices.Between = None,
     clusters: choices.ClusterChoice = None,
-    wide: options.Wide = False,
-    json: options.JsonFile = None,
-    report: options.ReportFile = None,
-    plots: options.PlotFolder = None,
-    export: options.ExportFolder = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
-    model = choices.chosen_model(
-        privacy,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        max_examples=max_examples,
-        mechanism=mechanism,
-        min_survivors=min_survivors,
-        colluders=colluders,
-    )
+    model = protection.model(min_survivors, colluders)
     if (group is None) != (groups is None):
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
@@ -116,9 +98,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             weight=weight,
             positive=positive,
             classes=classes,
-            kind=kind.value,
-            low=low,
-            high=high,
+            kind=scores.kind.value,
+            low=scores.low,
+            high=scores.high,
             **({} if not is_address(path) else asked),
         )
         for path in files
@@ -146,6 +128,4 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
-    options.write_result(
-        result, wide=wide, json=json, report=report, plots=plots, export=export
-    )
+    output.write(result)

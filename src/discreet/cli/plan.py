@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli import choices
-from discreet.data.scores import ScoreRange
+from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
@@ -34,17 +34,14 @@ from discreet.result.prediction import (
 from discreet.statistic.site_sums import SiteSums
 
 
+@with_option_groups
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: Annotated[
         int, typer.Option(help="Public: roughly how many examples there are in all.")
     ],
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
+    protection: choices.Protection,
+    scores: choices.ScoresAre,
     prevalence: choices.Prevalence = None,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    unit: choices.UnitChoice = choices.Unit.example,
-    max_examples: choices.MaxExamples = None,
-    mechanism: choices.MechanismName = None,
     site: Annotated[
         list[str] | None,
         typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
@@ -78,9 +75,6 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     classes: choices.Classes = None,
     between: choices.Between = None,
     clusters: choices.ClusterChoice = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
     model: Annotated[str, typer.Option(help="Name of the measured model.")] = "",
     model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
     auc: Annotated[
@@ -111,24 +105,14 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--watch-drop compares periods: name them with --in-group, in their order"
         )
-    asked = _plannable(
-        choices.chosen_model(
-            privacy,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            max_examples=max_examples,
-            mechanism=mechanism,
-        ),
-        bins,
-    )
+    asked = _plannable(protection.model(), bins)
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
     fewest = 1 if asked.route == "local" else (colluders or 0) + 2
     split = random_groups or 1
     least = min_survivors or (known or 0) // split or fewest
     told = asked.cohort(least).colluders if colluders is None else colluders
-    facts = PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high))
+    facts = PublicFacts(examples, prevalence, scores.declared())
     chosen = recommend(
         facts,
         asked,

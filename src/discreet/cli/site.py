@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from discreet.cli import files
+from discreet.cli.loading import with_option_groups
 from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
 from discreet.plan.plan import Plan
@@ -55,23 +55,14 @@ LogFile: TypeAlias = Annotated[
 ]
 
 
+@with_option_groups
 def site(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     policy: PolicyFile,
     keys: SiteFolder,
-    scores: Annotated[str | None, files.PLACE] = None,
+    rows: files.Rows,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -92,21 +83,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    reading = partial(
-        files.read_for,
-        place=scores,
-        score=score,
-        label=label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
-    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
+    looked = _doctor(plan, rows.read, policy, keys, coordinator, ledger)
     checks = looked.checks(connect=False, charged=not rehearse)
     require(examine([*checks, ("log", lambda: check_log(log))]), _tell)
     agreed, note = looked.plan(), EventLog(log)
@@ -153,44 +130,21 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise typer.Exit(1)
 
 
-def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+@with_option_groups
+def doctor(
     plan: PlanFile,
     policy: PolicyFile,
     keys: SiteFolder,
-    scores: Annotated[str | None, files.PLACE] = None,
+    rows: files.Rows,
     coordinator: Address = _HERE,
     ledger: LedgerFile = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
 ) -> None:
     """Look at everything that could fail when this site joins.
 
     Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
     exits with 1 when something must be mended.
     """
-    reading = partial(
-        files.read_for,
-        place=scores,
-        score=score,
-        label=label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
-    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
+    looked = _doctor(plan, rows.read, policy, keys, coordinator, ledger)
     show_findings(examine(looked.checks(connect=True)))
 
 
