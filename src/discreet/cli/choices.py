@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypeAlias, cast, get_args
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, cast, get_args
 
 import typer
 
+from discreet.cli.files import LabelColumn, PositiveLabel, SubjectColumn
+from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
+from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.exact.model import ExactMPC
 from discreet.models.central import CentralDP
@@ -21,6 +26,8 @@ from discreet.models.label import (
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.between_sites import BetweenSites
+from discreet.plan.bins import spread_over
+from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.statistic.rank_sums import RANK_MECHANISMS
 
@@ -175,19 +182,6 @@ High: TypeAlias = Annotated[
 ]
 
 
-def chosen_between(
-    effects: list[str] | None, clusters: ClusterOf | None
-) -> BetweenSites | None:
-    """Return what is asked about how sites differ, None for nothing."""
-    if effects is None and clusters is None:
-        return None
-    return BetweenSites(
-        tuple(effects or ()),
-        within=bool(effects),
-        clusters=None if clusters is None else clusters.value,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScoresAre:
     """Options: what the scores are."""
@@ -202,6 +196,60 @@ class ScoresAre:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScoredRows(ScoresAre):
+    """Options: in which columns labels and subjects are, and what the scores are."""
+
+    label: LabelColumn = "y_true"
+    positive: PositiveLabel = None
+    subject: SubjectColumn = None
+
+    def read(self, place: str | Path, score: list[str], **more: Any) -> Examples:
+        """Read the rows of one site."""
+        return read(
+            place,
+            label=self.label,
+            score=score[0] if len(score) == 1 else score,
+            positive=self.positive,
+            subject=self.subject,
+            kind=self.kind.value,
+            low=self.low,
+            high=self.high,
+            **more,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Options: what is measured, and where it is read off."""
+
+    prevalence: Prevalence = None
+    threshold: Thresholds = None
+    bins: Bins = None
+    look: Look = False
+    classes: Classes = None
+    groups: Groups = None
+    max_weight: MaxWeight = None
+    max_examples_per_site: MaxExamplesPerSite = None
+    random_groups: RandomGroups = None
+    between: Between = None
+    clusters: ClusterChoice = None
+
+    def edges(self, facts: PublicFacts) -> EdgeRule | None:
+        """Return the bins that were asked for, None to have them chosen."""
+        return None if self.bins is None else spread_over(self.bins, facts)
+
+    def between_sites(self) -> BetweenSites | None:
+        """Return what is asked about how sites differ, None for nothing."""
+        if self.between is None and self.clusters is None:
+            return None
+        return BetweenSites(
+            tuple(self.between or ()),
+            within=bool(self.between),
+            clusters=None if self.clusters is None else self.clusters.value,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Protection:
     """Options: who is protected, from whom, and how."""
 
@@ -211,10 +259,10 @@ class Protection:
     unit: UnitChoice = Unit.example
     max_examples: MaxExamples = None
     mechanism: MechanismName = None
+    min_survivors: MinSurvivors = None
+    colluders: Colluders = None
 
-    def model(
-        self, min_survivors: int | None = None, colluders: int | None = None
-    ) -> PrivacyModel:
+    def model(self) -> PrivacyModel:
         """Return the privacy model that the options describe."""
         privacy, epsilon = self.privacy, self.epsilon
         if self.mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
@@ -241,8 +289,8 @@ class Protection:
                     self.delta,
                     self.unit.value,
                     self.max_examples,
-                    min_survivors,
-                    colluders,
+                    self.min_survivors,
+                    self.colluders,
                 )
             case Privacy.central:
                 return CentralDP(epsilon, self.delta)

@@ -10,7 +10,6 @@ import typer
 from discreet.cli import choices
 from discreet.cli import files as options
 from discreet.cli.loading import with_option_groups
-from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.runtime.comparison import compare as compare_sites
 
@@ -25,17 +24,13 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         list[str],
         typer.Option(help="Column of one model's scores; give it twice."),
     ],
-    scores: choices.ScoresAre,
+    protection: choices.Protection,
+    rows: choices.ScoredRows,
     output: options.Output,
     name: Annotated[
         list[str] | None,
         typer.Option(help="What a model is called, in the order of --score."),
     ] = None,
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    min_survivors: choices.MinSurvivors = None,
-    colluders: choices.Colluders = None,
     joint: Annotated[
         bool,
         typer.Option(
@@ -49,8 +44,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
     prevalence: choices.Prevalence = None,
-    label: options.LabelColumn = "y_true",
-    positive: options.PositiveLabel = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release."""
     if len(score) != 2:
@@ -60,23 +53,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     names = name or score
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
-    chosen = choices.Protection(privacy=privacy, epsilon=epsilon, delta=delta)
-    model = chosen.model(min_survivors, colluders)
-    sites = [
-        read(
-            path,
-            label=label,
-            score=score,
-            positive=positive,
-            kind=scores.kind.value,
-            low=scores.low,
-            high=scores.high,
-        )
-        for path in files
-    ]
     found = compare_sites(
-        sites,
-        privacy=model,
+        [rows.read(path, score) for path in files],
+        privacy=protection.model(),
         form="joint" if joint else "marginals",
         examples=examples,
         prevalence=prevalence,

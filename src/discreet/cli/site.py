@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -11,9 +11,7 @@ import typer
 
 from discreet.cli import files
 from discreet.cli.loading import with_option_groups
-from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
-from discreet.plan.plan import Plan
 from discreet.runtime.delivery import WAIT_SECONDS
 from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
@@ -55,14 +53,36 @@ LogFile: TypeAlias = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Joining:
+    """Options: what a site brings to a session, and where the coordinator is."""
+
+    plan: PlanFile
+    policy: PolicyFile
+    keys: SiteFolder
+    coordinator: Address = _HERE
+    ledger: LedgerFile = None
+
+    def doctor(self, rows: files.Rows) -> SiteDoctor:
+        """Return what looks at all of it, with the data."""
+        try:
+            from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
+        except ModuleNotFoundError as err:
+            raise missing_flower(err) from err
+        return SiteDoctor(
+            lambda: files.read_plan(self.plan),
+            lambda: policyfile.load(self.policy),
+            rows.read,
+            self.keys,
+            self.ledger or self.policy.with_name("ledger.sqlite"),
+            self.coordinator,
+        )
+
+
 @with_option_groups
-def site(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: PlanFile,
-    policy: PolicyFile,
-    keys: SiteFolder,
+def site(
+    joins: Joining,
     rows: files.Rows,
-    coordinator: Address = _HERE,
-    ledger: LedgerFile = None,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -83,7 +103,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    looked = _doctor(plan, rows.read, policy, keys, coordinator, ledger)
+    looked, coordinator = joins.doctor(rows), joins.coordinator
     checks = looked.checks(connect=False, charged=not rehearse)
     require(examine([*checks, ("log", lambda: check_log(log))]), _tell)
     agreed, note = looked.plan(), EventLog(log)
@@ -111,7 +131,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         looked.examples(agreed),
         looked.policy(),
         looked.ledger,
-        SiteKeys(keys),
+        SiteKeys(joins.keys),
         answered=answered,
         tell=connection,
         rehearse=rehearse,
@@ -131,43 +151,13 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
 
 
 @with_option_groups
-def doctor(
-    plan: PlanFile,
-    policy: PolicyFile,
-    keys: SiteFolder,
-    rows: files.Rows,
-    coordinator: Address = _HERE,
-    ledger: LedgerFile = None,
-) -> None:
+def doctor(joins: Joining, rows: files.Rows) -> None:
     """Look at everything that could fail when this site joins.
 
     Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
     exits with 1 when something must be mended.
     """
-    looked = _doctor(plan, rows.read, policy, keys, coordinator, ledger)
-    show_findings(examine(looked.checks(connect=True)))
-
-
-def _doctor(
-    plan: Path,
-    reading: Callable[[Plan], Examples],
-    policy: Path,
-    keys: Path,
-    coordinator: str,
-    ledger: Path | None,
-) -> SiteDoctor:
-    try:
-        from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
-    except ModuleNotFoundError as err:
-        raise missing_flower(err) from err
-    return SiteDoctor(
-        lambda: files.read_plan(plan),
-        lambda: policyfile.load(policy),
-        reading,
-        keys,
-        ledger or policy.with_name("ledger.sqlite"),
-        coordinator,
-    )
+    show_findings(examine(joins.doctor(rows).checks(connect=True)))
 
 
 def show_findings(findings: list[Finding]) -> None:

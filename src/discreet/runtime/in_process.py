@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
@@ -29,6 +29,7 @@ from discreet.site.letters import Kind, Letter, earlier_releases
 from discreet.site.respond import respond
 from discreet.site.session import Site
 
+Answer = TypeVar("Answer")
 Aggregation: TypeAlias = Literal["plain", "secagg"]
 """How a simulation adds vectors up."""
 
@@ -111,44 +112,43 @@ class SimulatedSites:
 
     def _counted(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
         """Answer with a vector in the clear, noise and all."""
-        vector = respond(
-            self.sites[node - 1],
-            self._account(node),
-            self.plan,
-            this,
-            session=letter.session,
-            population=self._population(node),
-            entropy=self.entropy,
-            flips=None if self.custody is None else self.custody[node - 1].key,
-        )
+        flips = None if self.custody is None else self.custody[node - 1].key
+        vector = self._asked(respond, node, this, letter, flips=flips)
         return letter.reply(Kind.STEP, site=letter.site, numbers=vector)
 
     def _ranked(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
         """Answer an invitation with the scores, and their ranks with protected sums."""
         if letter.kind is Kind.INVITE:
-            half = rank_site(
-                self.sites[node - 1],
-                self._account(node),
-                self.plan,
-                this,
-                session=letter.session,
-                population=self._population(node),
-                entropy=self.entropy,
-            )
-            state = b""
+            half, state = self._asked(rank_site, node, this, letter), b""
         else:
             half, state = self._ranking[node]
         state, body = half.receive(state, letter.body)
         self._ranking[node] = half, state
         return letter.reply(Kind.STEP, site=letter.site, body=body)
 
-    def _account(self, node: int) -> Account:
+    def _asked(
+        self,
+        what: Callable[..., Answer],
+        node: int,
+        this: ResolvedRound,
+        letter: Letter,
+        **more: Any,
+    ) -> Answer:
+        """Let a site's data meet its account, as at a site that is deployed."""
+        site = self.sites[node - 1]
+        account: Account = self._accounts[node - 1]
         if self.custody is not None:
-            return self.custody[node - 1].account
-        return self._accounts[node - 1]
-
-    def _population(self, node: int) -> str:
-        return self.sites[node - 1].name or f"site {node}"
+            account = self.custody[node - 1].account
+        return what(
+            site,
+            account,
+            self.plan,
+            this,
+            session=letter.session,
+            population=site.name or f"site {node}",
+            entropy=self.entropy,
+            **more,
+        )
 
 
 def simulate(
