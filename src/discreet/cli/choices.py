@@ -66,119 +66,8 @@ class Kind(StrEnum):
     other = "other"
 
 
-PrivacyChoice: TypeAlias = Annotated[
-    Privacy,
-    typer.Option(
-        help="Who may learn what: exact sums only; sums with distributed noise; "
-        "private messages; public scores with private labels; what a trusted "
-        "curator publishes; exact areas by three compute parties."
-    ),
-]
-Epsilon: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Privacy loss, for distributed, local, label and central; with "
-        "exact, opens only a noisy AUC."
-    ),
-]
-MechanismName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="How messages are randomised. Local: "
-        f"{', '.join(get_args(LocalMechanism))}. Label: "
-        f"{', '.join((*RANK_MECHANISMS, *CURVE_MECHANISMS))}; the last three "
-        "give curves, the others the AUC alone."
-    ),
-]
-Delta: TypeAlias = Annotated[
-    str, typer.Option(help="0 for pure differential privacy, or a small number.")
-]
-UnitChoice: TypeAlias = Annotated[
-    Unit, typer.Option(help="Who is protected, for distributed.")
-]
-MaxExamples: TypeAlias = Annotated[
-    int | None, typer.Option(help="Most examples of one subject or client that count.")
-]
-MaxWeight: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="Public: the largest weight of a row, where rows have weights."),
-]
-MaxExamplesPerSite: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="No site has more: bounds what one that lies can do."),
-]
-RandomGroups: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        help="Split the sites at random into so many groups, a sum each: a site that "
-        "lies shows in one of them."
-    ),
-]
-MinSurvivors: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="Sites that must be in every sum; by default all of them."),
-]
-Colluders: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        help="Sites that may know or tell their share of the noise; under distributed "
-        "noise by default one, the site that reads the result.",
-        show_default=False,
-    ),
-]
 Prevalence: TypeAlias = Annotated[
     float | None, typer.Option(help="Public: roughly which share of them is positive.")
-]
-Thresholds: TypeAlias = Annotated[
-    list[float] | None,
-    typer.Option(help="Decision threshold to report; repeat for more."),
-]
-Look: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--look",
-        help="Under noise: a first round with 5 to 20% of the budget looks where the "
-        "scores are and places the bins.",
-    ),
-]
-Bins: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="Number of warped bins; by default from the public facts."),
-]
-Classes: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--class", help="A class of a multi-class problem; repeat for each."),
-]
-Groups: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--in-group", help="A declared group; repeat for each."),
-]
-Between: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--between",
-        help="How sites differ in this, and what a new site can expect: auc, log_oe, "
-        "calibration_slope, calibration_intercept, or recall@0.5, specificity@0.5, "
-        "net_benefit@0.5 at a threshold; repeat for more.",
-        show_default=False,
-    ),
-]
-ClusterChoice: TypeAlias = Annotated[
-    ClusterOf | None,
-    typer.Option(
-        "--clusters",
-        help="Also give intervals that take rows of one site, or of one subject, as "
-        "alike.",
-    ),
-]
-KindOfScores: TypeAlias = Annotated[
-    Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
-]
-Low: TypeAlias = Annotated[
-    float | None, typer.Option(help="Public lower limit of the scores.")
-]
-High: TypeAlias = Annotated[
-    float | None, typer.Option(help="Public upper limit of the scores.")
 ]
 
 
@@ -186,9 +75,15 @@ High: TypeAlias = Annotated[
 class ScoresAre:
     """Options: what the scores are."""
 
-    kind: KindOfScores = Kind.probability
-    low: Low = None
-    high: High = None
+    kind: Annotated[
+        Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
+    ] = Kind.probability
+    low: Annotated[
+        float | None, typer.Option(help="Public lower limit of the scores.")
+    ] = None
+    high: Annotated[
+        float | None, typer.Option(help="Public upper limit of the scores.")
+    ] = None
 
     def declared(self) -> ScoreRange:
         """Return the range, or say what is missing."""
@@ -223,16 +118,67 @@ class Asked:
     """Options: what is measured, and where it is read off."""
 
     prevalence: Prevalence = None
-    threshold: Thresholds = None
-    bins: Bins = None
-    look: Look = False
-    classes: Classes = None
-    groups: Groups = None
-    max_weight: MaxWeight = None
-    max_examples_per_site: MaxExamplesPerSite = None
-    random_groups: RandomGroups = None
-    between: Between = None
-    clusters: ClusterChoice = None
+    threshold: Annotated[
+        list[float] | None,
+        typer.Option(help="Decision threshold to report; repeat for more."),
+    ] = None
+    bins: Annotated[
+        int | None,
+        typer.Option(help="Number of warped bins; by default from the public facts."),
+    ] = None
+    look: Annotated[
+        bool,
+        typer.Option(
+            "--look",
+            help="Under noise: a first round with 5 to 20% of the budget looks where the "
+            "scores are and places the bins.",
+        ),
+    ] = False
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class", help="A class of a multi-class problem; repeat for each."
+        ),
+    ] = None
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--in-group", help="A declared group; repeat for each."),
+    ] = None
+    max_weight: Annotated[
+        int | None,
+        typer.Option(
+            help="Public: the largest weight of a row, where rows have weights."
+        ),
+    ] = None
+    max_examples_per_site: Annotated[
+        int | None,
+        typer.Option(help="No site has more: bounds what one that lies can do."),
+    ] = None
+    random_groups: Annotated[
+        int | None,
+        typer.Option(
+            help="Split the sites at random into so many groups, a sum each: a site that "
+            "lies shows in one of them."
+        ),
+    ] = None
+    between: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--between",
+            help="How sites differ in this, and what a new site can expect: auc, log_oe, "
+            "calibration_slope, calibration_intercept, or recall@0.5, specificity@0.5, "
+            "net_benefit@0.5 at a threshold; repeat for more.",
+            show_default=False,
+        ),
+    ] = None
+    clusters: Annotated[
+        ClusterOf | None,
+        typer.Option(
+            "--clusters",
+            help="Also give intervals that take rows of one site, or of one subject, as "
+            "alike.",
+        ),
+    ] = None
 
     def edges(self, facts: PublicFacts) -> EdgeRule | None:
         """Return the bins that were asked for, None to have them chosen."""
@@ -253,14 +199,52 @@ class Asked:
 class Protection:
     """Options: who is protected, from whom, and how."""
 
-    privacy: PrivacyChoice = Privacy.secure_aggregation
-    epsilon: Epsilon = None
-    delta: Delta = "0"
-    unit: UnitChoice = Unit.example
-    max_examples: MaxExamples = None
-    mechanism: MechanismName = None
-    min_survivors: MinSurvivors = None
-    colluders: Colluders = None
+    privacy: Annotated[
+        Privacy,
+        typer.Option(
+            help="Who may learn what: exact sums only; sums with distributed noise; "
+            "private messages; public scores with private labels; what a trusted "
+            "curator publishes; exact areas by three compute parties."
+        ),
+    ] = Privacy.secure_aggregation
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Privacy loss, for distributed, local, label and central; with "
+            "exact, opens only a noisy AUC."
+        ),
+    ] = None
+    delta: Annotated[
+        str, typer.Option(help="0 for pure differential privacy, or a small number.")
+    ] = "0"
+    unit: Annotated[Unit, typer.Option(help="Who is protected, for distributed.")] = (
+        Unit.example
+    )
+    max_examples: Annotated[
+        int | None,
+        typer.Option(help="Most examples of one subject or client that count."),
+    ] = None
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="How messages are randomised. Local: "
+            f"{', '.join(get_args(LocalMechanism))}. Label: "
+            f"{', '.join((*RANK_MECHANISMS, *CURVE_MECHANISMS))}; the last three "
+            "give curves, the others the AUC alone."
+        ),
+    ] = None
+    min_survivors: Annotated[
+        int | None,
+        typer.Option(help="Sites that must be in every sum; by default all of them."),
+    ] = None
+    colluders: Annotated[
+        int | None,
+        typer.Option(
+            help="Sites that may know or tell their share of the noise; under distributed "
+            "noise by default one, the site that reads the result.",
+            show_default=False,
+        ),
+    ] = None
 
     def model(self) -> PrivacyModel:
         """Return the privacy model that the options describe."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -31,6 +32,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     rows: choices.ScoredRows,
     asked: choices.Asked,
+    database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,
     secagg: Annotated[
@@ -50,9 +52,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "classes than two."
         ),
     ] = ["y_score"],  # noqa: B006 - typer copies it
-    table: options.TableName = None,
-    where: options.WhereClause = None,
-    query: options.SelectQuery = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
     ] = False,
@@ -71,9 +70,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "--group names the column and --in-group each group in it: give both"
         )
     columns = {"group": group, "weight": weight, "classes": asked.classes}
-    within = {"table": table, "where": where, "query": query}
     sites = [
-        rows.read(path, score, **columns, **(within if is_address(path) else {}))
+        rows.read(
+            path, score, **columns, **(asdict(database) if is_address(path) else {})
+        )
         for path in files
     ]
     facts = PublicFacts(examples, asked.prevalence, sites[0].scores)

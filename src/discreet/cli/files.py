@@ -54,39 +54,6 @@ PLACE: Final = typer.Argument(
     "or SQLite file, or a database's address.",
     show_default=False,
 )
-TableName: TypeAlias = Annotated[
-    str | None, typer.Option(help="The table of a database.")
-]
-WhereClause: TypeAlias = Annotated[
-    str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
-]
-SelectQuery: TypeAlias = Annotated[
-    str | None, typer.Option(help="A SELECT in the engine's SQL, instead of --table.")
-]
-CountsPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        help="Instead of rows: the result of `discreet query`, as CSV with a header."
-    ),
-]
-JsonFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Write every number to this JSON file.")
-]
-ExportFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
-        "metrics into this folder."
-    ),
-]
-PlotFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
-]
-
-Wide: TypeAlias = Annotated[
-    bool, typer.Option("--wide", help="Print the interval of every rate.")
-]
 
 
 def _report_file(path: Path | None) -> Path | None:
@@ -98,15 +65,6 @@ def _report_file(path: Path | None) -> Path | None:
     return check_suffix(path)
 
 
-ReportFile: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        callback=_report_file,
-        help="Write a report to this file: .html, .json or .txt.",
-    ),
-]
-
-
 def read_plan(path: Path) -> Plan:
     """Read a plan from a file."""
     try:
@@ -116,7 +74,21 @@ def read_plan(path: Path) -> Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class InDatabase:
+    """Options: which rows of a database."""
+
+    table: Annotated[str | None, typer.Option(help="The table of a database.")] = None
+    where: Annotated[
+        str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
+    ] = None
+    query: Annotated[
+        str | None,
+        typer.Option(help="A SELECT in the engine's SQL, instead of --table."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(InDatabase):
     """Options: where a site's scored rows are, or counts that were made of them."""
 
     scores: Annotated[str | None, PLACE] = None
@@ -126,10 +98,12 @@ class Rows:
     group: GroupColumn = None
     subject: SubjectColumn = None
     weight: WeightColumn = None
-    table: TableName = None
-    where: WhereClause = None
-    query: SelectQuery = None
-    counts: CountsPath = None
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of rows: the result of `discreet query`, as CSV with a header."
+        ),
+    ] = None
 
     def read(self, plan: Plan) -> Examples:
         """Read the rows as the plan expects them, or counts made for the plan."""
@@ -201,11 +175,30 @@ def _tell_pace(share: float | None, seconds: float) -> None:
 class Output:
     """Options: what is printed of a result, and which files it is written to."""
 
-    wide: Wide = False
-    json: JsonFile = None
-    report: ReportFile = None
-    plots: PlotFolder = None
-    export: ExportFolder = None
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Print the interval of every rate.")
+    ] = False
+    json: Annotated[
+        Path | None, typer.Option(help="Write every number to this JSON file.")
+    ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_report_file,
+            help="Write a report to this file: .html, .json or .txt.",
+        ),
+    ] = None
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
+    ] = None
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
+            "metrics into this folder."
+        ),
+    ] = None
 
     def files(self, *more: Path | None) -> tuple[Path, ...]:
         """Return the files that are written, with more that somebody writes."""

@@ -29,16 +29,6 @@ _HERE: Final = f"127.0.0.1:{PORT}"
 PlanFile: TypeAlias = Annotated[
     Path, typer.Argument(help="The plan that was agreed on.")
 ]
-PolicyFile: TypeAlias = Annotated[Path, typer.Option(help="What this site allows.")]
-SiteFolder: TypeAlias = Annotated[
-    Path, typer.Option(help="Folder of this site's keys.")
-]
-Address: TypeAlias = Annotated[
-    str, typer.Option(help="Where the coordinator listens, as host:port.")
-]
-LedgerFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="The ledger; by default beside the policy.")
-]
 Rehearse: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -58,10 +48,14 @@ class Joining:
     """Options: what a site brings to a session, and where the coordinator is."""
 
     plan: PlanFile
-    policy: PolicyFile
-    keys: SiteFolder
-    coordinator: Address = _HERE
-    ledger: LedgerFile = None
+    policy: Annotated[Path, typer.Option(help="What this site allows.")]
+    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")]
+    coordinator: Annotated[
+        str, typer.Option(help="Where the coordinator listens, as host:port.")
+    ] = _HERE
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; by default beside the policy.")
+    ] = None
 
     def doctor(self, rows: files.Rows) -> SiteDoctor:
         """Return what looks at all of it, with the data."""
