@@ -24,8 +24,8 @@ from discreet.cli.site import (
     show_findings,
 )
 from discreet.parsing import shown
+from discreet.runtime.board import EventLog
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
-from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.site.checkup import examine, require
 

@@ -12,8 +12,8 @@ import typer
 from discreet.cli import files
 from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
+from discreet.runtime.board import EventLog
 from discreet.runtime.delivery import WAIT_SECONDS
-from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.site import policyfile
 from discreet.site.carried import TITLES, steps_of

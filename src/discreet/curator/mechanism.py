@@ -75,7 +75,6 @@ class Request:
     @classmethod
     def of(
         cls,
-        *,
         epsilon: Amount,
         delta: Amount,
         mechanism: MechanismName | None,

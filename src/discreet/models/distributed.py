@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.noise.block_noise import BlockNoise
-from discreet.noise.mechanism import Mechanism
+from discreet.noise.mechanism import BlockNoise, Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.bins import bins_for, minority_of, spread_over

@@ -6,10 +6,12 @@ sites have no policy and answer with vectors in the clear, which the session add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
@@ -21,7 +23,6 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, MemoryAccount
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.route import RankSite
-from discreet.runtime.plain import add
 from discreet.runtime.session import Session
 from discreet.secagg.in_process import secure_sum
 from discreet.site.label import rank_site
@@ -30,6 +31,7 @@ from discreet.site.respond import respond
 from discreet.site.session import Site
 
 Answer = TypeVar("Answer")
+_ROOM: Final = 2**63 - 1
 Aggregation: TypeAlias = Literal["plain", "secagg"]
 """How a simulation adds vectors up."""
 
@@ -193,3 +195,21 @@ def opened_sum(
             ).total
         case _:
             raise InputError("aggregation is 'plain' or 'secagg'")
+
+
+def add(vectors: Iterable[IntVector], size: int) -> IntVector:
+    """Add vectors plainly, refusing a sum that 64 bits cannot hold.
+
+    It is the oracle that every protocol must equal.
+    """
+    total = np.zeros(size, dtype=np.int64)
+    reach = 0
+    for vector in vectors:
+        if vector.shape != (size,) or vector.dtype != np.int64:
+            raise InputError(f"a site's vector must be {size} 64-bit integers")
+        # |x| of the most negative integer does not fit either: use Python's.
+        reach += max(abs(int(vector.max())), abs(int(vector.min())))
+        if reach > _ROOM:
+            raise InputError("the sum of the sites' counts does not fit 64 bits")
+        total += vector
+    return total

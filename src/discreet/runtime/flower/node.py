@@ -14,7 +14,6 @@ from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Final, Self
 
 import httpx
@@ -135,12 +134,7 @@ class FleetNode:
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Stop the heartbeats; leave at once when something went wrong."""
         self._left.set()
         if error is not None and not isinstance(error, httpx.TransportError):
