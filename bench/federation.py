@@ -217,7 +217,7 @@ def _answer(address: str, folder: Path, place: int) -> None:
     app = ClientApp()
     app.query(ACTION)(handler(site_of))
 
-    @app.query("empty")  # type: ignore[untyped-decorator]
+    @app.query("empty")
     def echo(message: Message, context: Context) -> Message:
         del context
         return Message(RecordDict(), reply_to=message)
