@@ -21,7 +21,9 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.data.batches import Columns
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.labels import LabelCode
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
@@ -29,9 +31,11 @@ from discreet.exact.engine import Reference
 from discreet.exact.evaluate import run as run_exact
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
+from discreet.runtime import open_round
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import Session, opened_evaluation
 from discreet.runtime.simulation import run
@@ -310,6 +314,59 @@ def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
     assert found.keys() == expected.keys()
     for name, value in found.items():
         assert value == pytest.approx(expected[name], abs=NEAR)
+
+
+class Read:
+    """A source of rows that knows how often it was read."""
+
+    def __init__(self, examples):
+        self.examples, self.times = examples, 0
+
+    def __call__(self):
+        self.times += 1
+        for batch in self.examples.batches():
+            yield Columns(batch.scores, batch.labels, batch.groups, batch.subjects)
+
+
+@pytest.mark.parametrize(
+    ("model", "statistic", "times"),
+    [
+        ("secure-aggregation", "histogram", 1),
+        ("distributed", "equi-depth", 2),
+        ("local, laplace", "histogram", 1),
+        ("label, response", "histogram", 1),
+        # Scores, then sums: between the two letters a site may be started again.
+        ("label, choice", "rank-sums", 2),
+    ],
+)
+def test_a_site_reads_its_data_once_a_round(model, statistic, times, tmp_path):
+    plan = planned(MODELS[model], STATISTICS[statistic])
+    sources = [Read(examples) for examples in data(statistic)]
+    sites = [
+        discreet.Examples.from_source(
+            source, labels=LabelCode(), scores=plan.facts.scores, columns=1, name="site"
+        )
+        for source in sources
+    ]
+    by_letters(plan, sites, tmp_path)
+    assert [source.times for source in sources] == [times] * SITES
+
+
+def test_a_plan_is_written_and_hashed_once(monkeypatch):
+    """However many sites there are: each of these texts holds every edge."""
+    plan, computed = planned(MODELS["distributed"], STATISTICS["histogram"]), []
+    for name in ("_canonical", "_asked"):
+        kept = vars(Plan)[name]
+        monkeypatch.setattr(
+            kept,
+            "func",
+            lambda self, f=kept.func: (computed.append(f.__name__), f(self))[1],
+        )
+    written = []
+    monkeypatch.setattr(open_round, "dumps", lambda p: written.append(p) or dumps(p))
+    run(plan, data("histogram"))
+    assert sorted(computed) == ["_asked", "_canonical"]
+    assert len(written) == 1
 
 
 def test_a_curator_has_one_source():
