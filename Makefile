@@ -35,7 +35,7 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation
+BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation waiting
 
 test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
 	tests/browser/install.sh

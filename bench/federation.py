@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from discreet.data.edges import Warped
@@ -40,7 +41,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.runtime.delivery import Delivery
-from discreet.runtime.flower.client import client_app, once_beside
+from discreet.runtime.flower.client import handler, once_beside
 from discreet.runtime.flower.deploy import quiet
 from discreet.runtime.flower.keys import (
     CA,
@@ -54,6 +55,7 @@ from discreet.runtime.flower.processes import (
     free_port,
     superlink,
 )
+from discreet.runtime.flower.records import ACTION
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.serving import serve
 from discreet.runtime.flower.tasks import coordinator_grid, register
@@ -212,7 +214,8 @@ def _answer(address: str, folder: Path, place: int) -> None:
             identity=SiteKeys(folder).identity(),
         )
 
-    app = client_app(site_of)
+    app = ClientApp()
+    app.query(ACTION)(handler(site_of))
 
     @app.query("empty")
     def echo(message: Message, context: Context) -> Message:

@@ -28,7 +28,7 @@ import discreet
 from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, Warped
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
-from discreet.noise.block_noise import BlockNoise
+from discreet.noise.mechanism import BlockNoise
 from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.rounds import ResolvedRound

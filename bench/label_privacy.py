@@ -36,7 +36,7 @@ from discreet.ranks.midranks import SiteRanks, midranks
 from discreet.ranks.rank_mechanisms import build
 from discreet.ranks.rank_totals import RankTotals, add_covariances, noise_sd
 from discreet.ranks.released_sums import SiteMechanism, SummedEndpoint
-from discreet.ranks.score_noise import STEPS, on_grid
+from discreet.runtime.score_noise import STEPS, on_grid
 from discreet.statistic.rank_sums import MechanismName
 from simulated_sums import simulate_errors, simulate_laplace
 

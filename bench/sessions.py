@@ -249,6 +249,7 @@ def start(folder: Path, mark: str, step: float) -> list[Supervised]:
     coordinate = [
         *("coordinate", plan, "--keys", str(folder / "coordinator"), "--port", port),
         *("--json", str(folder / "result.json"), "--step", str(step)),
+        *("--log", str(folder / "coordinator.events")),
     ]
     commands = [Supervised(coordinate, folder, "coordinator", mark)]
     for site in SITES:
@@ -256,6 +257,7 @@ def start(folder: Path, mark: str, step: float) -> list[Supervised]:
             *("site", plan, str(folder / f"{site}.parquet")),
             *("--policy", str(folder / site / "policy.toml")),
             *("--keys", str(folder / site), "--coordinator", f"{LOOPBACK}:{port}"),
+            *("--log", str(folder / f"{site}.events")),
         ]
         commands.append(Supervised(join, folder, site, mark))
     return commands

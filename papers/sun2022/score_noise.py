@@ -10,7 +10,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.ranks.midranks import midranks
 from discreet.ranks.rank_totals import RankTotals
-from discreet.ranks.score_noise import STEPS, on_grid
+from discreet.runtime.score_noise import STEPS, on_grid
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.sun2022.criteo import EPOCHS, evaluation_set, source

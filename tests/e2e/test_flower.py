@@ -14,8 +14,10 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
@@ -148,6 +150,22 @@ def test_weights_are_added_up_by_the_same_sum(
     truth = roc_auc_score(labels, scores, sample_weight=weights)
     low, high = result.auc.interval()
     assert low < truth < high
+
+
+@pytest.mark.slow
+def test_scores_are_ranked_and_rank_sums_answered_between_processes(
+    running: Consortium,
+) -> None:
+    plan = recommend(PublicFacts(), LabelDP(2), cohort=Cohort(len(SITES)))
+    before = {site: running.spent(site) for site in SITES}
+    watched = Watched(running)
+    result = watched.run(plan)
+    assert [step.name for step in watched.steps] == ["join", "ranks"]
+    assert result.releases[0].contributors == len(SITES)
+    assert all(running.spent(site) - spent == 2 for site, spent in before.items())
+    rows = [examples(site).to_arrays() for site in SITES]
+    scores, labels = map(np.concatenate, zip(*rows, strict=True))
+    assert result.auc.value == pytest.approx(roc_auc_score(labels, scores), abs=0.1)
 
 
 def test_a_site_with_few_examples_does_not_decline(running: Consortium) -> None:

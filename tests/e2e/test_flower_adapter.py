@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
@@ -54,6 +52,7 @@ from discreet.site.ledger import Ledger
 from discreet.site.letters import Kind, Letter, LetterError
 from discreet.site.policy import Policy
 from discreet.site.progress import UsedStateError
+from flower_loop import LoopGrid, Node
 
 POLICY = Policy(
     population="people",
@@ -66,53 +65,6 @@ POLICY = Policy(
     sites=2,
 )
 WEIGHTS = ArrayRecord([np.array([1.0, -0.5])])
-
-
-@dataclass
-class Node:
-    """A SuperNode: what Flower keeps for it, and what its app does."""
-
-    app: Callable[[Message, Context], Message]
-    context: Context
-
-
-@dataclass
-class LoopGrid:
-    """Hands messages to apps in this process, as Flower would."""
-
-    nodes: dict[int, Node]
-    silent: frozenset[int] = frozenset()
-    failing: frozenset[int] = frozenset()
-    unavailable: dict[int, int] = field(default_factory=dict)
-    """Flower forgets this many more of a node's answers, as of one that has left."""
-    replies: dict[str, Message] = field(default_factory=dict)
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def get_node_ids(self) -> list[int]:
-        return list(self.nodes)
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        identifiers = []
-        for message in messages:
-            identifier = f"message {next(self.numbers)}"
-            message.metadata.__dict__["_message_id"] = identifier
-            identifiers.append(identifier)
-            place = message.metadata.dst_node_id
-            if place in self.silent:
-                continue
-            if place in self.failing:
-                reply = Message(Error(1, "secret detail"), reply_to=message)
-            else:
-                node = self.nodes[place]
-                reply = node.app(message, node.context)
-            if self.unavailable.get(place):
-                self.unavailable[place] -= 1
-                reply = Message(Error(5, "Node Unavailable"), reply_to=message)
-            self.replies[identifier] = reply
-        return identifiers
-
-    def pull_messages(self, identifiers: Iterable[str]) -> list[Message]:
-        return [self.replies.pop(i) for i in identifiers if i in self.replies]
 
 
 def scored(

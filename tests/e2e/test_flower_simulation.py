@@ -27,8 +27,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.flower.evaluate import evaluate
-from discreet.runtime.flower.mod import add_evaluation
-from discreet.runtime.flower.simulated import in_simulation
+from discreet.runtime.flower.mod import add_evaluation, in_simulation
 from discreet.runtime.session import AbortedError
 
 WEIGHTS = ArrayRecord([np.array([1.0, -0.5])])

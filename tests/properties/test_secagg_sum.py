@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
-from discreet.runtime.plain import add
+from discreet.runtime.in_process import add
 from discreet.secagg.errors import TooFewSitesError
 from discreet.secagg.in_process import Step, secure_sum
 from discreet.secagg.masks import room

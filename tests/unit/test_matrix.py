@@ -1,4 +1,7 @@
-"""Every privacy model x every statistic x every driver in this process.
+"""Every privacy model x every statistic x every driver.
+
+The drivers: simulated; deployed sites behind the bytes of letters; Flower's own apps
+behind the bytes of its messages (real processes: ``tests/e2e/test_flower.py``).
 
 Each cell either gives the evaluation that plain counting gives (exactly without
 noise, closely with a large epsilon), or refuses before anything is charged.
@@ -7,15 +10,20 @@ noise, closely with a large epsilon), or refuses before anything is charged.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import discreet
+from discreet.data.batches import Columns
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.labels import LabelCode
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
@@ -23,12 +31,15 @@ from discreet.exact.engine import Reference
 from discreet.exact.evaluate import run as run_exact
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
+from discreet.runtime import open_round
 from discreet.runtime.in_process import InProcess
 from discreet.runtime.session import Session, opened_evaluation
 from discreet.runtime.simulation import run
+from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import UNIT_NAMES, Policy
 from discreet.site.progress import InMemoryOnce
@@ -173,57 +184,107 @@ def simulated(plan, sites, tmp_path):
     return run(plan, sites)
 
 
+POLICY = Policy(
+    population="people",
+    privacy=tuple(KNOWN),
+    units=UNIT_NAMES,
+    groups=("*",),
+    epsilon_per_plan=100,
+    epsilon_total=100,
+    delta_total=discreet.DistributedDP(1, "1e-5").delta,
+    exact_sums=9,
+    sites=1,
+)
+
+
+@dataclass
+class Ledgers:
+    """The ledgers of deployed sites, by node."""
+
+    paths: dict[int, Path]
+
+    @classmethod
+    def new(cls, folder):
+        paths = {k: folder / str(k) / "ledger.sqlite" for k in range(1, SITES + 1)}
+        for path in paths.values():
+            path.parent.mkdir()
+            Ledger.new(path).close()
+        return cls(paths)
+
+    def charged(self):
+        found = []
+        for path in self.paths.values():
+            with Ledger(path) as ledger:
+                found += ledger.uses("people")
+        return found
+
+    @contextmanager
+    def charged_in_full_or_not_at_all(self, plan):
+        try:
+            yield
+        except DiscreetError:
+            assert self.charged() == [], "it was charged before it was refused"
+            raise
+        assert len(self.charged()) == SITES * len(plan.rounds)
+
+
 def by_letters(plan, sites, tmp_path):
     """Deployed sites with policy and ledger, behind the bytes that would travel."""
-    policy = Policy(
-        population="people",
-        privacy=tuple(KNOWN),
-        units=UNIT_NAMES,
-        groups=("*",),
-        epsilon_per_plan=100,
-        epsilon_total=100,
-        delta_total=discreet.DistributedDP(1, "1e-5").delta,
-        exact_sums=9,
-        sites=1,
-    )
-    ledgers = {k: tmp_path / f"{k}.sqlite" for k in range(1, SITES + 1)}
-    for path in ledgers.values():
-        Ledger.new(path).close()
-    onces = {k: InMemoryOnce() for k in ledgers}
+    ledgers = Ledgers.new(tmp_path)
+    onces = {k: InMemoryOnce() for k in ledgers.paths}
 
     def site(k):
         return Site(
             lambda _: sites[k - 1],
-            policy,
-            Ledger(ledgers[k], limits=policy.limits()),
+            POLICY,
+            Ledger(ledgers.paths[k], limits=POLICY.limits()),
             SYSTEM,
             onces[k],
             plan,
             flips=ResponseKey(bytes([k]) * 32),
         )
 
-    def charged():
-        found = []
-        for path in ledgers.values():
-            with Ledger(path) as ledger:
-                found += ledger.uses("people")
-        return found
-
     told = []
     exchange = InProcess(
-        {k: partial(site, k) for k in ledgers}, lambda _, reason: told.append(reason)
+        {k: partial(site, k) for k in onces}, lambda _, reason: told.append(reason)
     )
-    try:
-        releases = Session(plan, list(ledgers), exchange).run()
-    except DiscreetError:
-        assert charged() == [], "it was charged before it was refused"
-        raise
+    with ledgers.charged_in_full_or_not_at_all(plan):
+        releases = Session(plan, list(onces), exchange).run()
     assert told == []
-    assert len(charged()) == SITES * len(plan.rounds)
     return opened_evaluation(plan, releases)
 
 
-@pytest.mark.parametrize("driver", [simulated, by_letters])
+def by_flower(plan, sites, tmp_path):
+    """Flower's server and client apps, behind the bytes of Flower's messages."""
+    from flwr.app import Context, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from discreet.flower import add_evaluation, evaluate
+    from flower_loop import LoopGrid, Node
+
+    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+    app = ClientApp()
+    add_evaluation(app, lambda _, context: sites[context.node_id - 1])
+    ledgers, nodes = Ledgers.new(tmp_path), {}
+    for k, ledger in ledgers.paths.items():
+        policy = ledger.with_name("policy.toml")
+        policy.write_text(policyfile.dumps(POLICY))
+        config = {"discreet-policy": str(policy)}
+        nodes[k] = Node(app, Context(1, k, config, RecordDict(), {}))
+    steps = []
+    with ledgers.charged_in_full_or_not_at_all(plan):
+        found = evaluate(LoopGrid(nodes), plan, sites=SITES, watch=steps.append)
+    assert not any(step.refused or step.missing for step in steps)
+    return found
+
+
+FLOWER = pytest.param(
+    by_flower, marks=pytest.mark.skipif(not find_spec("flwr"), reason="needs Flower")
+)
+
+
+@pytest.mark.parametrize("driver", [simulated, by_letters, FLOWER])
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
@@ -253,6 +314,59 @@ def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
     assert found.keys() == expected.keys()
     for name, value in found.items():
         assert value == pytest.approx(expected[name], abs=NEAR)
+
+
+class Read:
+    """A source of rows that knows how often it was read."""
+
+    def __init__(self, examples):
+        self.examples, self.times = examples, 0
+
+    def __call__(self):
+        self.times += 1
+        for batch in self.examples.batches():
+            yield Columns(batch.scores, batch.labels, batch.groups, batch.subjects)
+
+
+@pytest.mark.parametrize(
+    ("model", "statistic", "times"),
+    [
+        ("secure-aggregation", "histogram", 1),
+        ("distributed", "equi-depth", 2),
+        ("local, laplace", "histogram", 1),
+        ("label, response", "histogram", 1),
+        # Scores, then sums: between the two letters a site may be started again.
+        ("label, choice", "rank-sums", 2),
+    ],
+)
+def test_a_site_reads_its_data_once_a_round(model, statistic, times, tmp_path):
+    plan = planned(MODELS[model], STATISTICS[statistic])
+    sources = [Read(examples) for examples in data(statistic)]
+    sites = [
+        discreet.Examples.from_source(
+            source, labels=LabelCode(), scores=plan.facts.scores, columns=1, name="site"
+        )
+        for source in sources
+    ]
+    by_letters(plan, sites, tmp_path)
+    assert [source.times for source in sources] == [times] * SITES
+
+
+def test_a_plan_is_written_and_hashed_once(monkeypatch):
+    """However many sites there are: each of these texts holds every edge."""
+    plan, computed = planned(MODELS["distributed"], STATISTICS["histogram"]), []
+    for name in ("_canonical", "_asked"):
+        kept = vars(Plan)[name]
+        monkeypatch.setattr(
+            kept,
+            "func",
+            lambda self, f=kept.func: (computed.append(f.__name__), f(self))[1],
+        )
+    written = []
+    monkeypatch.setattr(open_round, "dumps", lambda p: written.append(p) or dumps(p))
+    run(plan, data("histogram"))
+    assert sorted(computed) == ["_asked", "_canonical"]
+    assert len(written) == 1
 
 
 def test_a_curator_has_one_source():

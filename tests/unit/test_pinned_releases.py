@@ -220,6 +220,14 @@ def test_a_single_number_is_what_it_was(case, pins):
     assert f"{SCALARS[case]().value:.7g}" == pins[case]
 
 
+def test_a_plan_of_rank_sums_is_a_session_and_gives_the_same_number(pins):
+    result = _run(discreet.LabelDP(1))
+    assert f"{result.auc.value:.7g}" == pins["label, choice"]
+    assert result.plan is not None
+    (release,) = result.releases
+    assert (release.contributors, release.expected) == (SITES, SITES)
+
+
 def _write() -> None:
     found = {}
     with warnings.catch_warnings():

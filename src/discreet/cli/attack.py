@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 
 from discreet.attack.reidentify import reidentify_auc
 from discreet.attack.top_scores import TOP, Guessed, guess_top_scores
+from discreet.cli.files import LabelColumn, PositiveLabel
+from discreet.cli.loading import with_option_groups
+from discreet.data.examples import Examples
 from discreet.data.sources import read
 from discreet.errors import InputError
 
@@ -18,19 +22,35 @@ app = typer.Typer(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Options: in which columns scores and labels are."""
+
+    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score"
+    label: LabelColumn = "y_true"
+    positive: PositiveLabel = None
+
+    def read(self, file: Path) -> Examples:
+        """Read rows; any score will do, since only their order matters."""
+        return read(
+            file,
+            score=self.score,
+            label=self.label,
+            positive=self.positive,
+            kind="logit",
+        )
+
+
 @app.callback()
 def _root() -> None:
     """Show what a release gives away about one person."""
 
 
 @app.command()
-def auc(  # noqa: PLR0913, PLR0917 - one option a choice
+@with_option_groups
+def auc(
     file: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
-    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
-    positive: Annotated[
-        str | None, typer.Option(help="The positive label, when not 0/1.")
-    ] = None,
+    data: Columns,
     size: Annotated[
         list[int], typer.Option(help="Rows in the released AUC; repeat for more.")
     ] = [100, 1000],  # noqa: B006 - typer copies it
@@ -49,8 +69,7 @@ def auc(  # noqa: PLR0913, PLR0917 - one option a choice
     enough digits. The null control gets an unrelated AUC: near one half, it shows
     that the guess comes from the release and not from what was known already.
     """
-    examples = read(file, score=score, label=label, positive=positive, kind="logit")
-    scores, labels = examples.to_arrays()
+    scores, labels = data.read(file).to_arrays()
     if len(scores) < max(size):
         raise InputError(
             f"the file has {len(scores)} rows, fewer than --size {max(size)}"
@@ -76,16 +95,13 @@ def auc(  # noqa: PLR0913, PLR0917 - one option a choice
 
 
 @app.command()
+@with_option_groups
 def top_scores(
     files: Annotated[
         list[Path],
         typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
     ],
-    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
-    positive: Annotated[
-        str | None, typer.Option(help="The positive label, when not 0/1.")
-    ] = None,
+    data: Columns,
     top: Annotated[
         list[int], typer.Option(help="How many scores are guessed; repeat.")
     ] = list(TOP),  # noqa: B006 - typer copies it
@@ -95,10 +111,7 @@ def top_scores(
     Label privacy takes scores as public, and this guess needs nothing else. Sites
     that send their scores shuffled leave the guess their own rate of positives.
     """
-    sites = [
-        read(path, score=score, label=label, positive=positive, kind="logit")
-        for path in files
-    ]
+    sites = [data.read(path) for path in files]
     typer.echo(f"{'':9}{'scores in order':^33}{'scores shuffled':^33}")
     columns = f"{'positives':>11}{'precision':>11}{'recall':>11}"
     typer.echo(f"{'top':>9}{columns}{columns}")

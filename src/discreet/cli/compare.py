@@ -9,11 +9,12 @@ import typer
 
 from discreet.cli import choices
 from discreet.cli import files as options
-from discreet.data.sources import read
+from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError
 from discreet.runtime.comparison import compare as compare_sites
 
 
+@with_option_groups
 def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[Path],
@@ -23,15 +24,13 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         list[str],
         typer.Option(help="Column of one model's scores; give it twice."),
     ],
+    protection: choices.Protection,
+    rows: choices.ScoredRows,
+    output: options.Output,
     name: Annotated[
         list[str] | None,
         typer.Option(help="What a model is called, in the order of --score."),
     ] = None,
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    min_survivors: choices.MinSurvivors = None,
-    colluders: choices.Colluders = None,
     joint: Annotated[
         bool,
         typer.Option(
@@ -45,16 +44,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
     prevalence: choices.Prevalence = None,
-    label: options.LabelColumn = "y_true",
-    positive: options.PositiveLabel = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
-    wide: options.Wide = False,
-    json: options.JsonFile = None,
-    report: options.ReportFile = None,
-    plots: options.PlotFolder = None,
-    export: options.ExportFolder = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release."""
     if len(score) != 2:
@@ -64,33 +53,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     names = name or score
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
-    model = choices.chosen_model(
-        privacy,
-        epsilon=epsilon,
-        delta=delta,
-        min_survivors=min_survivors,
-        colluders=colluders,
-    )
-    sites = [
-        read(
-            path,
-            label=label,
-            score=score,
-            positive=positive,
-            kind=kind.value,
-            low=low,
-            high=high,
-        )
-        for path in files
-    ]
     found = compare_sites(
-        sites,
-        privacy=model,
+        [rows.read(path, score) for path in files],
+        privacy=protection.model(),
         form="joint" if joint else "marginals",
         examples=examples,
         prevalence=prevalence,
         names=(names[0], names[1]),
     )
-    options.write_result(
-        found, wide=wide, json=json, report=report, plots=plots, export=export
-    )
+    output.write(found)

@@ -13,14 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from discreet.cli.files import (
-    JsonFile,
-    PlotFolder,
-    ReportFile,
-    Wide,
-    read_plan,
-    write_result,
-)
+from discreet.cli.files import Output, read_plan
+from discreet.cli.loading import with_option_groups
 from discreet.cli.site import (
     PORT,
     LogFile,
@@ -30,8 +24,8 @@ from discreet.cli.site import (
     show_findings,
 )
 from discreet.parsing import shown
+from discreet.runtime.board import EventLog
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
-from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.site.checkup import examine, require
 
@@ -57,9 +51,11 @@ Unauthenticated: TypeAlias = Annotated[
 ]
 
 
+@with_option_groups
 def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     keys: CoordinatorFolder,
+    output: Output,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     wait: Annotated[
@@ -74,10 +70,6 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option("--fresh", help="Drop an interrupted session of this plan."),
     ] = False,
     unauthenticated: Unauthenticated = False,
-    wide: Wide = False,
-    json: JsonFile = None,
-    plots: PlotFolder = None,
-    report: ReportFile = None,
     log: LogFile = None,
     rehearse: Rehearse = False,
 ) -> None:
@@ -97,8 +89,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     deploy.quiet()
-    files = tuple(path for path in (json, report, state, log) if path is not None)
-    folders = () if plots is None else (plots,)
+    files, folders = output.files(state, log), output.folders()
     findings = examine(
         CoordinatorDoctor(
             lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
@@ -150,27 +141,19 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
             _tell(f"Aborted: {error}.")
             raise typer.Exit(1) from error
     identity = folder.identity()
-    write_result(
-        result,
-        wide=wide,
-        json=json,
-        report=report,
-        plots=plots,
-        sign=None if identity is None else identity.sign,
-    )
+    output.write(result, sign=None if identity is None else identity.sign)
     saved.discard()  # not before somebody has the result
 
 
-def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
+@with_option_groups
+def doctor(
     plan: PlanFile,
     keys: CoordinatorFolder,
+    output: Output,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     state: StateFile = None,
     unauthenticated: Unauthenticated = False,
-    json: JsonFile = None,
-    plots: PlotFolder = None,
-    report: ReportFile = None,
 ) -> None:
     """Look at everything that could fail when the coordinator starts.
 
@@ -181,8 +164,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
         from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
-    files = tuple(path for path in (json, report, state) if path is not None)
-    folders = () if plots is None else (plots,)
+    files, folders = output.files(state), output.folders()
     looked = CoordinatorDoctor(
         lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
     )

@@ -14,6 +14,8 @@ code  meaning
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from importlib import import_module
@@ -34,6 +36,9 @@ from discreet.site.failures import (
 
 _CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
 """Newer typers carry a click of their own; its errors are not those of click."""
+_SELDOM: Final = 100_000
+"""Objects made between two searches for garbage, 700 by default: loading a command
+makes a hundred thousand and hardly any garbage."""
 _ERRORS: Final[Any] = import_module(f"{_CLICK}.exceptions")
 _CORE: Final[Any] = import_module(f"{_CLICK}.core")
 
@@ -46,6 +51,8 @@ def run(
     Typer's own call is not used: on an error it would show the frames' variables.
     """
     guard()
+    gc.set_threshold(_SELDOM)
+    atexit.register(gc.freeze)  # the system frees a process faster than Python does
     command = get_command(app)
     arguments = sys.argv[1:]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,15 +11,15 @@ from rich.progress import Progress
 
 from discreet.cli import choices
 from discreet.cli import files as options
-from discreet.data.sources import read
+from discreet.cli.loading import with_option_groups
 from discreet.data.tables import is_address
 from discreet.errors import InputError
-from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.result.build import Result
 from discreet.runtime.simulation import evaluate as evaluate_sites
 
 
+@with_option_groups
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[str],
@@ -28,17 +29,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             show_default=False,
         ),
     ],
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    unit: choices.UnitChoice = choices.Unit.example,
-    max_examples: choices.MaxExamples = None,
-    subject: options.SubjectColumn = None,
+    protection: choices.Protection,
+    rows: choices.ScoredRows,
+    asked: choices.Asked,
+    database: options.InDatabase,
+    output: options.Output,
     weight: options.WeightColumn = None,
-    max_weight: choices.MaxWeight = None,
-    min_survivors: choices.MinSurvivors = None,
-    colluders: choices.Colluders = None,
-    mechanism: choices.MechanismName = None,
     secagg: Annotated[
         bool,
         typer.Option(
@@ -49,7 +45,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="Public: roughly how many examples there are in all."),
     ] = None,
-    prevalence: choices.Prevalence = None,
     score: Annotated[
         list[str],
         typer.Option(
@@ -57,12 +52,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "classes than two."
         ),
     ] = ["y_score"],  # noqa: B006 - typer copies it
-    label: options.LabelColumn = "y_true",
-    positive: options.PositiveLabel = None,
-    table: options.TableName = None,
-    where: options.WhereClause = None,
-    query: options.SelectQuery = None,
-    classes: choices.Classes = None,
     ovo: Annotated[
         bool, typer.Option("--ovo", help="Also compare each pair of classes.")
     ] = False,
@@ -70,82 +59,43 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         str | None,
         typer.Option(help="Column of groups; needs --in-group for each."),
     ] = None,
-    groups: choices.Groups = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
-    threshold: choices.Thresholds = None,
-    bins: choices.Bins = None,
-    look: choices.Look = False,
-    max_examples_per_site: choices.MaxExamplesPerSite = None,
     model_name: Annotated[
         str, typer.Option("--model", help="Name of the measured model.")
     ] = "",
-    random_groups: choices.RandomGroups = None,
-    between: choices.Between = None,
-    clusters: choices.ClusterChoice = None,
-    wide: options.Wide = False,
-    json: options.JsonFile = None,
-    report: options.ReportFile = None,
-    plots: options.PlotFolder = None,
-    export: options.ExportFolder = None,
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
-    model = choices.chosen_model(
-        privacy,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        max_examples=max_examples,
-        mechanism=mechanism,
-        min_survivors=min_survivors,
-        colluders=colluders,
-    )
-    if (group is None) != (groups is None):
+    model = protection.model()
+    if (group is None) != (asked.groups is None):
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    asked = {"table": table, "where": where, "query": query}
+    columns = {"group": group, "weight": weight, "classes": asked.classes}
     sites = [
-        read(
-            path,
-            label=label,
-            score=score[0] if len(score) == 1 else score,
-            group=group,
-            subject=subject,
-            weight=weight,
-            positive=positive,
-            classes=classes,
-            kind=kind.value,
-            low=low,
-            high=high,
-            **({} if not is_address(path) else asked),
+        rows.read(
+            path, score, **columns, **(asdict(database) if is_address(path) else {})
         )
         for path in files
     ]
-    facts = PublicFacts(examples, prevalence, sites[0].scores)
-    binning = None if bins is None else spread_over(bins, facts)
+    facts = PublicFacts(examples, asked.prevalence, sites[0].scores)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Counting", total=len(sites))
         result: Result = evaluate_sites(
             sites,
             privacy=model,
             examples=examples,
-            prevalence=prevalence,
-            thresholds=threshold,
-            edges=binning,
-            classes=classes,
+            prevalence=asked.prevalence,
+            thresholds=asked.threshold,
+            edges=asked.edges(facts),
+            classes=asked.classes,
             multiclass="ovo" if ovo else "ovr",
-            groups=groups,
-            max_weight=max_weight,
-            look=look,
+            groups=asked.groups,
+            max_weight=asked.max_weight,
+            look=asked.look,
             model=model_name,
-            max_examples_per_site=max_examples_per_site,
-            random_groups=random_groups,
-            between=choices.chosen_between(between, clusters) or False,
+            max_examples_per_site=asked.max_examples_per_site,
+            random_groups=asked.random_groups,
+            between=asked.between_sites() or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
-    options.write_result(
-        result, wide=wide, json=json, report=report, plots=plots, export=export
-    )
+    output.write(result)

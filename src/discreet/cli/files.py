@@ -6,6 +6,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -53,39 +54,6 @@ PLACE: Final = typer.Argument(
     "or SQLite file, or a database's address.",
     show_default=False,
 )
-TableName: TypeAlias = Annotated[
-    str | None, typer.Option(help="The table of a database.")
-]
-WhereClause: TypeAlias = Annotated[
-    str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
-]
-SelectQuery: TypeAlias = Annotated[
-    str | None, typer.Option(help="A SELECT in the engine's SQL, instead of --table.")
-]
-CountsPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        help="Instead of rows: the result of `discreet query`, as CSV with a header."
-    ),
-]
-JsonFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Write every number to this JSON file.")
-]
-ExportFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
-        "metrics into this folder."
-    ),
-]
-PlotFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
-]
-
-Wide: TypeAlias = Annotated[
-    bool, typer.Option("--wide", help="Print the interval of every rate.")
-]
 
 
 def _report_file(path: Path | None) -> Path | None:
@@ -97,15 +65,6 @@ def _report_file(path: Path | None) -> Path | None:
     return check_suffix(path)
 
 
-ReportFile: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        callback=_report_file,
-        help="Write a report to this file: .html, .json or .txt.",
-    ),
-]
-
-
 def read_plan(path: Path) -> Plan:
     """Read a plan from a file."""
     try:
@@ -114,70 +73,95 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path.name}: {err}") from None
 
 
-def read_for(  # noqa: PLR0913 - one keyword a column or place
-    plan: Plan,
-    place: str | None,
-    score: list[str],
-    label: str,
-    *,
-    positive: str | None = None,
-    group: str | None = None,
-    subject: str | None = None,
-    weight: str | None = None,
-    table: str | None = None,
-    where: str | None = None,
-    query: str | None = None,
-    counts: Path | None = None,
-) -> Examples:
-    """Read a site's rows as the plan expects them, or counts made for the plan."""
-    statistic, facts = plan.statistic, plan.facts.scores
-    classes = None
-    if isinstance(statistic, OneVsRest | OneVsOne):
-        classes = statistic.classes
-    if len(score) > 1 and classes is None and not isinstance(statistic, Paired):
-        raise InputError("the plan measures one score, and several --score were given")
-    weighted = isinstance(statistic, Weighted)
-    if weighted and (weight is None or counts is not None):
-        raise InputError(
-            "the plan adds up weights: give the scored rows and name the column of "
-            "weights with --weight"
+@dataclass(frozen=True, kw_only=True)
+class InDatabase:
+    """Options: which rows of a database."""
+
+    table: Annotated[str | None, typer.Option(help="The table of a database.")] = None
+    where: Annotated[
+        str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
+    ] = None
+    query: Annotated[
+        str | None,
+        typer.Option(help="A SELECT in the engine's SQL, instead of --table."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(InDatabase):
+    """Options: where a site's scored rows are, or counts that were made of them."""
+
+    scores: Annotated[str | None, PLACE] = None
+    score: ScoreColumns = field(default_factory=lambda: ["y_score"])
+    label: LabelColumn = "y_true"
+    positive: PositiveLabel = None
+    group: GroupColumn = None
+    subject: SubjectColumn = None
+    weight: WeightColumn = None
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of rows: the result of `discreet query`, as CSV with a header."
+        ),
+    ] = None
+
+    def read(self, plan: Plan) -> Examples:
+        """Read the rows as the plan expects them, or counts made for the plan."""
+        statistic, facts = plan.statistic, plan.facts.scores
+        classes = None
+        if isinstance(statistic, OneVsRest | OneVsOne):
+            classes = statistic.classes
+        several = len(self.score) > 1
+        if several and classes is None and not isinstance(statistic, Paired):
+            raise InputError(
+                "the plan measures one score, and several --score were given"
+            )
+        self._check_weight(weighted=isinstance(statistic, Weighted))
+        if (self.scores is None) == (self.counts is None):
+            raise InputError("give the scored rows or --counts, and not both")
+        if self.counts is not None:
+            title = self.counts.name
+            names = Names(tuple(self.score), self.label, self.group, title=title)
+            cuts = plan_cuts(plan, len(self.score))
+            return Examples.from_source(
+                CountsFile(self.counts, names, cuts, plan_bound(plan)),
+                labels=LabelCode(self.positive, classes),
+                scores=facts,
+                columns=len(self.score),
+                name=title,
+            )
+        other = facts.kind == "other"
+        found = read(
+            self.scores,
+            label=self.label,
+            score=self.score if several else self.score[0],
+            positive=self.positive,
+            classes=classes,
+            group=self.group,
+            subject=self.subject,
+            weight=self.weight,
+            kind=facts.kind,
+            low=facts.low if other else None,
+            high=facts.high if other else None,
+            table=self.table,
+            where=self.where,
+            query=self.query,
         )
-    if weight is not None and not weighted:
-        raise InputError(
-            "the plan counts every row as one: leave out --weight, or plan with "
-            "--max-weight"
-        )
-    if (place is None) == (counts is None):
-        raise InputError("give the scored rows or --counts, and not both")
-    if place is None and counts is not None:
-        names = Names(tuple(score), label, group, title=counts.name)
-        return Examples.from_source(
-            CountsFile(counts, names, plan_cuts(plan, len(score)), plan_bound(plan)),
-            labels=LabelCode(positive, classes),
-            scores=facts,
-            columns=len(score),
-            name=counts.name,
-        )
-    other = facts.kind == "other"
-    found = read(
-        place,
-        label=label,
-        score=score[0] if len(score) == 1 else score,
-        positive=positive,
-        classes=classes,
-        group=group,
-        subject=subject,
-        weight=weight,
-        kind=facts.kind,
-        low=facts.low if other else None,
-        high=facts.high if other else None,
-        table=table,
-        where=where,
-        query=query,
-    )
-    if sys.stderr.isatty():
-        found.listener = _tell_pace
-    return found
+        if sys.stderr.isatty():
+            found.listener = _tell_pace
+        return found
+
+    def _check_weight(self, *, weighted: bool) -> None:
+        if weighted and (self.weight is None or self.counts is not None):
+            raise InputError(
+                "the plan adds up weights: give the scored rows and name the column of "
+                "weights with --weight"
+            )
+        if self.weight is not None and not weighted:
+            raise InputError(
+                "the plan counts every row as one: leave out --weight, or plan with "
+                "--max-weight"
+            )
 
 
 def _tell_pace(share: float | None, seconds: float) -> None:
@@ -187,35 +171,67 @@ def _tell_pace(share: float | None, seconds: float) -> None:
     typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
-def write_result(
-    result: Result,
-    *,
-    wide: bool,
-    json: Path | None,
-    report: Path | None,
-    plots: Path | None,
-    sign: Callable[[bytes], bytes] | None = None,
-    export: Path | None = None,
-) -> None:
-    """Print a result, and write the files that were asked for.
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Options: what is printed of a result, and which files it is written to."""
 
-    ``sign`` is the coordinator's: its reports can be checked with ``discreet verify``.
-    """
-    from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Print the interval of every rate.")
+    ] = False
+    json: Annotated[
+        Path | None, typer.Option(help="Write every number to this JSON file.")
+    ] = None
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_report_file,
+            help="Write a report to this file: .html, .json or .txt.",
+        ),
+    ] = None
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
+    ] = None
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
+            "metrics into this folder."
+        ),
+    ] = None
 
-    if result.claim.setting == "REHEARSAL":
-        typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
-    typer.echo(result.to_text(wide=wide))
-    if json is not None:
-        json.write_text(signed_json(result, sign), encoding="utf-8")
-    if report is not None:
-        result.save(report, sign=sign)
-        typer.echo(f"The report is in {report}")
-    if export is not None:
-        result.export(export)
-        typer.echo(f"The tables are in {export}/")
-    if plots is not None:
-        _write_plots(result, plots)
+    def files(self, *more: Path | None) -> tuple[Path, ...]:
+        """Return the files that are written, with more that somebody writes."""
+        asked = (self.json, self.report, *more)
+        return tuple(path for path in asked if path is not None)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders that are written into."""
+        return tuple(path for path in (self.plots, self.export) if path is not None)
+
+    def write(
+        self, result: Result, *, sign: Callable[[bytes], bytes] | None = None
+    ) -> None:
+        """Print a result, and write the files that were asked for.
+
+        ``sign`` is the coordinator's: its reports can be checked with ``discreet
+        verify``.
+        """
+        from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
+
+        if result.claim.setting == "REHEARSAL":
+            typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
+        typer.echo(result.to_text(wide=self.wide))
+        if self.json is not None:
+            self.json.write_text(signed_json(result, sign), encoding="utf-8")
+        if self.report is not None:
+            result.save(self.report, sign=sign)
+            typer.echo(f"The report is in {self.report}")
+        if self.export is not None:
+            result.export(self.export)
+            typer.echo(f"The tables are in {self.export}/")
+        if self.plots is not None:
+            _write_plots(result, self.plots)
 
 
 def safe_file_name(name: str) -> str:

@@ -69,9 +69,7 @@ def show(
     delta: _Delta = 1e-6,
 ) -> None:
     """Show every charge, and what each population has spent."""
-    with Ledger(path) as ledger:
-        entries = ledger.entries()
-        count, tag = ledger.head()
+    entries, count, tag = _record(path)
     charges = [e for e in entries if isinstance(e, Charge)]
     names = [population] if population is not None else _populations(entries)
     Console().print(_table(path.name, entries, names))
@@ -87,6 +85,12 @@ def show(
         often = "once" if refusals == 1 else f"{refusals} times"
         typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
     typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+
+
+def _record(path: Path) -> tuple[Sequence[Entry], int, str]:
+    """Return every entry, how many there are, and the last one's tag."""
+    with Ledger(path) as ledger:
+        return ledger.entries(), *ledger.head()
 
 
 def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
@@ -239,9 +243,7 @@ def export(
     delta: _Delta = 1e-6,
 ) -> None:
     """Write the record as JSON, without secrets, fingerprints and messages."""
-    with Ledger(path) as ledger:
-        entries = ledger.entries()
-        count, tag = ledger.head()
+    entries, count, tag = _record(path)
     uses = [e.use for e in entries if isinstance(e, Charge)]
     document: dict[str, Any] = {
         "discreet": "ledger",

@@ -1,4 +1,4 @@
-"""Commands that are loaded when they are called, not when help is printed.
+"""Commands that are loaded when they are called, and options that they share.
 
 ``discreet --help`` prints names and one line each; what a command computes with
 (Arrow, SciPy, Flower) takes seconds to load and is loaded by that command alone.
@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import click
 import typer
@@ -72,3 +75,44 @@ class LaterGroup(TyperGroup):
         if name in self.places:
             command = self.places[name].load(name)
         return name, command, rest
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: parameters whose type is a dataclass.
+
+    On the command line stands an option for each field; the command gets the group.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)
+    }
+
+    def shown() -> Iterator[inspect.Parameter]:
+        for name, parameter in own.items():
+            if name in groups:
+                yield from _fields_as_options(groups[name])
+            else:
+                yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        command(**given)
+
+    called.__signature__ = inspect.Signature(list(shown()))  # type: ignore[attr-defined]
+    return called
+
+
+def _fields_as_options(kind: Any) -> Iterator[inspect.Parameter]:
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=types[field.name],
+        )

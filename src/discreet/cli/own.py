@@ -9,29 +9,21 @@ from typing import Annotated
 import typer
 
 from discreet.cli import files
+from discreet.cli.loading import with_option_groups
 from discreet.cli.site import PlanFile
 from discreet.errors import InputError
 from discreet.parsing import read_text
 from discreet.result.own_view import own_view
 
 
-def own(  # noqa: PLR0913, PLR0917 - one option a choice
+@with_option_groups
+def own(
     plan: PlanFile,
     result: Annotated[
         Path,
         typer.Option(help="The opened result: the coordinator's JSON file."),
     ],
-    scores: Annotated[str | None, files.PLACE] = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
+    rows: files.Rows,
 ) -> None:
     """Compare this site's own values with the opened result; nothing leaves.
 
@@ -44,19 +36,6 @@ def own(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(f"{result.name} is no JSON file") from None
     if not isinstance(opened, dict):
         raise InputError("this file is no result of discreet, as JSON")
-    examples = files.read_for(
-        agreed,
-        scores,
-        score,
-        label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
+    examples = rows.read(agreed)
     for line in own_view(agreed, examples, opened):
         typer.echo(line)

@@ -13,12 +13,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli import choices
-from discreet.data.scores import ScoreRange
+from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
 from discreet.plan.between_sites import predicted_spreads
-from discreet.plan.bins import spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
@@ -34,17 +33,14 @@ from discreet.result.prediction import (
 from discreet.statistic.site_sums import SiteSums
 
 
+@with_option_groups
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: Annotated[
         int, typer.Option(help="Public: roughly how many examples there are in all.")
     ],
-    privacy: choices.PrivacyChoice = choices.Privacy.secure_aggregation,
-    prevalence: choices.Prevalence = None,
-    epsilon: choices.Epsilon = None,
-    delta: choices.Delta = "0",
-    unit: choices.UnitChoice = choices.Unit.example,
-    max_examples: choices.MaxExamples = None,
-    mechanism: choices.MechanismName = None,
+    protection: choices.Protection,
+    scores: choices.ScoresAre,
+    asked: choices.Asked,
     site: Annotated[
         list[str] | None,
         typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
@@ -56,17 +52,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         int | None,
         typer.Option(help="How many sites there are; by default those of --site."),
     ] = None,
-    min_survivors: choices.MinSurvivors = None,
-    colluders: choices.Colluders = None,
     min_examples_per_site: Annotated[
         int, typer.Option(help="Sites with fewer examples stay out.")
     ] = 0,
-    max_examples_per_site: choices.MaxExamplesPerSite = None,
-    random_groups: choices.RandomGroups = None,
-    threshold: choices.Thresholds = None,
-    bins: choices.Bins = None,
-    look: choices.Look = False,
-    groups: choices.Groups = None,
     watch_drop: Annotated[
         float | None,
         typer.Option(
@@ -74,14 +62,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             "them that must be seen."
         ),
     ] = None,
-    max_weight: choices.MaxWeight = None,
-    classes: choices.Classes = None,
-    between: choices.Between = None,
-    clusters: choices.ClusterChoice = None,
-    kind: choices.KindOfScores = choices.Kind.probability,
-    low: choices.Low = None,
-    high: choices.High = None,
-    model: Annotated[str, typer.Option(help="Name of the measured model.")] = "",
+    name: Annotated[
+        str, typer.Option("--model", help="Name of the measured model.")
+    ] = "",
     model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
     auc: Annotated[
         float, typer.Option(help="AUC that is assumed for the prediction.")
@@ -107,40 +90,32 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Exits with 1 and writes nothing when the result would be mostly noise.
     """
-    if watch_drop is not None and len(groups or ()) < 2:
+    if watch_drop is not None and len(asked.groups or ()) < 2:
         raise InputError(
             "--watch-drop compares periods: name them with --in-group, in their order"
         )
-    asked = _plannable(
-        choices.chosen_model(
-            privacy,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            max_examples=max_examples,
-            mechanism=mechanism,
-        ),
-        bins,
-    )
+    model = replace(protection, min_survivors=None, colluders=None).model()
+    private, colluders = _plannable(model, asked.bins), protection.colluders
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
-    fewest = 1 if asked.route == "local" else (colluders or 0) + 2
-    split = random_groups or 1
-    least = min_survivors or (known or 0) // split or fewest
-    told = asked.cohort(least).colluders if colluders is None else colluders
-    facts = PublicFacts(examples, prevalence, ScoreRange.declare(kind.value, low, high))
+    fewest = 1 if private.route == "local" else (colluders or 0) + 2
+    split = asked.random_groups or 1
+    least = protection.min_survivors or (known or 0) // split or fewest
+    told = private.cohort(least).colluders if colluders is None else colluders
+    most = asked.max_examples_per_site
+    facts = PublicFacts(examples, asked.prevalence, scores.declared())
     chosen = recommend(
         facts,
-        asked,
-        thresholds=threshold,
-        edges=None if bins is None else spread_over(bins, facts),
-        classes=classes,
-        groups=groups,
-        max_weight=max_weight,
-        look=look,
-        between=choices.chosen_between(between, clusters),
-        cohort=Cohort(least, told, min_examples_per_site, max_examples_per_site, split),
-        model=ModelRef(model, model_digest),
+        private,
+        thresholds=asked.threshold,
+        edges=asked.edges(facts),
+        classes=asked.classes,
+        groups=asked.groups,
+        max_weight=asked.max_weight,
+        look=asked.look,
+        between=asked.between_sites(),
+        cohort=Cohort(least, told, min_examples_per_site, most, split),
+        model=ModelRef(name, model_digest),
     )
     chosen = replace(chosen, roster=roster)
     check_protocol(chosen, sites=known)
@@ -148,14 +123,14 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     refusal = _between(chosen)
     if not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
-    elif classes is None:
+    elif asked.classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             progress.add_task("Predicting errors", total=None)
             found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
         _show(found, auc)
         refusal = found.refusal or refusal
         if watch_drop is not None:
-            refusal = _periods(found, len(groups or ()), watch_drop) or refusal
+            refusal = _periods(found, len(asked.groups or ()), watch_drop) or refusal
     else:
         typer.echo("There is no prediction for more than two classes.")
     if page is not None:

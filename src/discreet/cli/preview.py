@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli import files
+from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError
 from discreet.parsing import shown
 from discreet.privacy.composition import Spent
@@ -24,25 +25,16 @@ from discreet.site.preview import Preview
 from discreet.site.preview import preview as make_preview
 
 
-def preview(  # noqa: PLR0913, PLR0917 - one option a choice
+@with_option_groups
+def preview(
     plan: Annotated[Path, typer.Argument(help="The plan, plan.toml.")],
-    scores: Annotated[str | None, files.PLACE] = None,
+    rows: files.Rows,
     policy: Annotated[
         Path | None, typer.Option(help="The site's policy, policy.toml.")
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The site's ledger, to see what is left.")
     ] = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
     json: Annotated[
         Path | None, typer.Option(help="Write the preview to this JSON file too.")
     ] = None,
@@ -53,20 +45,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one option a choice
     would decline the plan.
     """
     asked = files.read_plan(plan)
-    examples = files.read_for(
-        asked,
-        scores,
-        score,
-        label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
+    examples = rows.read(asked)
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
         raise InputError("--ledger needs --policy, which names the population")

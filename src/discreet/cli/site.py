@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from discreet.cli import files
-from discreet.data.examples import Examples
+from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
-from discreet.plan.plan import Plan
+from discreet.runtime.board import EventLog
 from discreet.runtime.delivery import WAIT_SECONDS
-from discreet.runtime.event_log import EventLog
 from discreet.runtime.flower.keys import SiteKeys
 from discreet.site import policyfile
 from discreet.site.carried import TITLES, steps_of
@@ -31,16 +29,6 @@ _HERE: Final = f"127.0.0.1:{PORT}"
 PlanFile: TypeAlias = Annotated[
     Path, typer.Argument(help="The plan that was agreed on.")
 ]
-PolicyFile: TypeAlias = Annotated[Path, typer.Option(help="What this site allows.")]
-SiteFolder: TypeAlias = Annotated[
-    Path, typer.Option(help="Folder of this site's keys.")
-]
-Address: TypeAlias = Annotated[
-    str, typer.Option(help="Where the coordinator listens, as host:port.")
-]
-LedgerFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="The ledger; by default beside the policy.")
-]
 Rehearse: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -55,23 +43,40 @@ LogFile: TypeAlias = Annotated[
 ]
 
 
-def site(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: PlanFile,
-    policy: PolicyFile,
-    keys: SiteFolder,
-    scores: Annotated[str | None, files.PLACE] = None,
-    coordinator: Address = _HERE,
-    ledger: LedgerFile = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
+@dataclass(frozen=True, kw_only=True)
+class Joining:
+    """Options: what a site brings to a session, and where the coordinator is."""
+
+    plan: PlanFile
+    policy: Annotated[Path, typer.Option(help="What this site allows.")]
+    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")]
+    coordinator: Annotated[
+        str, typer.Option(help="Where the coordinator listens, as host:port.")
+    ] = _HERE
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; by default beside the policy.")
+    ] = None
+
+    def doctor(self, rows: files.Rows) -> SiteDoctor:
+        """Return what looks at all of it, with the data."""
+        try:
+            from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
+        except ModuleNotFoundError as err:
+            raise missing_flower(err) from err
+        return SiteDoctor(
+            lambda: files.read_plan(self.plan),
+            lambda: policyfile.load(self.policy),
+            rows.read,
+            self.keys,
+            self.ledger or self.policy.with_name("ledger.sqlite"),
+            self.coordinator,
+        )
+
+
+@with_option_groups
+def site(
+    joins: Joining,
+    rows: files.Rows,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for a word of the coordinator.")
     ] = WAIT_SECONDS,
@@ -92,21 +97,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    reading = partial(
-        files.read_for,
-        place=scores,
-        score=score,
-        label=label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
-    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
+    looked, coordinator = joins.doctor(rows), joins.coordinator
     checks = looked.checks(connect=False, charged=not rehearse)
     require(examine([*checks, ("log", lambda: check_log(log))]), _tell)
     agreed, note = looked.plan(), EventLog(log)
@@ -134,7 +125,7 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         looked.examples(agreed),
         looked.policy(),
         looked.ledger,
-        SiteKeys(keys),
+        SiteKeys(joins.keys),
         answered=answered,
         tell=connection,
         rehearse=rehearse,
@@ -153,67 +144,14 @@ def site(  # noqa: PLR0913, PLR0917 - one option a choice
         raise typer.Exit(1)
 
 
-def doctor(  # noqa: PLR0913, PLR0917 - one option a choice
-    plan: PlanFile,
-    policy: PolicyFile,
-    keys: SiteFolder,
-    scores: Annotated[str | None, files.PLACE] = None,
-    coordinator: Address = _HERE,
-    ledger: LedgerFile = None,
-    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
-    label: files.LabelColumn = "y_true",
-    positive: files.PositiveLabel = None,
-    group: files.GroupColumn = None,
-    subject: files.SubjectColumn = None,
-    weight: files.WeightColumn = None,
-    table: files.TableName = None,
-    where: files.WhereClause = None,
-    query: files.SelectQuery = None,
-    counts: files.CountsPath = None,
-) -> None:
+@with_option_groups
+def doctor(joins: Joining, rows: files.Rows) -> None:
     """Look at everything that could fail when this site joins.
 
     Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
     exits with 1 when something must be mended.
     """
-    reading = partial(
-        files.read_for,
-        place=scores,
-        score=score,
-        label=label,
-        positive=positive,
-        group=group,
-        subject=subject,
-        weight=weight,
-        table=table,
-        where=where,
-        query=query,
-        counts=counts,
-    )
-    looked = _doctor(plan, reading, policy, keys, coordinator, ledger)
-    show_findings(examine(looked.checks(connect=True)))
-
-
-def _doctor(
-    plan: Path,
-    reading: Callable[[Plan], Examples],
-    policy: Path,
-    keys: Path,
-    coordinator: str,
-    ledger: Path | None,
-) -> SiteDoctor:
-    try:
-        from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
-    except ModuleNotFoundError as err:
-        raise missing_flower(err) from err
-    return SiteDoctor(
-        lambda: files.read_plan(plan),
-        lambda: policyfile.load(policy),
-        reading,
-        keys,
-        ledger or policy.with_name("ledger.sqlite"),
-        coordinator,
-    )
+    show_findings(examine(joins.doctor(rows).checks(connect=True)))
 
 
 def show_findings(findings: list[Finding]) -> None:

@@ -95,13 +95,7 @@ def auc(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(found.value - 0.755) < 0.02, str(found.claim.loss)
     (True, '1-DP')
     """
-    request = Request.of(
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        prevalence=prevalence,
-        gamma=gamma,
-    )
+    request = Request.of(epsilon, delta, mechanism, prevalence, gamma)
     ranking = rank(y_true, y_score, ties=ties)
     return release(AUC, ranking, request, budget=budget, entropy=entropy)
 
@@ -159,13 +153,7 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(found.value - 0.7915) < 0.05
     True
     """
-    request = Request.of(
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        prevalence=prevalence,
-        gamma=gamma,
-    )
+    request = Request.of(epsilon, delta, mechanism, prevalence, gamma)
     target = ap_target(bound)
     if mechanism == "pair-count":
         raise PlanError("pairs say nothing about average precision; use weighted-count")

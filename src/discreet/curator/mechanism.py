@@ -29,6 +29,7 @@ from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, 
 from discreet.curator.weighted_count import WeightTable, protect
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
+from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, ApproxDP, Loss, PureDP, exact
 
 MechanismName: TypeAlias = Literal[
@@ -74,7 +75,6 @@ class Request:
     @classmethod
     def of(
         cls,
-        *,
         epsilon: Amount,
         delta: Amount,
         mechanism: MechanismName | None,
@@ -150,11 +150,12 @@ def release(
     like any other, and the refusal reads released or declared counts only.
     """
     request = replace(request, mechanism=request.chosen(ranking.rows))
+    asked = _Release(target, ranking, request, budget, entropy)
     match request.mechanism:
         case "weighted-count" | "pair-count":
-            return _weighted(target, ranking, request, budget, entropy)
+            return asked.weighted()
         case "power-law" | "heavy-tailed" | "laplace":
-            return _smooth(target, ranking, request, budget, entropy)
+            return asked.smooth()
         case _:
             raise InputError(
                 "a curator's mechanism is weighted-count, pair-count, power-law, "
@@ -162,46 +163,87 @@ def release(
             )
 
 
-def _weighted(
-    target: Target,
-    ranking: Ranking,
-    request: Request,
-    budget: Budget | None,
-    entropy: Entropy,
-) -> PrivateEstimate:
-    mechanism = request.chosen(ranking.rows)
-    table = target.tables(mechanism, ranking.rows)
-    table.scale(request.epsilon)  # refuses what cannot be drawn, before the charge
-    record = charge(budget, request.loss, target.name)
-    found = protect(ranking, target.value(ranking), table, request.epsilon, entropy)
-    value, errors = weighted_count_errors(
-        found, table, laplace_errors(float(found.scale))
-    )
-    positives = float(table.counts_of(np.array([float(found.code)]))[0])
-    negatives = ranking.rows - positives
-    claim = curator_claim(
-        request.loss,
-        what=f"a noisy {target.name} and a noisy number of positives",
-        rows=ranking.rows,
-        entropy=entropy,
-        record=record,
-    )
-    notes = () if mechanism == "weighted-count" else (_loses(target, ranking),)
-    return private_estimate(
-        ReleasedScalar(value, errors, target.sampling(positives, negatives)),
-        claim=claim,
-        mechanism=f"{mechanism}, discrete Laplace noise on two integers",
-        positives=positives,
-        refusal=too_little(float(request.epsilon), positives, ranking.rows),
-        notes=notes,
-    )
+@dataclass(frozen=True)
+class _Release:
+    """One release: what is asked of which data, who pays, and who draws."""
+
+    target: Target
+    ranking: Ranking
+    request: Request
+    budget: Budget | None
+    entropy: Entropy
+
+    def weighted(self) -> PrivateEstimate:
+        """Release two integers with Laplace noise, and read the value off them."""
+        target, request, rows = self.target, self.request, self.ranking.rows
+        mechanism = request.chosen(rows)
+        table = target.tables(mechanism, rows)
+        table.scale(request.epsilon)  # refuses what cannot be drawn, before the charge
+        charged = self._charge()
+        exactly = target.value(self.ranking)
+        found = protect(self.ranking, exactly, table, request.epsilon, self.entropy)
+        value, errors = weighted_count_errors(
+            found, table, laplace_errors(float(found.scale))
+        )
+        positives = float(table.counts_of(np.array([float(found.code)]))[0])
+        return private_estimate(
+            ReleasedScalar(value, errors, target.sampling(positives, rows - positives)),
+            claim=self._claim(
+                f"a noisy {target.name} and a noisy number of positives", charged
+            ),
+            mechanism=f"{mechanism}, discrete Laplace noise on two integers",
+            positives=positives,
+            refusal=too_little(float(request.epsilon), positives, rows),
+            notes=() if mechanism == "weighted-count" else (_loses(target, rows),),
+        )
+
+    def smooth(self) -> PrivateEstimate:
+        """Release the value on a grid, with noise of its smooth sensitivity."""
+        target, request, rows = self.target, self.request, self.ranking.rows
+        mechanism = smooth_mechanism(target, request, rows)
+        positives, negatives = self.ranking.positives, self.ranking.negatives
+        sensitivity = target.smooth(positives, negatives, mechanism.beta)
+        charged = self._charge()
+        steps = grid_steps(rows)
+        k = draw_on_grid(
+            target.value(self.ranking),
+            mechanism.noise(sensitivity),
+            steps=steps,
+            entropy=self.entropy,
+        )
+        declared = request.declared(rows)
+        errors, law, note = _publicly_known(target, mechanism, declared, rows)
+        likely = rows / 2 if declared is None else declared
+        return private_estimate(
+            ReleasedScalar(k / steps, errors, law),
+            claim=self._claim(
+                f"a noisy {target.name} on a grid of {steps:,} steps", charged
+            ),
+            mechanism=f"{request.mechanism} noise on smooth sensitivity",
+            positives=None if declared is None else float(declared),
+            refusal=too_little(float(request.epsilon), likely, rows),
+            notes=(note,),
+        )
+
+    def _charge(self) -> str:
+        """Pay before anything is drawn; return what the claim says about it."""
+        return charge(self.budget, self.request.loss, self.target.name)
+
+    def _claim(self, what: str, charged: str) -> Claim:
+        return curator_claim(
+            self.request.loss,
+            what=what,
+            rows=self.ranking.rows,
+            entropy=self.entropy,
+            record=charged,
+        )
 
 
-def _loses(target: Target, ranking: Ranking) -> str:
+def _loses(target: Target, rows: int) -> str:
     """Say what plain pair counts lose to the weighted count at equal classes."""
-    best = target.tables("weighted-count", ranking.rows)
-    plain = target.tables("pair-count", ranking.rows)
-    half = ranking.rows // 2
+    best = target.tables("weighted-count", rows)
+    plain = target.tables("pair-count", rows)
+    half = rows // 2
     lost = (best.weights[half] / best.l1) / (plain.weights[half] / plain.l1)
     return f"at equal classes its noise is {lost:.2f} times the weighted count's"
 
@@ -219,40 +261,6 @@ def smooth_mechanism(target: Target, request: Request, rows: int) -> SmoothMecha
                 request.epsilon,
                 lambda beta: target.smooth(declared, rows - declared, beta),
             )
-
-
-def _smooth(
-    target: Target,
-    ranking: Ranking,
-    request: Request,
-    budget: Budget | None,
-    entropy: Entropy,
-) -> PrivateEstimate:
-    mechanism = smooth_mechanism(target, request, ranking.rows)
-    smooth = target.smooth(ranking.positives, ranking.negatives, mechanism.beta)
-    record = charge(budget, request.loss, target.name)
-    steps = grid_steps(ranking.rows)
-    k = draw_on_grid(
-        target.value(ranking), mechanism.noise(smooth), steps=steps, entropy=entropy
-    )
-    declared = request.declared(ranking.rows)
-    errors, law, note = _publicly_known(target, mechanism, declared, ranking.rows)
-    claim = curator_claim(
-        request.loss,
-        what=f"a noisy {target.name} on a grid of {steps:,} steps",
-        rows=ranking.rows,
-        entropy=entropy,
-        record=record,
-    )
-    likely = ranking.rows / 2 if declared is None else declared
-    return private_estimate(
-        ReleasedScalar(k / steps, errors, law),
-        claim=claim,
-        mechanism=f"{request.mechanism} noise on smooth sensitivity",
-        positives=None if declared is None else float(declared),
-        refusal=too_little(float(request.epsilon), likely, ranking.rows),
-        notes=(note,),
-    )
 
 
 def _publicly_known(

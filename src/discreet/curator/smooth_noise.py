@@ -56,6 +56,7 @@ from typing import Final
 from discreet.curator.grid import HeavyTail, LaplaceTail, PowerTail, ScaledNoise
 from discreet.curator.sensitivity import LEAST_BETA
 from discreet.errors import PlanError
+from discreet.privacy.loss import ApproxDP, PureDP
 
 _PARTS: Final = 256
 """Beta is a multiple of epsilon/256, so that the exponent is a small fraction."""
@@ -75,8 +76,7 @@ class PowerLaw:
     share: Fraction
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
-            raise PlanError("epsilon must be positive")
+        PureDP(self.epsilon)  # checks it
         if not 0 < self.share < 1:
             raise PlanError("beta lies strictly between 0 and epsilon")
 
@@ -133,8 +133,7 @@ class HeavyTailed:
     gamma: Fraction = Fraction(2)
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
-            raise PlanError("epsilon must be positive")
+        PureDP(self.epsilon)  # checks it
         if self.gamma <= 1:
             raise PlanError("gamma must exceed 1, or the noise has no distribution")
 
@@ -157,10 +156,7 @@ class SmoothLaplace:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
-            raise PlanError("epsilon must be positive")
-        if not 0 < self.delta < 1:
-            raise PlanError("delta must lie strictly between 0 and 1")
+        ApproxDP(self.epsilon, self.delta)  # checks both
         if 2 * self.beta > self.epsilon or self.worst_delta() > self.delta:
             raise PlanError(
                 f"Laplace noise on smooth sensitivity does not keep delta at epsilon "

@@ -8,9 +8,9 @@ own messages quote cells: none of them is passed on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from discreet.data.batches import Columns
 from discreet.errors import InputError
 
+Convert: TypeAlias = Callable[[pa.Array], NDArray[Any]]
 _DATA: Final = re.compile(r"[-+]?[.,]?\d")
 """How a cell begins that may be data, not a name: a number or a date."""
 _WHOLE: Final = 2**53
@@ -80,18 +81,35 @@ def plain_columns(
             ) from None
 
 
-def _columns(batch: pa.RecordBatch, names: Names, weight: str | None) -> Columns:
+def taken(
+    batch: pa.RecordBatch,
+    names: Names,
+    *,
+    numbers: Convert,
+    labels: Convert,
+    words: Convert,
+) -> Columns:
+    """Take the named columns out of a batch, each converted as its kind is."""
+
     def column(name: str) -> pa.Array:
         return batch.column(batch.schema.get_field_index(name))
 
     return Columns(
-        tuple(_numbers(column(name)) for name in names.scores),
-        _numbers(column(names.label)),
-        None if names.group is None else _to_numpy(column(names.group)),
-        None if names.subject is None else _to_numpy(column(names.subject)),
-        None if weight is None else _to_numpy(column(weight)).astype(np.int64),
-        None if names.weight is None else _numbers(column(names.weight)),
+        tuple(numbers(column(name)) for name in names.scores),
+        labels(column(names.label)),
+        None if names.group is None else words(column(names.group)),
+        None if names.subject is None else words(column(names.subject)),
+        None,
+        None if names.weight is None else numbers(column(names.weight)),
     )
+
+
+def _columns(batch: pa.RecordBatch, names: Names, weight: str | None) -> Columns:
+    found = taken(batch, names, numbers=_numbers, labels=_numbers, words=_to_numpy)
+    if weight is None:
+        return found
+    many = batch.column(batch.schema.get_field_index(weight))
+    return replace(found, weights=_to_numpy(many).astype(np.int64))
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:

@@ -26,7 +26,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector
-from discreet.data.arrow_columns import Names
+from discreet.data.arrow_columns import Names, taken
 from discreet.data.batches import Columns, Source
 
 _UNREADABLE: Final = (
@@ -60,25 +60,13 @@ def csv_file(path: Path, names: Names) -> Source:
         try:
             with pa.csv.open_csv(path, convert_options=options) as reader:
                 for batch in reader:
-                    yield _columns(batch, names)
+                    yield taken(
+                        batch, names, numbers=numbers, labels=labels, words=_objects
+                    )
         except (pa.ArrowException, OSError):
             raise names.problem(_UNREADABLE) from None
 
     return rows
-
-
-def _columns(batch: pa.RecordBatch, names: Names) -> Columns:
-    def column(name: str) -> pa.Array:
-        return batch.column(batch.schema.get_field_index(name))
-
-    return Columns(
-        tuple(numbers(column(name)) for name in names.scores),
-        labels(column(names.label)),
-        None if names.group is None else _objects(column(names.group)),
-        None if names.subject is None else _objects(column(names.subject)),
-        None,
-        None if names.weight is None else numbers(column(names.weight)),
-    )
 
 
 def numbers(column: pa.Array) -> FloatVector:

@@ -113,10 +113,20 @@ class Uniform(EdgeRule):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(EdgeRule):
-    """Edges given one by one, from the lower to the upper end of the range."""
+class _OfValues(EdgeRule):
+    """A rule that is a list of numbers."""
 
     values: tuple[float, ...]
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Read what ``table`` wrote."""
+        return cls(tuple(float(v) for v in table["values"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(_OfValues):
+    """Edges given one by one, from the lower to the upper end of the range."""
 
     name: ClassVar[str] = "listed"
 
@@ -133,17 +143,10 @@ class Listed(EdgeRule):
     def __str__(self) -> str:
         return f"{len(self.values) - 1} listed bins"
 
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(tuple(float(v) for v in table["values"]))
-
 
 @dataclass(frozen=True, slots=True)
-class Support(EdgeRule):
+class Support(_OfValues):
     """Scores take only these values (a kNN's votes, a points score): a bin each."""
-
-    values: tuple[float, ...]
 
     name: ClassVar[str] = "support"
     atoms: ClassVar[bool] = True
@@ -159,11 +162,6 @@ class Support(EdgeRule):
 
     def __str__(self) -> str:
         return f"{len(self.values)} known score values"
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(tuple(float(v) for v in table["values"]))
 
 
 @dataclass(frozen=True, slots=True)

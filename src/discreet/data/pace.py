@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from discreet.data.batches import Columns, Source, spread
@@ -64,12 +63,7 @@ class Pace:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """End the thread, and tell the end of what was told."""
         self._over.set()
         self._thread.join()

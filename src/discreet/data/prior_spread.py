@@ -93,11 +93,12 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     """Return the quantiles of the prior between its limits, as logits."""
     p = min(max(prevalence, _RAREST), 1 - _RAREST)
     centre = math.log(p / (1 - p))
+    to_half = -math.copysign(min(1.0, abs(centre)), centre)
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
     law = np.zeros_like(z)
     few = bins in _FEW
     for weight, factor, offset, scale in _PARTS_OF_FEW if few else _PARTS:
-        middle = factor * centre - math.copysign(offset * min(1.0, abs(centre)), centre)
+        middle = factor * centre + offset * to_half
         law += weight / (1 + np.exp(-(z - middle) / scale))
     law = (law - law[0]) / (law[-1] - law[0])
     cuts = np.array(_FAR_CUTS if few else ())

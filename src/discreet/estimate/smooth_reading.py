@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.evidence import Average, average
@@ -25,7 +25,7 @@ from discreet.estimate.reading import (
 )
 from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
 from discreet.estimate.steps import STEPS_NOTE, is_stepped, values_a_bin, with_steps
-from discreet.estimate.ties import Ties, find_ties
+from discreet.estimate.ties import Ties, end_ties, find_ties
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 _BEYOND: Final = 3.0
@@ -44,6 +44,11 @@ _SURE: Final = 4.0
 """A class total below this many standard deviations of its noise is no total."""
 _CROWDED: Final = 0.15
 """Share of pairs inside bins from which on the bins are badly placed."""
+_HEAPED: Final = 0.02
+"""Share of pairs beyond the farthest edges from which on it matters how they lie there."""
+_END_COST: Final = 1.5
+"""Share of the distance to a reading without ties there that may be the error: a curve
+drawn into an end bin takes off two thirds of it or more."""
 _ROUNDING: Final = 1e-9
 _MODEL_COST: Final = 0.5
 """Share of the distance to the flat reading that the model's bias is taken for."""
@@ -93,8 +98,22 @@ class Smooth:
         rest = np.count_nonzero(~(ties.tied | ties.gaps))
         if ties.gaps.any() and rest < FEWEST_BINS:
             return self._ties(observed)
-        inside = _pairs_inside_bins(observed, ties)
+        inside = _pairs_inside_bins(observed, ties.tied)
         notes = (_crowding(inside),) if inside >= _CROWDED else ()
+        ends = end_ties(observed)
+        if (heaped := _pairs_inside_bins(observed, ~ends)) >= _HEAPED:
+            reading = self._as_far_as_bins_tell(
+                observed, ties, rest, (*notes, _heap(heaped))
+            )
+            spread = ties._replace(tied=ties.tied & ~ends)
+            bent = self._flat(observed, spread)
+            return replace(reading, other=Other(bent, _END_COST))
+        return self._as_far_as_bins_tell(observed, ties, rest, notes)
+
+    def _as_far_as_bins_tell(
+        self, observed: NoisyHistogram, ties: Ties, rest: int, notes: tuple[str, ...]
+    ) -> Reading:
+        """Read by the model where it has bins enough and fits, else as it is."""
         found = _model_counts(observed, ties) if rest >= FEWEST_BINS else None
         if found is None or found.misfit:
             roughness = 1.0 if found is None else found.average.dispersion
@@ -235,10 +254,10 @@ def _too_little(observed: NoisyHistogram) -> str | None:
     return None
 
 
-def _pairs_inside_bins(observed: NoisyHistogram, ties: Ties) -> float:
-    """Return the share of pairs of both classes that better edges could tell apart."""
+def _pairs_inside_bins(observed: NoisyHistogram, but: BoolVector) -> float:
+    """Return the share of pairs of both classes that share a bin, but for some bins."""
     counts = observed.projected()
-    inside = np.where(ties.tied, 0.0, counts.negatives * counts.positives)
+    inside = np.where(but, 0.0, counts.negatives * counts.positives)
     return float(inside.sum()) / (counts.total_negatives * counts.total_positives)
 
 
@@ -247,6 +266,14 @@ def _crowding(share: float) -> str:
         f"the scores sit in few bins: {share:.0%} of the pairs of a positive and a "
         "negative share one; let the plan look first where scores lie (look), or give it "
         "edges at quantiles of public reference scores, or more bins"
+    )
+
+
+def _heap(share: float) -> str:
+    return (
+        f"{share:.0%} of the pairs of a positive and a negative lie beyond the farthest "
+        "edge and are read as ties; if these scores differ, give the plan edges there "
+        "(quantiles of public reference scores)"
     )
 
 

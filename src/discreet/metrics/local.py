@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -152,20 +152,31 @@ class Summed:
         return Binning(min(*values, value), max(*values, value), typical)
 
 
-def probability_row(  # noqa: PLR0913 - a row of a table has columns
+Limits: TypeAlias = Callable[[Reading, float], Binning]
+
+
+class Columns(TypedDict):
+    """What a row of the table says beside its measure."""
+
+    formula: str
+    hides: str
+    support: NotRequired[Interval]
+    shape: NotRequired[Callable[[Reading], Shape]]
+
+
+def probability_row(
     name: str,
     title: str,
     measure: Measure,
     better: Better,
     source: str,
     *,
-    formula: str,
-    hides: str,
-    support: Interval = UNIT,
-    limits: Callable[[Reading, float], Binning] | None = None,
-    shape: Callable[[Reading], Shape] = lambda _: SYMMETRIC,
+    limits: Limits | None = None,
+    **columns: Unpack[Columns],
 ) -> MetricRow:
     """Return the row of a measure that reads scores as probabilities."""
+    columns.setdefault("shape", _symmetric)
+    support = columns.get("support", UNIT)
     everywhere = Binning(support.low, support.high, 0.0)
     return MetricRow(
         name=name,
@@ -173,55 +184,35 @@ def probability_row(  # noqa: PLR0913 - a row of a table has columns
         value=lambda reading: measure(reading.bins).value,
         limits=limits or (lambda _reading, _value: everywhere),
         slopes=lambda cells: measure(cells).slopes,
-        shape=shape,
         better=better,
-        needs_probabilities=True,
         source=source,
-        support=support,
-        formula=formula,
-        hides=hides,
+        needs_probabilities=True,
         smooth=True,
+        **columns,
     )
 
 
-def sum_row(  # noqa: PLR0913 - a row of a table has columns
+def sum_row(
     name: str,
     title: str,
     measure: Summed,
     better: Better,
     source: str,
-    *,
-    formula: str,
-    hides: str,
-    support: Interval = UNIT,
-    shape: Callable[[Reading], Shape] = lambda _: SYMMETRIC,
+    **columns: Unpack[Columns],
 ) -> MetricRow:
     """Return the row of a function of sums over examples."""
     return probability_row(
-        name,
-        title,
-        measure,
-        better,
-        source,
-        formula=formula,
-        hides=hides,
-        support=support,
-        limits=measure.limits,
-        shape=shape,
+        name, title, measure, better, source, limits=measure.limits, **columns
     )
 
 
-def ranking_row(  # noqa: PLR0913 - a row of a table has columns
+def ranking_row(
     name: str,
     title: str,
     measure: Measure,
     better: Better,
     source: str,
-    *,
-    formula: str,
-    hides: str,
-    support: Interval = UNIT,
-    shape: Callable[[Reading], Shape] = lambda _: SYMMETRIC,
+    **columns: Unpack[Columns],
 ) -> MetricRow:
     """Return the row of a measure of the ranking alone, read along the curve."""
 
@@ -234,21 +225,24 @@ def ranking_row(  # noqa: PLR0913 - a row of a table has columns
         typical = abs(value - measure(bins).value)
         return Binning(min(*ends, value), max(*ends, value), typical)
 
+    columns.setdefault("shape", _symmetric)
     return MetricRow(
         name=name,
         title=title,
         value=lambda reading: measure(reading.pieces).value,
         limits=limits,
         slopes=lambda cells: measure(cells).slopes,
-        shape=shape,
         better=better,
-        needs_probabilities=False,
         source=source,
-        support=support,
-        formula=formula,
-        hides=hides,
+        needs_probabilities=False,
         smooth=True,
+        **columns,
     )
+
+
+def _symmetric(reading: Reading) -> Shape:
+    del reading
+    return SYMMETRIC
 
 
 def ordered(cells: Cells, *, positives_above: int) -> Cells:

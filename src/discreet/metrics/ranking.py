@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from discreet.arrays import FloatVector
 from discreet.estimate.areas import (
@@ -19,7 +19,7 @@ from discreet.estimate.curves import RocPath
 from discreet.estimate.estimate import Binning
 from discreet.estimate.intervals import AreaShape, ProportionShape
 from discreet.estimate.reading import Reading
-from discreet.estimate.slopes import auc_slopes, precision_area_slopes
+from discreet.estimate.slopes import PrecisionRule, auc_slopes, precision_area_slopes
 from discreet.metrics.influence import auc_influence, average_precision_influence
 from discreet.metrics.table import MetricRow
 
@@ -104,21 +104,30 @@ AUC: Final = MetricRow(
     influence=auc_influence,
 )
 
-AVERAGE_PRECISION: Final = MetricRow(
+
+def _precision_row(tied: PrecisionRule, **columns: Any) -> MetricRow:
+    """Return the row of a mean of precisions; ``tied`` is its way between ties."""
+    return MetricRow(
+        slopes=lambda cells: precision_area_slopes(
+            cells.negatives,
+            cells.positives,
+            tied if cells.tied else "smooth",
+            noise=cells.noise,
+        ),
+        shape=_precision_shape,
+        unseen=_one_on_top,
+        better="higher",
+        needs_probabilities=False,
+        **columns,
+    )
+
+
+AVERAGE_PRECISION: Final = _precision_row(
+    "step",
     name="average_precision",
     title="average precision",
     value=_average_precision,
     limits=_limits(_pr, average_precision_limits),
-    slopes=lambda cells: precision_area_slopes(
-        cells.negatives,
-        cells.positives,
-        "step" if cells.tied else "smooth",
-        noise=cells.noise,
-    ),
-    shape=_precision_shape,
-    unseen=_one_on_top,
-    better="higher",
-    needs_probabilities=False,
     source="scikit-learn's average_precision_score",
     formula="sum over thresholds of precision times the step of recall",
     hides="true negatives; it follows the prevalence, so sites do not compare",
@@ -126,21 +135,12 @@ AVERAGE_PRECISION: Final = MetricRow(
     influence=average_precision_influence,
 )
 
-AUPR: Final = MetricRow(
+AUPR: Final = _precision_row(
+    "trapezoid",
     name="aupr",
     title="AUPR (trapezoid)",
     value=_aupr,
     limits=_limits(_pr, aupr_limits),
-    slopes=lambda cells: precision_area_slopes(
-        cells.negatives,
-        cells.positives,
-        "trapezoid" if cells.tied else "smooth",
-        noise=cells.noise,
-    ),
-    shape=_precision_shape,
-    unseen=_one_on_top,
-    better="higher",
-    needs_probabilities=False,
     source="trapezoids from recall 0 and precision 1; Unal et al. 2023",
     formula="trapezoids of precision over recall",
     hides="as average precision; straight lines between points flatter it",

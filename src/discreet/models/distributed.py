@@ -10,15 +10,13 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.noise.block_noise import BlockNoise
-from discreet.noise.mechanism import Mechanism
+from discreet.noise.mechanism import BlockNoise, Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
+from discreet.plan.privacy_model import LIARS, TWO_SITES, SecureSum
 from discreet.plan.rounds import Question, ResolvedRound, Round
-from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
     Amount,
     ApproxDP,
@@ -49,7 +47,7 @@ most percent of the budget; the least suffices where nothing is known of the siz
 
 
 @dataclass(frozen=True, slots=True)
-class DistributedDP(PrivacyModel):
+class DistributedDP(SecureSum):
     """Differential privacy of the opened sum; every site adds a share of the noise.
 
     Args:
@@ -75,17 +73,6 @@ class DistributedDP(PrivacyModel):
     colluders: int | None = None
 
     name: ClassVar[str] = "distributed"
-    trust: ClassVar[Trust] = Trust.SUM_ONLY
-
-    @property
-    def route(self) -> Route:
-        """Masked vectors, of which only the sum can be opened."""
-        return "secure sum"
-
-    @property
-    def computational(self) -> bool:
-        """Secure aggregation rests on cryptography."""
-        return True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))

@@ -10,15 +10,14 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, PrivacyModel, Route
+from discreet.plan.privacy_model import LIARS, SecureSum
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.claim import Trust
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class SecureAggregation(PrivacyModel):
+class SecureAggregation(SecureSum):
     """Exact sums, opened only in total: the coordinator learns nothing else.
 
     There is no differential privacy: whoever reads the result learns the exact
@@ -26,17 +25,6 @@ class SecureAggregation(PrivacyModel):
     """
 
     name: ClassVar[str] = "secure-aggregation"
-    trust: ClassVar[Trust] = Trust.SUM_ONLY
-
-    @property
-    def route(self) -> Route:
-        """Masked vectors, of which only the sum can be opened."""
-        return "secure sum"
-
-    @property
-    def computational(self) -> bool:
-        """Secure aggregation rests on cryptography."""
-        return True
 
     @property
     def protects(self) -> Unit | None:

@@ -12,6 +12,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
 from discreet.privacy.loss import Loss, Unbounded
+from discreet.statistic.blocks import BlockLaw
 from discreet.statistic.observed import BinCovariance, NoiseLaw
 
 
@@ -132,3 +133,34 @@ class ExactSum(AdditiveNoise):
         """No noise, whoever contributed."""
         del contributors
         return NoNoise()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNoise(AdditiveNoise):
+    """Each block is released by its own mechanism; their losses add up.
+
+    Basic composition: blocks of one vector about the same people, each with a share of
+    the budget, cost what their shares add up to.
+    """
+
+    budget: Loss
+    sizes: tuple[int, ...]
+    mechanisms: tuple[AdditiveNoise, ...]
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return every block with its own noise."""
+        cuts = np.split(exact, np.cumsum(self.sizes)[:-1])
+        return np.concatenate(
+            [
+                mechanism.protect(cut, entropy=entropy)
+                for mechanism, cut in zip(self.mechanisms, cuts, strict=True)
+            ]
+        )
+
+    def loss(self) -> Loss:
+        """The whole budget."""
+        return self.budget
+
+    def law(self, contributors: int) -> BlockLaw:
+        """Return the law of each block's noise."""
+        return BlockLaw(self.sizes, tuple(m.law(contributors) for m in self.mechanisms))

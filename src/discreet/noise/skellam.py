@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.calibration import (
@@ -35,14 +35,6 @@ def skellam(variance: Fraction, size: int, entropy: Entropy) -> IntVector:
         raise PlanError("the variance of the noise must be positive")
     each = poisson(variance / 2, 2 * size, entropy)
     return each[:size] - each[size:]
-
-
-def simulate_skellam(
-    variance: float, shape: tuple[int, ...], rng: np.random.Generator
-) -> FloatArray:
-    """Draw the same distribution fast and *not secretly*: simulation only."""
-    draws = rng.poisson(variance / 2, shape) - rng.poisson(variance / 2, shape)
-    return draws.astype(np.float64)
 
 
 @lru_cache(maxsize=64)

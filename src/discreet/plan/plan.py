@@ -176,6 +176,10 @@ class Plan:
         Names, facts, metrics, roster, privacy and the rule behind the edges do not
         count: a plan that differs in these only asks the same question again.
         """
+        return self._asked
+
+    @cached_property
+    def _asked(self) -> bytes:
         counted = [_without_rules(_plain(r.statistic)) for r in self.rounds]
         document = {"discreet": "asked", "rounds": counted}
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -221,6 +221,22 @@ class PrivacyModel(ABC):
         """Read what ``table`` wrote."""
 
 
+class SecureSum(PrivacyModel):
+    """A model whose answers are masked, so that only their sum can be opened."""
+
+    trust: ClassVar[Trust] = Trust.SUM_ONLY
+
+    @property
+    def route(self) -> Route:
+        """Masked vectors, of which only the sum can be opened."""
+        return "secure sum"
+
+    @property
+    def computational(self) -> bool:
+        """Secure aggregation rests on cryptography."""
+        return True
+
+
 MODELS: Final[Registry[type[PrivacyModel]]] = Registry(
     "privacy model",
     {

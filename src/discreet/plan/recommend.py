@@ -40,7 +40,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     (1025, (0.5,))
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
-    57
+    67
     >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), look=True).rounds]
     [0.05, 0.95]
     """

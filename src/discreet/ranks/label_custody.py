@@ -31,7 +31,7 @@ from typing import Final
 
 import numpy as np
 
-from discreet.arrays import CodeVector, IntVector
+from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
@@ -63,6 +63,8 @@ class LabelSet:
     ids: tuple[bytes, ...] | None = field(repr=False)
     population: str
     session: bytes
+    scores: FloatVector | None = field(default=None, repr=False)
+    """Read in the same pass, for whoever counts over them."""
 
     def __post_init__(self) -> None:
         if self.ids is None:
@@ -80,13 +82,21 @@ class LabelSet:
         check_binary(examples)
         ids: list[bytes] = []
         labels = [np.zeros(0, dtype=np.int64)]
+        scores = [np.zeros(0)]
         for batch in examples.batches():
             labels.append(batch.labels.astype(np.int64))
+            scores.append(batch.scores[0])
             if batch.subjects is not None:
                 ids.extend(f"subject {s}".encode() for s in batch.subjects.tolist())
         every = np.concatenate(labels)
         named = len(set(ids)) == every.size
-        return cls(every, tuple(ids) if named else None, population, session)
+        return cls(
+            every,
+            tuple(ids) if named else None,
+            population,
+            session,
+            np.concatenate(scores),
+        )
 
     def flipped(self, response: RandomizedResponse, key: ResponseKey) -> IntVector:
         """Return the labels to use instead of the true ones."""
@@ -163,7 +173,8 @@ def answer(
 
             def protect() -> IntVector:
                 flipped = labels.flipped(mechanism, custody.key)
-                cells = class_cells(statistic.edges, examples.to_arrays()[0], flipped)
+                scores = np.zeros(0) if labels.scores is None else labels.scores
+                cells = class_cells(statistic.edges, scores, flipped)
                 return np.bincount(cells, minlength=statistic.size)
 
         case BinnedPositives():

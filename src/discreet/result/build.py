@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
 from discreet.errors import DisclosureWarning, PlanError
 from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.reading import Estimator
+from discreet.estimate.reading import Estimator, ScalarReading
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.release import Release, one_release
 from discreet.privacy.claim import Claim
+from discreet.ranks.opened_sums import REMEDY, RankReading, read
+from discreet.ranks.rank_terms import RankSumTerms
 from discreet.result.comparison import JointCounts, ModelComparison
 from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
@@ -46,6 +49,8 @@ def result_of(
     a published method where the plan releases the tree that it reads. ``site_names``
     are the sites' where the plan has no roster.
     """
+    if plan.privacy.route == "ranks":
+        return _rank_sums(plan, releases, claim)
 
     def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
         return _evaluations(plan, each, claim, estimator, _names(plan, site_names))
@@ -114,6 +119,29 @@ def evaluation(
             f"a {plan.statistic.name} plan has several evaluations; see result_of"
         )
     return found
+
+
+def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluation:
+    """Read what a plan of rank sums opened."""
+    last = one_release(releases, plan.digest(), len(plan.rounds))
+    this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    terms = RankSumTerms.of(this.statistic, this.loss, colluders=plan.cohort.colluders)
+    reading = read(terms, last.total)
+    found = rank_result(reading, claim, last.contributors, last.expected)
+    return replace(found, plan=plan, releases=tuple(releases))
+
+
+def rank_result(
+    reading: RankReading, claim: Claim, contributors: int, expected: int
+) -> Evaluation:
+    """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
+    found = ScalarReading(
+        {"auc": reading.auc},
+        remedy=REMEDY,
+        notes=reading.notes,
+        facts={"examples": reading.examples},
+    )
+    return Evaluation(found, claim, contributors, expected)
 
 
 def _reader(plan: Plan, observed: NoisyHistogram) -> Estimator:

@@ -7,12 +7,10 @@ is an error that names the way to get it.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,14 +38,13 @@ from discreet.plan.release import Release
 from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
-from discreet.result.exports import export
 from discreet.result.heterogeneity import Heterogeneity
 from discreet.result.notebook import evaluation_html
-from discreet.result.page import Page, save
-from discreet.result.pictures import curve, picture
-from discreet.result.plot import AnyPlot, Display, Line, PlotKind
+from discreet.result.page import Page
+from discreet.result.pictures import curve
+from discreet.result.plot import Line, PlotKind
 from discreet.result.random_groups import RandomGroups
-from discreet.result.record import Sign
+from discreet.result.shown import Shown
 from discreet.result.text import titled
 from discreet.result.validation import Validation
 from discreet.statistic.observed import NoisyHistogram
@@ -55,12 +52,11 @@ from discreet.statistic.observed import NoisyHistogram
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Validation):
+class Evaluation(Validation, Shown):
     """Every metric of the pooled data, with its error sources and its claim.
 
     Args:
@@ -278,20 +274,6 @@ class Evaluation(Validation):
         """Return the curve of one kind, as it is drawn."""
         return curve(self, kind, label)
 
-    def plot(
-        self,
-        kind: AnyPlot = "roc",
-        path: str | Path | None = None,
-        *,
-        ax: Axes | None = None,
-    ) -> Display:
-        """Draw the ROC, PR, DET or calibration curve, into ``ax`` when it is given.
-
-        The display shows itself in a notebook; ``figure_`` and ``ax_`` are
-        matplotlib's own. It is saved when a path is given.
-        """
-        return picture({self.name: self}, kind, ax=ax, path=path)
-
     # -- calibration -------------------------------------------------------
 
     @property
@@ -350,6 +332,10 @@ class Evaluation(Validation):
 
     # -- words -------------------------------------------------------------
 
+    def named(self) -> dict[str, Evaluation]:
+        """Return this one under its name."""
+        return {self.name: self}
+
     def __repr__(self) -> str:
         first = next(iter(titled(self.metrics).items()), ("no metric", ""))
         return (
@@ -360,9 +346,6 @@ class Evaluation(Validation):
     def _repr_html_(self) -> str:
         return evaluation_html(self)
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def to_text(self, *, wide: bool = False) -> str:
         """Return the table, the counts and the claim; wide: every rate's interval."""
         return report.text(self, wide=wide)
@@ -371,25 +354,10 @@ class Evaluation(Validation):
         """Return everything as plain values."""
         return report.document(self)
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON; NaN and infinity become null."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
-        """Save the result: .html (a report with pictures), .json or .txt.
-
-        ``sign`` is a coordinator's: ``discreet verify`` checks it.
-        """
-        save(self, path, sign)
-
-    def export(self, folder: str | Path, *, min_cell_count: int = 5) -> list[Path]:
-        """Write the measures, curves, OHDSI's tables and a model card's metrics."""
-        return export({self.name: self}, folder, min_cell_count=min_cell_count)
-
     def page(self, made: str = "") -> Page:
         """Return the report, made on a day."""
         return Page(
-            {self.name: self},
+            self.named(),
             self.claim,
             sentences=report.notes,
             pictures=report.pictures,

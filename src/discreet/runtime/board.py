@@ -6,12 +6,38 @@ from the plan.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from discreet.runtime.event_log import EventLog
 from discreet.runtime.session import Step
 from discreet.site.carried import TITLES
+
+
+@dataclass
+class EventLog:
+    """What happened, as JSON lines for programs that watch a session.
+
+    No event holds a number that depends on data: names, steps, times, and sizes that
+    follow from the plan. The file is its owner's alone; without a path, nothing is
+    written.
+    """
+
+    path: Path | None = None
+
+    def __call__(self, event: str, **details: Any) -> None:
+        """Append an event with its time."""
+        if self.path is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "event": event, **details})
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(os.open(self.path, flags, 0o600), "a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
 
 @dataclass

@@ -26,7 +26,7 @@ from discreet.statistic import Paired
 
 EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
-_FEWER: Final = 3
+_FEWER: Final = 3.6
 """Joint bins are so many times fewer than one histogram's under the same noise."""
 
 

@@ -6,10 +6,12 @@ sites have no policy and answer with vectors in the clear, which the session add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
@@ -18,15 +20,18 @@ from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import MemoryAccount
+from discreet.privacy.account import Account, MemoryAccount
 from discreet.ranks.label_custody import LabelCustody
-from discreet.runtime.plain import add
+from discreet.ranks.route import RankSite
 from discreet.runtime.session import Session
 from discreet.secagg.in_process import secure_sum
+from discreet.site.label import rank_site
 from discreet.site.letters import Kind, Letter, earlier_releases
 from discreet.site.respond import respond
 from discreet.site.session import Site
 
+Answer = TypeVar("Answer")
+_ROOM: Final = 2**63 - 1
 Aggregation: TypeAlias = Literal["plain", "secagg"]
 """How a simulation adds vectors up."""
 
@@ -77,6 +82,10 @@ class SimulatedSites:
     custody: Sequence[LabelCustody] | None = field(default=None, repr=False)
     progress: Callable[[int], None] | None = None
     _accounts: list[MemoryAccount] = field(init=False, repr=False)
+    _ranking: dict[int, tuple[RankSite, bytes]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """Each site's half of the ranks conversation, and its state."""
 
     def __post_init__(self) -> None:
         if self.custody is not None and len(self.custody) != len(self.sites):
@@ -95,26 +104,52 @@ class SimulatedSites:
             }
         earlier = earlier_releases(self.plan, first.session, first.round, first.numbers)
         this = self.plan.resolve(first.round, earlier)
+        answer = self._ranked if self.plan.privacy.route == "ranks" else self._counted
         answers = {}
         for done, (node, letter) in enumerate(letters.items(), 1):
-            vector = self._respond(node - 1, this, letter.session)
-            answers[node] = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+            answers[node] = answer(node, this, letter)
             if self.progress is not None:
                 self.progress(done)
         return answers
 
-    def _respond(self, place: int, this: ResolvedRound, session: bytes) -> IntVector:
-        site = self.sites[place]
-        kept = None if self.custody is None else self.custody[place]
-        return respond(
+    def _counted(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+        """Answer with a vector in the clear, noise and all."""
+        flips = None if self.custody is None else self.custody[node - 1].key
+        vector = self._asked(respond, node, this, letter, flips=flips)
+        return letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+
+    def _ranked(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+        """Answer an invitation with the scores, and their ranks with protected sums."""
+        if letter.kind is Kind.INVITE:
+            half, state = self._asked(rank_site, node, this, letter), b""
+        else:
+            half, state = self._ranking[node]
+        state, body = half.receive(state, letter.body)
+        self._ranking[node] = half, state
+        return letter.reply(Kind.STEP, site=letter.site, body=body)
+
+    def _asked(
+        self,
+        what: Callable[..., Answer],
+        node: int,
+        this: ResolvedRound,
+        letter: Letter,
+        **more: Any,
+    ) -> Answer:
+        """Let a site's data meet its account, as at a site that is deployed."""
+        site = self.sites[node - 1]
+        account: Account = self._accounts[node - 1]
+        if self.custody is not None:
+            account = self.custody[node - 1].account
+        return what(
             site,
-            self._accounts[place] if kept is None else kept.account,
+            account,
             self.plan,
             this,
-            session=session,
-            population=site.name or f"site {place + 1}",
+            session=letter.session,
+            population=site.name or f"site {node}",
             entropy=self.entropy,
-            flips=None if kept is None else kept.key,
+            **more,
         )
 
 
@@ -160,3 +195,21 @@ def opened_sum(
             ).total
         case _:
             raise InputError("aggregation is 'plain' or 'secagg'")
+
+
+def add(vectors: Iterable[IntVector], size: int) -> IntVector:
+    """Add vectors plainly, refusing a sum that 64 bits cannot hold.
+
+    It is the oracle that every protocol must equal.
+    """
+    total = np.zeros(size, dtype=np.int64)
+    reach = 0
+    for vector in vectors:
+        if vector.shape != (size,) or vector.dtype != np.int64:
+            raise InputError(f"a site's vector must be {size} 64-bit integers")
+        # |x| of the most negative integer does not fit either: use Python's.
+        reach += max(abs(int(vector.max())), abs(int(vector.min())))
+        if reach > _ROOM:
+            raise InputError("the sum of the sites' counts does not fit 64 bits")
+        total += vector
+    return total

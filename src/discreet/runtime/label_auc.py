@@ -1,10 +1,13 @@
-"""A rank-sum evaluation in one process: every message passes as bytes."""
+"""Rank sums on terms that no plan holds: kept flips, or one sum of all sites.
+
+A plan's rank sums are a session like any other (``discreet.runtime.in_process``). Here
+the same two halves of the ranks route talk without a plan, every message as bytes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -15,7 +18,6 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.noise.response import RandomizedResponse
-from discreet.plan.plan import Plan
 from discreet.privacy.account import Use, answer_once
 from discreet.privacy.claim import Setting
 from discreet.privacy.loss import Amount
@@ -24,8 +26,8 @@ from discreet.ranks.label_custody import LabelCustody, LabelSet
 from discreet.ranks.opened_sums import read
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import RankSite, collect
+from discreet.result.build import rank_result
 from discreet.result.evaluation import Evaluation
-from discreet.result.rank_sums import rank_result
 from discreet.secagg.in_process import secure_sum
 from discreet.statistic.rank_sums import Aggregation, MechanismName
 
@@ -67,30 +69,21 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     True
     """
     terms = RankSumTerms(epsilon, delta, mechanism, share, aggregation, colluders)
+    return evaluate_terms(terms, sites, custody=custody, entropy=entropy)
+
+
+def evaluate_terms(
+    terms: RankSumTerms,
+    sites: Sequence[Examples],
+    *,
+    custody: Sequence[LabelCustody] | None = None,
+    entropy: Entropy = SYSTEM,
+) -> Evaluation:
+    """Carry out terms over sites in this process."""
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
     total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
     reading = read(terms, total)
     return rank_result(reading, terms.claim(setting), len(present), len(sites))
-
-
-def run_ranks(
-    plan: Plan,
-    sites: Sequence[Examples],
-    *,
-    aggregation: Aggregation = "plain",
-    custody: Sequence[LabelCustody] | None = None,
-    entropy: Entropy = SYSTEM,
-) -> Evaluation:
-    """Carry out a plan of rank sums over sites in this process."""
-    agreed = RankSumTerms.of(
-        plan.statistic, plan.privacy.loss, colluders=plan.cohort.colluders
-    )
-    terms = replace(agreed, aggregation=aggregation)
-    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
-    total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
-    return rank_result(
-        read(terms, total), terms.claim(setting), len(present), len(sites)
-    )
 
 
 def run_terms(

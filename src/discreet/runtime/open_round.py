@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.arrays import IntVector
+from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.site.letters import Invitation, Kind, Letter
@@ -22,7 +24,12 @@ class OpenRound:
     nonce: bytes
     totals: IntVector = field(repr=False)
 
-    @property
+    @cached_property
+    def text(self) -> str:
+        """The plan as every invitation holds it, written once."""
+        return dumps(self.plan)
+
+    @cached_property
     def length(self) -> int:
         """How many numbers each site contributes."""
         mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
@@ -43,7 +50,7 @@ class OpenRound:
         )
         if identity is not None:
             body = replace(body, signature=identity.sign(body.statement(letter)))
-        return replace(letter, body=body.encode())
+        return replace(letter, body=body.encode(self.text))
 
     def step(self, message: bytes, site: int) -> Letter:
         """Carry one message of the conversation."""

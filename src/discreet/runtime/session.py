@@ -22,7 +22,6 @@ from discreet.privacy.claim import Setting
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
-from discreet.result.rank_sums import rank_evaluation
 from discreet.runtime.open_round import OpenRound
 from discreet.secagg.coordinator import CoordinatorState, OpenedSum, invite
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError
@@ -391,6 +390,4 @@ def opened_evaluation(
     if isinstance(entropy, Seeded):
         setting = "seeded"
     claim = plan.claim(setting, sites=min(r.contributors for r in releases))
-    if plan.privacy.route == "ranks":
-        return rank_evaluation(plan, releases, claim)
     return result_of(plan, releases, claim)

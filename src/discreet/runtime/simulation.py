@@ -22,6 +22,7 @@ from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Multiclass, Question, Round
 from discreet.ranks.label_custody import LabelCustody
+from discreet.ranks.rank_terms import RankSumTerms
 from discreet.result.build import Result, result_of
 from discreet.result.evaluation import Evaluation
 from discreet.result.several import MultiEvaluation
@@ -33,7 +34,7 @@ from discreet.runtime.doors import (
     sites_of,
 )
 from discreet.runtime.in_process import Aggregation, simulate
-from discreet.runtime.label_auc import run_ranks
+from discreet.runtime.label_auc import evaluate_terms
 from discreet.secagg.random_groups import FEWEST_GROUPS
 
 
@@ -251,10 +252,14 @@ def run(
         kept = [LabelCustody.fresh(entropy) for _ in sites]
     if plan.privacy.route == "shares":
         return exact.run(plan, sites, entropy=entropy)
-    if plan.privacy.route == "ranks":
-        return run_ranks(
-            plan, sites, aggregation=aggregation, custody=kept, entropy=entropy
+    if plan.privacy.route == "ranks" and aggregation == "secagg":
+        # Between sites nobody adds rank sums up under masks: no plan says so.
+        terms = replace(
+            RankSumTerms.of(plan.statistic, plan.privacy.loss),
+            aggregation="secagg",
+            colluders=plan.cohort.colluders,
         )
+        return evaluate_terms(terms, sites, custody=kept, entropy=entropy)
     releases = simulate(
         plan,
         sites,

@@ -7,7 +7,10 @@ its one purpose, so that no two uses share a key. Keys are raw bytes.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -33,6 +36,8 @@ BOX_OVERHEAD: Final = _NONCE_SIZE + 16
 RECEIPT_SIZE: Final = 16
 """Bytes that a holder returns for a box: a guess is right once in 2^128."""
 _DOMAIN: Final = b"discreet/secagg/2/"
+_MANY_SIGNATURES: Final = 32
+"""From here on threads are worth their start: a signature takes a tenth of a ms."""
 _PROBE: Final = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
@@ -82,6 +87,24 @@ def signature_holds(identity: bytes, signature: bytes, message: bytes) -> bool:
     return True
 
 
+def forged(claims: Sequence[tuple[int, bytes, bytes, bytes]]) -> int | None:
+    """Return a site whose signature does not hold, if there is one.
+
+    A claim is a site, its identity, its signature and what it is said to have signed.
+    Verifying lets go of the interpreter's lock, so many are shared among the cores.
+    """
+
+    def false(some: Sequence[tuple[int, bytes, bytes, bytes]]) -> list[int]:
+        return [site for site, *claim in some if not signature_holds(*claim)]
+
+    workers = (os.cpu_count() or 1) if len(claims) >= _MANY_SIGNATURES else 1
+    if workers == 1:
+        return min(false(claims), default=None)
+    with ThreadPoolExecutor(workers) as pool:
+        found = pool.map(false, [claims[k::workers] for k in range(workers)])
+        return min((site for some in found for site in some), default=None)
+
+
 def seal(key: bytes, plain: bytes, *, bound_to: bytes, entropy: Entropy) -> bytes:
     """Encrypt and authenticate with AES-256-GCM under a random nonce.
 
@@ -129,15 +152,15 @@ def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def _opening(purpose: Purpose, session: bytes) -> bytes:
+def _opening(purpose: bytes, session: bytes) -> bytes:
     """Begin what a session binds its keys to: public, and the same for every site."""
-    return tagged(purpose.value, session)
+    return tagged(purpose, session)
 
 
 def derive_key(secret: bytes, purpose: Purpose, session: bytes, *sites: int) -> bytes:
     """Derive the key for one purpose between these sites in this session."""
-    between = _framed(struct.pack(f">{len(sites)}I", *sites))
-    info = _opening(purpose, session) + between
+    framed = struct.pack(f">I{len(sites)}I", 4 * len(sites), *sites)
+    info = _opening(purpose.value, session) + framed
     return HKDF(SHA256(), KEY_SIZE, None, info).derive(secret)
 
 

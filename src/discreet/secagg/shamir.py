@@ -59,18 +59,17 @@ def restore(shares: Mapping[int, bytes], *, near: tuple[int, ...] = ()) -> bytes
     Args:
         shares: the shares by point.
         near: points that many calls have in common. When they are those of the
-            shares and one more, the weights follow from theirs in linear time.
+            shares and one more, times (that one - x) the polynomial is zero at it,
+            and the weights of all these points, computed once, serve.
     """
-    points = tuple(sorted(shares))
-    left_out = set(near) - set(points)
-    if len(left_out) == 1 and len(near) == len(points) + 1:
-        weights = _weights_without(near, left_out.pop())
+    values = {x: int.from_bytes(share, "big") for x, share in shares.items()}
+    left_out = set(near) - values.keys()
+    if len(left_out) == 1 and len(near) == len(values) + 1:
+        (missing,) = left_out
+        value = _at_zero(near, {x: y * (missing - x) for x, y in values.items()})
+        value = value * pow(missing, -1, PRIME) % PRIME
     else:
-        weights = _weights_at_zero(points)
-    value = 0
-    for weight, x in zip(weights, points, strict=True):
-        value += weight * int.from_bytes(shares[x], "big")
-    value %= PRIME
+        value = _at_zero(tuple(sorted(values)), values)
     return None if value >> 256 else value.to_bytes(SECRET_SIZE, "big")
 
 
@@ -87,6 +86,12 @@ def _evaluate(coefficients: Sequence[int], x: int) -> int:
     return value % PRIME
 
 
+def _at_zero(points: tuple[int, ...], values: Mapping[int, int]) -> int:
+    """Interpolate at 0; a point without a value has the value 0."""
+    weights = zip(points, _weights_at_zero(points), strict=True)
+    return sum(w * values[x] for x, w in weights if x in values) % PRIME
+
+
 @lru_cache(maxsize=256)
 def _weights_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     r"""Return Lagrange's :math:`\prod_{m \ne j} x_m / (x_m - x_j)` for each j.
@@ -99,16 +104,6 @@ def _weights_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
         for x in points
     ]
     return tuple(numerator * inverse % PRIME for inverse in _inverses(denominators))
-
-
-def _weights_without(points: tuple[int, ...], left_out: int) -> tuple[int, ...]:
-    """Return the weights of all points but one: drop the factor of that one."""
-    inverse = pow(left_out, -1, PRIME)
-    return tuple(
-        weight * ((left_out - x) * inverse % PRIME)
-        for weight, x in zip(_weights_at_zero(points), points, strict=True)
-        if x != left_out
-    )
 
 
 def _inverses(values: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import InputError
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewHoldersError
-from discreet.secagg.keys import signature_holds
+from discreet.secagg.keys import forged
 from discreet.secagg.messages import Delivery, Request, Roster, Survivors
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -63,13 +63,16 @@ def check_adverts(
     """Verify the signatures under the keys of those whom this site deals with."""
     if terms.identities is None:
         return
+    claims = []
     for site in sites:
         advert = roster.advert(site)
         statement = advert_statement(terms, nonce, site, advert)
-        if not signature_holds(terms.identities[site], advert.signature, statement):
-            raise FaultyCoordinatorError(
-                f"the roster lists keys that site {site} did not sign"
-            )
+        claims.append((site, terms.identities[site], advert.signature, statement))
+    unsigned = forged(claims)
+    if unsigned is not None:
+        raise FaultyCoordinatorError(
+            f"the roster lists keys that site {unsigned} did not sign"
+        )
 
 
 def check_delivery(state: AwaitingDelivery, delivered: Delivery) -> None:
@@ -156,8 +159,13 @@ def check_signatures(state: AwaitingRequest, asked: Request) -> None:
             f"{state.terms.min_survivors} are needed"
         )
     statement = survivor_statement(state.session, state.sharers, asked.survivors)
-    for signer, signature in asked.signatures.items():
-        if not signature_holds(identities[signer], signature, statement):
-            raise FaultyCoordinatorError(
-                f"site {signer} did not sign these sharers and survivors"
-            )
+    unsigned = forged(
+        [
+            (signer, identities[signer], signature, statement)
+            for signer, signature in asked.signatures.items()
+        ]
+    )
+    if unsigned is not None:
+        raise FaultyCoordinatorError(
+            f"site {unsigned} did not sign these sharers and survivors"
+        )

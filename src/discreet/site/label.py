@@ -6,8 +6,7 @@ is looked at, and the stored answer goes out again whatever the data then say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,30 +20,22 @@ from discreet.privacy.account import Account, answer_once
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import RankSite
 from discreet.site.letters import Kind, Letter
-from discreet.site.policy import Policy
 from discreet.site.progress import Progress
 from discreet.site.respond import use_of
 from discreet.statistic.protocol import check_binary
 
 
-@dataclass(frozen=True)
-class Held:
-    """What answers a plan at a site: its rules, its account, and its data.
-
-    The data are opened under the rule for rows that do not fit.
-    """
-
-    plan: Plan
-    policy: Policy
-    account: Account
-    examples: Callable[[], Examples] = field(repr=False)
-
-
 def rank_site(
-    held: Held, this: ResolvedRound, *, session: bytes, entropy: Entropy
+    examples: Examples,
+    account: Account,
+    plan: Plan,
+    this: ResolvedRound,
+    *,
+    session: bytes,
+    population: str,
+    entropy: Entropy,
 ) -> RankSite:
-    """Return the half that answers this round; ``session`` names it in the ledger."""
-    plan, examples = held.plan, held.examples()
+    """Return the half that answers this round; ``session`` names it in the account."""
     check_binary(examples)
     if examples.columns != 1 or examples.scores != plan.facts.scores:
         raise InputError(
@@ -52,31 +43,20 @@ def rank_site(
             f"{plan.facts.scores}; declare the data so"
         )
     scores, labels = examples.to_arrays()
-    use = use_of(
-        plan,
-        this,
-        session=session,
-        population=held.policy.population,
-    )
+    use = use_of(plan, this, session=session, population=population)
     return RankSite(
         RankSumTerms.of(this.statistic, this.loss),
         scores,
         lambda: labels.astype(np.int64),
         entropy,
-        partial(answer_once, held.account, use),
+        partial(answer_once, account, use),
     )
 
 
 def ranked(
-    held: Held,
-    this: ResolvedRound,
-    progress: Progress,
-    letter: Letter,
-    *,
-    entropy: Entropy,
+    half: RankSite, progress: Progress, letter: Letter
 ) -> tuple[Progress, Letter]:
     """Answer an invitation with the scores, and their ranks with protected sums."""
-    half = rank_site(held, this, session=progress.charged_as, entropy=entropy)
     state, body = half.receive(progress.conversation, letter.body)
     reply = letter.reply(Kind.STEP, site=progress.site, body=body)
     return replace(progress, conversation=state), reply

@@ -206,13 +206,6 @@ class Ledger:
         """Return what a population has paid so far, as a cap sees it."""
         return spent_by(self.uses(population), population)
 
-    def key_for(self, purpose: str) -> bytes:
-        """Return a key that lasts as long as this ledger's secret, never to be sent.
-
-        Flips of labels need one: as long as it is the same, so are the flips.
-        """
-        return self._file.secret.mark("key", purpose.encode())
-
     def head(self) -> tuple[int, str]:
         """Return how many entries there are and the last tag: note it elsewhere."""
         with self._file.alone():

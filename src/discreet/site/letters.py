@@ -176,10 +176,10 @@ class Invitation:
     signature: bytes = field(default=b"", repr=False)
     """The coordinator's, when the roster names its key."""
 
-    def encode(self) -> bytes:
-        """Return the bytes in the letter's body."""
-        text = dumps(self.plan).encode()
-        return pack(text, self.nonce, self.opening, self.signature)
+    def encode(self, text: str | None = None) -> bytes:
+        """Return the bytes in the letter's body; ``text`` is the plan's, if at hand."""
+        written = (dumps(self.plan) if text is None else text).encode()
+        return pack(written, self.nonce, self.opening, self.signature)
 
     @classmethod
     def decode(cls, raw: bytes, *, agreed: Plan | None = None) -> Invitation:

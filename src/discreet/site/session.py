@@ -26,6 +26,7 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
+from discreet.ranks.route import RankSite
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
 from discreet.secagg.messages import Request, Survivors
@@ -40,7 +41,7 @@ from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
 from discreet.site.carried import secure_terms
 from discreet.site.failures import sentence
-from discreet.site.label import Held, ranked
+from discreet.site.label import rank_site, ranked
 from discreet.site.ledger import Ledger
 from discreet.site.letters import (
     Ending,
@@ -163,8 +164,7 @@ class Site:
                 return _sent(began, letter, self._respond(plan, this, letter.session))
             case "ranks":
                 joined = replace(began, site=letter.site)
-                held = self._held(plan)
-                return ranked(held, this, joined, letter, entropy=self.entropy)
+                return ranked(self._rank_site(joined, this), joined, letter)
             case "secure sum":
                 return self._advertise(
                     invitation.opening, this, began, letter, charged_before
@@ -234,9 +234,15 @@ class Site:
             log=self.log,
         )
 
-    def _held(self, plan: Plan) -> Held:
-        return Held(
-            plan, self.policy, self.ledger, lambda: self.examples(plan).fitted()
+    def _rank_site(self, progress: Progress, this: ResolvedRound) -> RankSite:
+        return rank_site(
+            self.examples(progress.plan).fitted(),
+            self.ledger,
+            progress.plan,
+            this,
+            session=progress.charged_as,
+            population=self.policy.population,
+            entropy=self.entropy,
         )
 
     def _advertise(
@@ -300,8 +306,7 @@ class Site:
         this = progress.resolve()
         if progress.plan.privacy.route == "ranks":
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            held = self._held(progress.plan)
-            return ranked(held, this, progress, letter, entropy=self.entropy)
+            return ranked(self._rank_site(progress, this), progress, letter)
         terms = _terms(progress, this)
         before = restore_site(progress.conversation, terms)
 

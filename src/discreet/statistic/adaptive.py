@@ -44,6 +44,8 @@ class Refined(Statistic):
 
     bins: int
     thresholds: tuple[float, ...]
+    looks: ClassVar[type[Statistic]]
+    """Of which kind the round before is."""
 
     def __post_init__(self) -> None:
         whole(self.bins, "the number of bins")
@@ -90,9 +92,28 @@ class Refined(Statistic):
     def _unresolved(self) -> str:
         return f"{self.name} edges are worked out from the release of the round before"
 
+    def _over(self, inner: FloatVector) -> ClassHistogram:
+        """Return the statistic over edges between the scores' limits."""
+        scores = self.edges.scores
+        values = (scores.low, *inner.tolist(), scores.high)
+        return ClassHistogram(
+            Edges.realise(Listed(values), scores, thresholds=self.thresholds)
+        )
+
     def table(self) -> dict[str, Any]:
         """Return the number of bins; the edges are the look's."""
         return {"bins": self.bins}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote; the look is the round before."""
+        only_edges(edges, 0)
+        if not isinstance(before.statistic, cls.looks):
+            raise PlanError(f"{cls.name} bins follow the round of their look")
+        # Each of them is a dataclass of these three.
+        return cls(before.statistic, table["bins"], before.thresholds)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,7 @@ class EquiDepthFrom(Refined):
     thresholds: tuple[float, ...] = ()
 
     name: ClassVar[str] = "equi-depth"
+    looks: ClassVar[type[Statistic]] = Hierarchy
 
     @property
     def edges(self) -> Edges:
@@ -131,21 +153,7 @@ class EquiDepthFrom(Refined):
         inner = np.unique(np.concatenate([cuts, heavy, heavy + 1]))
         leaves = self.tree.edges
         inner = inner[(inner > 0) & (inner < len(leaves))]
-        scores = leaves.scores
-        values = (scores.low, *leaves.array[inner].tolist(), scores.high)
-        return ClassHistogram(
-            Edges.realise(Listed(values), scores, thresholds=self.thresholds)
-        )
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        only_edges(edges, 0)
-        if not isinstance(before.statistic, Hierarchy):
-            raise PlanError("an equi-depth round follows the round of its tree")
-        return cls(before.statistic, table["bins"], before.thresholds)
+        return self._over(leaves.array[inner])
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class PlacedFrom(Refined):
     thresholds: tuple[float, ...] = ()
 
     name: ClassVar[str] = "placed"
+    looks: ClassVar[type[Statistic]] = ClassHistogram
 
     @property
     def edges(self) -> Edges:
@@ -191,20 +200,7 @@ class PlacedFrom(Refined):
         law = _cumulated(share[1:-1])
         wanted = np.interp(np.arange(1, inside) / inside, law, z)
         places = on_scale(np.concatenate([wanted, ends]), scores)
-        values = (scores.low, *places.tolist(), scores.high)
-        return ClassHistogram(
-            Edges.realise(Listed(values), scores, thresholds=self.thresholds)
-        )
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        only_edges(edges, 0)
-        if not isinstance(before.statistic, ClassHistogram):
-            raise PlanError("placed bins follow the round of their look")
-        return cls(before.statistic, table["bins"], before.thresholds)
+        return self._over(places)
 
 
 def _shares(counts: FloatVector) -> FloatVector:

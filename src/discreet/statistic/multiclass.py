@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -28,35 +29,76 @@ from discreet.statistic.summed import SummedNegatives
 
 
 @dataclass(frozen=True)
-class OneVsRest(Statistic):
-    """For each class k, the histogram of score column k, split by label = k.
-
-    Every example is counted once in each of the K histograms: L1 is K in all,
-    and one release of the joint vector costs one epsilon, not K of them.
-    """
+class _OfClasses(Statistic):
+    """What both have in common: one score column a class, all over the same bins."""
 
     edges: Edges
     classes: tuple[str, ...]
 
-    name: ClassVar[str] = "one-vs-rest"
-
     def __post_init__(self) -> None:
-        _check_classes(self.classes)
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise PlanError("a multi-class plan names at least two distinct classes")
+        for one in self.classes:
+            name(one, "a class's name")
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
         """One score column a class, all over the same bins."""
         return (self.edges,)
 
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples."""
+        declared = examples.label_code.classes
+        if declared is None or tuple(str(c) for c in declared) != self.classes:
+            raise InputError(
+                f"the plan names {len(self.classes)} classes in an agreed order; read "
+                "the examples with the same classes="
+            )
+        check_columns(examples, *[self.edges] * len(self.classes))
+        return tally(examples, self, self._cells)
+
+    @abstractmethod
+    def _cells(self, batch: Batch) -> CodeVector:
+        """Return the cell of each example in each column."""
+
+    @abstractmethod
+    def split(self, vector: FloatVector) -> dict[str, BinCounts]:
+        """Return each class's histogram against the rest."""
+
+    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+        """Each class against the rest."""
+        return {
+            name: NoisyHistogram(self.edges, *split, law)
+            for name, split in self.split(counts).items()
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Return the classes' names."""
+        return {"classes": list(self.classes)}
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
+    ) -> Self:
+        """Read what ``table`` wrote."""
+        del before
+        return cls(only_edges(edges)[0], tuple(table["classes"]))
+
+
+@dataclass(frozen=True)
+class OneVsRest(_OfClasses):
+    """For each class k, the histogram of score column k, split by label = k.
+
+    Every example is counted once in each of the K histograms: L1 is K in all,
+    and one release of the joint vector costs one epsilon, not K of them.
+    """
+
+    name: ClassVar[str] = "one-vs-rest"
+
     @property
     def size(self) -> int:
         """K histograms of two classes each."""
         return len(self.classes) * 2 * len(self.edges)
-
-    def count(self, examples: Examples) -> IntVector:
-        """Count one site's examples."""
-        _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = 2 * len(self.edges)
@@ -80,56 +122,21 @@ class OneVsRest(Statistic):
             for name, block in zip(self.classes, blocks, strict=True)
         }
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
-        """Each class against the rest."""
-        return {
-            name: NoisyHistogram(self.edges, *split, law)
-            for name, split in self.split(counts).items()
-        }
-
-    def table(self) -> dict[str, Any]:
-        """Return the classes' names."""
-        return {"classes": list(self.classes)}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        return cls(only_edges(edges)[0], tuple(table["classes"]))
-
 
 @dataclass(frozen=True)
-class OneVsOne(Statistic):
+class OneVsOne(_OfClasses):
     """For each score column k and each true class j, a histogram.
 
     It holds every pair of classes, and one-vs-rest as the sum over the others;
     L1 is K as for ``OneVsRest``, but noise on a rest is the sum of K - 1 bins'.
     """
 
-    edges: Edges
-    classes: tuple[str, ...]
-
     name: ClassVar[str] = "one-vs-one"
-
-    def __post_init__(self) -> None:
-        _check_classes(self.classes)
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """One score column a class, all over the same bins."""
-        return (self.edges,)
 
     @property
     def size(self) -> int:
         """K columns by K classes, every bin."""
         return len(self.classes) ** 2 * len(self.edges)
-
-    def count(self, examples: Examples) -> IntVector:
-        """Count one site's examples."""
-        _check_examples(examples, self.edges, self.classes)
-        return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
         block = len(self.classes) * len(self.edges)
@@ -168,10 +175,7 @@ class OneVsOne(Statistic):
         rest = len(self.classes) - 1
         if rest > 1 and law.scale:
             law = SummedNegatives(law, rest)
-        return {
-            name: NoisyHistogram(self.edges, *split, law)
-            for name, split in self.split(counts).items()
-        }
+        return super().parts(counts, law)
 
     def pairs(
         self, counts: FloatVector, law: NoiseLaw
@@ -182,35 +186,6 @@ class OneVsOne(Statistic):
             for pair, split in self.split_pairs(counts).items()
         }
 
-    def table(self) -> dict[str, Any]:
-        """Return the classes' names."""
-        return {"classes": list(self.classes)}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        return cls(only_edges(edges)[0], tuple(table["classes"]))
-
     def _blocks(self, vector: FloatVector) -> FloatVector:
         k = len(self.classes)
         return vector.reshape(k, k, len(self.edges))
-
-
-def _check_classes(classes: tuple[str, ...]) -> None:
-    if len(classes) < 2 or len(set(classes)) != len(classes):
-        raise PlanError("a multi-class plan names at least two distinct classes")
-    for one in classes:
-        name(one, "a class's name")
-
-
-def _check_examples(examples: Examples, edges: Edges, classes: tuple[str, ...]) -> None:
-    declared = examples.label_code.classes
-    if declared is None or tuple(str(c) for c in declared) != classes:
-        raise InputError(
-            f"the plan names {len(classes)} classes in an agreed order; read the "
-            "examples with the same classes="
-        )
-    check_columns(examples, *[edges] * len(classes))

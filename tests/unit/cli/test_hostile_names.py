@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet import Examples
-from discreet.cli.files import safe_file_name, write_result
+from discreet.cli.files import Output, safe_file_name
 from discreet.errors import DiscreetError
 from discreet.site import failures
 
@@ -45,7 +45,7 @@ def test_plots_of_hostile_groups_stay_in_their_folder(
     )
     result = discreet.evaluate([site], edges=discreet.Warped(16), groups=groups)
     folder = tmp_path / "a" / "b" / "plots"
-    write_result(result, wide=True, json=None, report=None, plots=folder)
+    Output(wide=True, plots=folder).write(result)
     assert "../../outside" in capsys.readouterr().out
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) >= 9

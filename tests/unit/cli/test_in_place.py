@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 import discreet
-from discreet.cli.files import read_for
+from discreet.cli.files import Rows
 from discreet.cli.preview import preview
 from discreet.cli.query import query
 from discreet.data.edges import Edges, Uniform, Warped
@@ -100,9 +100,8 @@ def test_counts_pasted_back_are_what_the_rows_give(run, plan, database, rows, tm
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     by_hand(database, shown.output, tmp_path / "counts.csv")
-    site = read_for(
-        plan, None, ["p"], "died", group="ward", counts=tmp_path / "counts.csv"
-    )
+    counts = tmp_path / "counts.csv"
+    site = Rows(score=["p"], label="died", group="ward", counts=counts).read(plan)
     here = discreet.read(rows, score="p", label="died", group="ward")
     assert np.array_equal(plan.statistic.count(site), plan.statistic.count(here))
     grouped = Grouped(ClassHistogram(*plan.statistic.binnings), WARDS)
@@ -130,7 +129,7 @@ def test_one_query_serves_both_rounds(run, database, rows, tmp_path):
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     by_hand(database, shown.output, tmp_path / "counts.csv")
-    site = read_for(plan, None, ["p"], "died", counts=tmp_path / "counts.csv")
+    site = Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(plan)
     here = discreet.read(rows, score="p", label="died")
     released = tree.count(here)
     assert np.array_equal(tree.count(site), released)
@@ -142,13 +141,13 @@ def test_counts_of_another_plan_are_refused(plan, tmp_path):
     path = tmp_path / "counts.csv"
     path.write_text("died,p,rows_0123456789ab\n0,0.5,12\n")
     with pytest.raises(InputError, match="not the counts of this plan's query"):
-        read_for(plan, None, ["p"], "died", counts=path)
+        Rows(score=["p"], label="died", counts=path).read(plan)
 
 
 def test_rows_or_counts_and_not_both(plan, tmp_path):
     for place, counts in ((None, None), ("a.csv", tmp_path / "counts.csv")):
         with pytest.raises(InputError, match="and not both"):
-            read_for(plan, place, ["p"], "died", counts=counts)
+            Rows(scores=place, label="died", counts=counts).read(plan)
 
 
 def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_path):
@@ -168,7 +167,7 @@ def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_pat
     shown = run(query, *asked, "--subject", "who")
     assert shown.exit_code == 0, shown.output
     by_hand(path, shown.output, tmp_path / "counts.csv")
-    site = read_for(plan, None, ["p"], "died", counts=tmp_path / "counts.csv")
+    site = Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(plan)
     unit = plan.privacy.protects
     here = discreet.read(people, score="p", label="died", subject="who")
     expected = plan.statistic.count(bounded(here, unit))
@@ -176,12 +175,8 @@ def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_pat
     assert expected.sum() < rows.num_rows
     more = discreet.DistributedDP(1, unit="subject", max_examples=3)
     with pytest.raises(InputError, match="not the counts of this plan's query"):
-        read_for(
-            Plan(more, plan.rounds, thresholds=(0.3,)),
-            None,
-            ["p"],
-            "died",
-            counts=tmp_path / "counts.csv",
+        Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(
+            Plan(more, plan.rounds, thresholds=(0.3,))
         )
 
 
@@ -192,7 +187,9 @@ def test_only_a_terminal_is_told_how_far_a_long_pass_is(
     pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"quiet": 0, "every": 0})
-    site = read_for(plan, str(tmp_path / "rows.parquet"), ["p"], "died")
+    site = Rows(scores=str(tmp_path / "rows.parquet"), score=["p"], label="died").read(
+        plan
+    )
     assert plan.statistic.count(site).sum() == len(rows)
     told = capsys.readouterr()
     assert told.out == ""

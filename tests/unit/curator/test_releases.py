@@ -18,7 +18,7 @@ from discreet.curator.private_estimate import (
 )
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
-from discreet.estimate.estimate import Normal, NotYet, Unusable
+from discreet.estimate.estimate import Normal, NotYet, Unusable, Usable
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import Unit
@@ -105,6 +105,10 @@ def test_too_little_data_for_an_epsilon_is_refused_with_the_reason(release):
     assert isinstance(found.status, Unusable)
     assert "below 10" in found.status.reason
     assert "Unusable" in str(found)
+    # It reads the released count of positives, not the ten that there are.
+    fewer = max(min(found.positives, 20 - found.positives), 0)
+    assert fewer != 10
+    assert f"is about {0.1 * fewer:.2g}," in found.status.reason
 
 
 @pytest.mark.parametrize(
@@ -117,6 +121,18 @@ def test_the_refusal_reads_public_numbers_when_no_count_is_released(options):
             labels, scores, epsilon="0.4", entropy=Seeded(b"e"), **options
         )
     assert math.isnan(found.value)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize(
+    "options", [{"prevalence": 0.5}, {"mechanism": "heavy-tailed"}]
+)
+def test_no_refusal_tells_that_a_class_is_empty(label, options):
+    """By what is public there are enough of both: whatever the data, it is answered."""
+    found = curator.auc(
+        [label] * 300, range(300), epsilon=1, entropy=Seeded(b"f"), **options
+    )
+    assert isinstance(found.status, Usable)
 
 
 @pytest.mark.parametrize("label", [0, 1])

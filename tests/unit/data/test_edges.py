@@ -170,11 +170,13 @@ def test_prior_bins_hold_even_shares_of_the_written_mixture(bins):
     far = 2 if bins >= 16 else 0  # cuts of the outermost bins
     edges = np.delete(edges, [*range(2, 2 + far), *range(bins - 1 - far, bins - 1)])
     centre = np.log(0.02 / 0.98)
-    law = (
-        0.50 * logistic(edges[1:-1], centre - 0.5, 1.2)
+    few = bins >= 16  # these lead towards one half, and have some for hesitant scores
+    law = (1.0 - 0.1 * few) * (
+        0.50 * logistic(edges[1:-1], centre + (0.5 if few else -0.5), 1.2)
         + 0.35 * logistic(edges[1:-1], 0.0, 1.2)
         + 0.15 * logistic(edges[1:-1], 1.5 * centre, 4.0)
     )
+    law += 0.1 * few * logistic(edges[1:-1], 0.2 * centre, 0.25)
     shares = np.diff(law) / (law[-1] - law[0])
     np.testing.assert_allclose(shares, 1 / (bins - 2 - 2 * far), rtol=2e-3)
 
@@ -195,6 +197,14 @@ def test_prior_edges_have_few_digits_and_mirror_their_logits(prevalence):
     near, _ = np.frexp(np.minimum(unit, 1 - unit))
     np.testing.assert_array_equal(near * 2**30, np.round(near * 2**30))
     np.testing.assert_allclose(np.log(unit / (1 - unit)), z, atol=1e-8)
+
+
+@pytest.mark.parametrize("bins", [15, 42, 1024])
+def test_prior_edges_of_a_common_class_are_those_of_a_rare_one_mirrored(bins):
+    rare, common = (
+        Edges.realise(PriorSpread(bins, p), LOGIT).array[1:-1] for p in (0.02, 0.98)
+    )
+    np.testing.assert_allclose(common, -rare[::-1], atol=2**-15)
 
 
 def test_rare_events_get_their_bins_where_they_are():

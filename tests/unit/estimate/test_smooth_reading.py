@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
@@ -70,7 +71,7 @@ def data(rng):
 
 @pytest.mark.parametrize(
     ("minority", "epsilon", "bins"),
-    [(1e4, 1, 60), (1e4, 0.3, 24), (1e4, 0.1, 20), (1e5, 1, 128), (1e5, 0.3, 58)],
+    [(1e4, 1, 72), (1e4, 0.3, 28), (1e4, 0.1, 20), (1e5, 1, 128), (1e5, 0.3, 70)],
 )
 def test_the_number_of_bins_follows_the_rule(minority, epsilon, bins):
     assert bins_under_noise(minority, epsilon) == bins
@@ -363,11 +364,28 @@ def test_scores_in_few_bins_are_noted_and_never_refused(data, rng):
     for crowded in (0.45 + 0.1 * scores, scores**8):
         reading = Smooth().read(noisy(counted(crowded, labels, edges), 1.0, rng))
         assert reading.refusal is None
-        assert "prevalence" in reading.notes[0]
+        assert "look first" in reading.notes[0]
         assert reading.other.share == 1.0
     for bins in (14, 40, 96):
         plain = counted(scores, labels, Edges.realise(Warped(bins)))
         assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
+
+
+def test_differing_scores_beyond_the_farthest_edge_are_noted_and_allowed_for(rng):
+    z = 4 * rng.normal(-5.2, 1.7, 200_000)  # four times too sure, 70% of it below -14
+    labels = rng.random(z.size) < 1 / (1 + np.exp(-z / 4))
+    edges = Edges.realise(PriorSpread(40, 0.016))
+    reading = Smooth().read(
+        noisy(counted(1 / (1 + np.exp(-z)), labels, edges), 1.0, rng)
+    )
+    auc = measures(reading, ("auc",))["auc"]
+    low, high = auc.interval()
+    assert "beyond the farthest edge" in reading.notes[0]
+    assert low < roc_auc_score(labels, z) < high
+    assert high - low < 0.25
+    few = np.where(rng.random(z.size) < 0.01, 0.0, 0.5 + z / 100)  # a harmless heap
+    reading = Smooth().read(noisy(counted(few.clip(0, 1), labels, edges), 1.0, rng))
+    assert not any("farthest" in note for note in reading.notes)
 
 
 # -- the spread of the noise -------------------------------------------------

@@ -34,7 +34,7 @@ def scored(rng, levels, rows=300_000):
     return (np.bincount(level, s) / np.bincount(level))[level], y
 
 
-def released(scores, labels, epsilon, rng, bins=24):
+def released(scores, labels, epsilon, rng, bins=36):
     edges = Edges.realise(PriorSpread(bins, 0.03))
     cells = edges.bins_of(scores) + len(edges) * labels
     counts = np.bincount(cells, minlength=2 * len(edges)).astype(np.float64)

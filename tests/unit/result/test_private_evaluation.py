@@ -129,10 +129,10 @@ def test_the_claim_names_loss_unit_cohort_and_limits(sites):
     ("facts", "privacy", "bins"),
     [
         (PublicFacts(), DistributedDP(1), 40),
-        (FACTS, DistributedDP(1), 54),
+        (FACTS, DistributedDP(1), 64),
         (FACTS, DistributedDP("0.1"), 20),
         (PublicFacts(10**7, 0.5), DistributedDP(1), 128),
-        (FACTS, DistributedDP(4, unit="subject", max_examples=4), 54),
+        (FACTS, DistributedDP(4, unit="subject", max_examples=4), 64),
         (FACTS, LocalDP(1), 32),
         (FACTS, LocalDP(1, "unary"), 10),
     ],

@@ -12,8 +12,7 @@ import pytest
 
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.runtime.board import Board
-from discreet.runtime.event_log import EventLog
+from discreet.runtime.board import Board, EventLog
 from discreet.site.carried import TITLES, steps_of
 from discreet.site.letters import Letter
 from unit.runtime.federations import POLICY, Federation, Losing, plan_for

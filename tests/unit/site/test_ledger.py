@@ -326,15 +326,6 @@ def test_two_processes_at_once_spend_no_more_than_the_cap(path):
         assert ledger.spent("icu").epsilon == 10
 
 
-def test_a_key_lasts_as_long_as_the_ledger_and_has_one_purpose(path, tmp_path):
-    with Ledger.new(path) as ledger, Ledger.new(tmp_path / "other.db") as other:
-        key = ledger.key_for("flips")
-        assert key != other.key_for("flips")
-        assert key != ledger.key_for("masks")
-    with Ledger(path) as again:
-        assert again.key_for("flips") == key
-
-
 def test_a_session_of_free_flips_is_still_a_session_of_its_plan(path):
     with Ledger.new(path, limits=Limits(sessions_per_plan=1)) as ledger:
         ledger.reserve(use(b"a", plan=b"p", reusable=b"labels"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from discreet import Examples, InputError, PlanError
 from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.runtime.plain import add
+from discreet.runtime.in_process import add
 from discreet.statistic import (
     ClassHistogram,
     Grouped,

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 
 from discreet.entropy import SYSTEM
 from discreet.noise.response import ResponseKey
 from discreet.runtime.flower.records import (
-    ACTION,
     from_content,
     load_state,
     save_state,
@@ -120,13 +118,6 @@ def report_on_stderr(reason: str) -> None:
     """Tell the operator why the site declines."""
     sys.stderr.write(f"discreet: declined: {reason}\n")
     sys.stderr.flush()
-
-
-def client_app(site_of: SiteOf, *, report: Report = report_on_stderr) -> ClientApp:
-    """Make a ClientApp that answers discreet's letters and nothing else."""
-    app = ClientApp()
-    app.query(ACTION)(handler(site_of, report=report))
-    return app
 
 
 def handler(

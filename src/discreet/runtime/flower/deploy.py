@@ -76,7 +76,12 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
         with superlink(
             keys, host=host, port=port, most_bytes=most, nodes=admitted.values()
         ) as link:
-            # Loaded while Flower's own process starts: both take seconds.
+            # Loaded while Flower's own process starts, which takes seconds: what speaks
+            # to it, and what reads a release, for which somebody would wait at the end.
+            import scipy.interpolate  # noqa: PLC0415
+            import scipy.optimize  # noqa: F401, PLC0415
+
+            from discreet.estimate import smooth_reading  # noqa: F401, PLC0415
             from discreet.runtime.flower import tasks  # noqa: PLC0415
 
             numbers = tasks.register(link, authority, admitted)

@@ -10,6 +10,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
+from flwr.superlink.grid import InMemoryGrid
 
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
@@ -19,7 +20,6 @@ from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.runtime.flower.records import model_digest
 from discreet.runtime.flower.server import GridCarrier, connected
-from discreet.runtime.flower.simulated import is_simulated
 from discreet.runtime.session import Session, Step, opened_evaluation
 from discreet.site.rehearsal import check_agreed
 
@@ -79,7 +79,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         watch=watch,
     )
     return opened_evaluation(
-        plan, session.run(), entropy=entropy, simulated=is_simulated(grid)
+        plan, session.run(), entropy=entropy, simulated=isinstance(grid, InMemoryGrid)
     )
 
 

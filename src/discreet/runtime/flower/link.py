@@ -7,6 +7,7 @@ before the first site can connect.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ def become(parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
     # A shell starts what runs beside it with this signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    gc.disable()  # a sixth of loading Flower is the search for garbage in it
     # Loading Flower takes seconds, in which the parent may already be gone.
     from flwr.superlink.cli import flower_superlink  # noqa: PLC0415
 
@@ -40,6 +42,7 @@ def become(parent: int, most_bytes: int, arguments: Sequence[str]) -> None:
         most_bytes,
         door.guests((secret.parent / GUESTS).read_bytes()),
     )
+    gc.enable()
     sys.argv = ["flower-superlink", *arguments]
     flower_superlink()
 

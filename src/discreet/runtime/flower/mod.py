@@ -8,8 +8,11 @@ by the run that the coordinator starts::
 Flower runs the app that the run brings along: here the sites trust that code, as
 they do for training. ``discreet site`` runs no code but its own.
 
-In Flower's simulation engine a node needs no policy: it charges nobody, and the
-result says that it was simulated.
+In Flower's simulation engine one machine plays all the nodes. The data is the
+developer's own: a simulated node needs no policy and charges no ledger, and the result
+says that it was simulated. Both ends look for themselves, because neither may take the
+other's word: a coordinator that said "this is a simulation" to a real node would get
+around its policy.
 """
 
 from __future__ import annotations
@@ -38,7 +41,6 @@ from discreet.runtime.flower.records import (
     keep_model,
     model_digest,
 )
-from discreet.runtime.flower.simulated import in_simulation
 from discreet.site import policyfile
 from discreet.site.failures import sentence
 from discreet.site.ledger import Ledger
@@ -190,3 +192,15 @@ def _path(context: Context, key: str) -> Path | None:
     if not isinstance(value, str):
         raise InputError(f"{key} in the node's configuration is a path")
     return Path(value)
+
+
+def in_simulation() -> bool:
+    """Whether this process is an actor of Flower's simulation engine.
+
+    A node that is deployed runs its app in a process of Flower, never in an actor.
+    """
+    ray = sys.modules.get("ray")
+    engine = "flwr.simulation.ray_transport.ray_actor"
+    if ray is None or engine not in sys.modules or not ray.is_initialized():
+        return False
+    return ray.get_runtime_context().get_actor_id() is not None

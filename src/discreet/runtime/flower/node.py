@@ -14,7 +14,6 @@ from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Final, Self
 
 import httpx
@@ -31,6 +30,7 @@ from flwr.proto.fleet_pb2 import (
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.constant import (
     FLEET_HTTP_PUBLIC_KEY_HEADER,
@@ -53,6 +53,7 @@ from flwr.supercore.inflatable.inflatable_utils import (
 )
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from discreet.errors import InputError
@@ -133,12 +134,7 @@ class FleetNode:
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Stop the heartbeats; leave at once when something went wrong."""
         self._left.set()
         if error is not None and not isinstance(error, httpx.TransportError):
@@ -165,21 +161,8 @@ class FleetNode:
             return None
         run_id = pulled.messages_list[0].metadata.run_id
         tree = pulled.message_object_trees[0]
-        try:
-            message: Message = pull_and_inflate_object_from_tree(
-                tree,
-                make_pull_object_fn_protobuf(
-                    self._client.PullObject, self.node, run_id
-                ),
-                make_confirm_message_received_fn_protobuf(
-                    self._client.ConfirmMessageReceived, self.node, run_id
-                ),
-                return_type=Message,
-                max_time=PULL_SECONDS,
-                initial_backoff=FIRST_PULL_SECONDS,
-                backoff_cap=1.0,
-            )
-        except ObjectPullError:
+        message = pull_parts(self._client, self.node, run_id, tree)
+        if message is None:
             return None  # the coordinator sends it again
         # What travels does not hold its own name.
         message.metadata.__dict__["_message_id"] = tree.object_id
@@ -208,6 +191,33 @@ class FleetNode:
                 for name, part in get_all_nested_objects(reply).items():
                     if name in wanted:
                         push(name, part.deflate())
+
+
+def pull_parts(
+    client: FleetHttpClient | RuntimeHttpClient,
+    node: Node,
+    run_id: int,
+    tree: ObjectTree,
+) -> Message | None:
+    """Pull the parts of a message; None when they do not all come soon.
+
+    Flower waits a second, and up to two hours, for parts that were announced.
+    """
+    try:
+        message: Message = pull_and_inflate_object_from_tree(
+            tree,
+            make_pull_object_fn_protobuf(client.PullObject, node, run_id),
+            make_confirm_message_received_fn_protobuf(
+                client.ConfirmMessageReceived, node, run_id
+            ),
+            return_type=Message,
+            max_time=PULL_SECONDS,
+            initial_backoff=FIRST_PULL_SECONDS,
+            backoff_cap=1.0,
+        )
+    except ObjectPullError:
+        return None
+    return message
 
 
 def _client(keys: SiteKeys, address: str, seconds: float) -> FleetHttpClient:

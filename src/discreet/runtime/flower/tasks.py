@@ -31,14 +31,6 @@ from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.inflatable.inflatable_protobuf_utils import (
-    make_confirm_message_received_fn_protobuf,
-    make_pull_object_fn_protobuf,
-)
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
-    pull_and_inflate_object_from_tree,
-)
 from flwr.supercore.interceptors import (
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
@@ -50,7 +42,7 @@ from flwr.superlink.grid import HttpGrid
 
 from discreet.runtime.delivery import SHORTEST_PAUSE
 from discreet.runtime.flower.door import Knocking
-from discreet.runtime.flower.node import FIRST_PULL_SECONDS, PULL_SECONDS
+from discreet.runtime.flower.node import pull_parts
 from discreet.runtime.flower.processes import FlowerProcess, ProcessError
 
 RECONNECT_SECONDS: Final = 20.0
@@ -78,8 +70,7 @@ clientapp = "none:app"
 class PatientGrid(HttpGrid):
     """A grid that gives up on a SuperLink that stays away, and soon on half an answer.
 
-    Flower waits a second, and up to two hours, for the parts of an answer that a node
-    has announced; here its site is asked again.
+    Whose answer does not come in full is asked again.
     """
 
     def __init__(self, address: str, certificates: bytes, token: str) -> None:
@@ -96,27 +87,13 @@ class PatientGrid(HttpGrid):
         pulled = self.runtime.PullMessages(
             PullAppMessagesRequest(message_ids=message_ids)
         )
-        answers = []
-        for head, tree in zip(
-            pulled.messages_list, pulled.message_object_trees, strict=True
-        ):
-            run_id = head.metadata.run_id
-            with suppress(ObjectPullError):
-                answer: Message = pull_and_inflate_object_from_tree(
-                    tree,
-                    make_pull_object_fn_protobuf(
-                        self.runtime.PullObject, self.node, run_id
-                    ),
-                    make_confirm_message_received_fn_protobuf(
-                        self.runtime.ConfirmMessageReceived, self.node, run_id
-                    ),
-                    return_type=Message,
-                    max_time=PULL_SECONDS,
-                    initial_backoff=FIRST_PULL_SECONDS,
-                    backoff_cap=1.0,
-                )
-                answers.append(answer)
-        return answers
+        answers = [
+            pull_parts(self.runtime, self.node, head.metadata.run_id, tree)
+            for head, tree in zip(
+                pulled.messages_list, pulled.message_object_trees, strict=True
+            )
+        ]
+        return [answer for answer in answers if answer is not None]
 
 
 def register(

@@ -203,20 +203,26 @@ class Session:
         """The public number of rows in all, padding included."""
         return sum(owner.rows for owner in self.owners)
 
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the canonical terms, addresses left out."""
-        terms = {
+    def _terms(self) -> dict[str, Any]:
+        """Return what the file and the digest say alike."""
+        return {
             "version": VERSION,
             "id": self.id,
             "metrics": list(self.metrics),
             "scores": self.scores,
             "ties": self.ties,
             "hide_sizes": self.hide_sizes,
-            "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
             "interval": self.interval,
             "analyst": self.analyst,
             "model": self.model,
+        }
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical terms, addresses left out."""
+        terms = {
+            **self._terms(),
+            "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
             "parties": [party.name for party in self.parties],
             "owners": [[owner.name, owner.rows] for owner in self.owners],
         }
@@ -228,15 +234,7 @@ class Session:
         epsilon = self.epsilon
         return tomli_w.dumps(
             {
-                "version": VERSION,
-                "id": self.id,
-                "metrics": list(self.metrics),
-                "scores": self.scores,
-                "ties": self.ties,
-                "hide_sizes": self.hide_sizes,
-                "interval": self.interval,
-                "analyst": self.analyst,
-                "model": self.model,
+                **self._terms(),
                 **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
                 "party": [
                     {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
