@@ -6,9 +6,9 @@ at or above a threshold t is above it as a whole, as if smooth scores were cut a
 
 .. math:: t_k = (\lceil t k \rceil - 1/2)/k ,
 
-up to half a step from t. Where the release shows the grid it is read on it. Where it
-does not, but allows it, the truth may be any of these places, and a reader who does not
-know must allow for them all: ``possible_places``.
+up to half a step from t. The truth may be any of the places of the grids that a release
+allows, and a reader who does not know must allow for them all: ``possible_places``. So
+it is where the release shows a grid and is read on it, the coarsest that fits.
 
 A grid is ruled out by the bins that hold none of its multiples: examples there are not
 on it. Their sum under additive noise has a known spread. Behind a randomiser whose

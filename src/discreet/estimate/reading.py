@@ -138,9 +138,7 @@ class Reading:
 
     @cached_property
     def possible_steps(self) -> IntVector:
-        """Grids of scores that the release allows, where none was seen."""
-        if self.atoms is not None:
-            return np.zeros(0, dtype=np.int64)
+        """Grids of scores that the release allows: one that was seen is one of them."""
         return possible_steps(self.observed, self.counts)
 
     def moved(self, vector: FloatVector) -> Reading:

@@ -223,7 +223,7 @@ def _count(place: int, cut: _Cut) -> Estimate:
 def _others(reading: Reading, threshold: float) -> Iterator[Shares]:
     """Cut at the farthest places that the true scores may stand for."""
     places = possible_places(reading.observed, reading.possible_steps, threshold)
-    for place in places if reading.atoms is None else ():
+    for place in places:
         if place != threshold:
             yield cut_at(reading.counts, place).curved
 

@@ -72,6 +72,22 @@ def test_a_release_allows_the_grid_that_made_it_and_few_coarser_ones(true):
         assert found.min() > true / 2
 
 
+def test_a_grid_that_was_seen_is_not_the_only_one_that_fits():
+    rng = np.random.default_rng(5)
+    edges = Edges.realise(PriorSpread(20, prevalence=0.25))
+    truth = examples(50, 400_000, rng)
+    scores, labels = truth.to_arrays()
+    recall = np.mean(scores[labels == 1] >= 0.18)
+    taken, held = [], 0
+    for _ in range(12):
+        reading = Smooth().read(noisy(edges, 50, rng, scale=3.0))
+        taken += [reading.atoms.steps] if reading.atoms is not None else []
+        low, high = at_threshold(reading, 0.18).recall.interval()
+        held += low <= recall <= high
+    assert any(steps != 50 for steps in taken)  # or this would show nothing
+    assert held >= 10
+
+
 def test_smooth_scores_rule_out_grids_that_leave_bins_empty():
     observed = noisy(
         Edges.realise(PriorSpread(40, prevalence=0.3)), None, np.random.default_rng(2)
