@@ -145,11 +145,11 @@ def test_an_unexpected_error_is_one_sentence_with_a_private_log(folder):
     run = code(
         f"""
         import sys
-        from discreet.cli import evaluate, main
+        from discreet.cli import choices, main
         def broken(*args, **kwargs):
             row = "{MARKER}"
             raise ZeroDivisionError(row) from ValueError(row)
-        evaluate.read = broken
+        choices.read = broken
         sys.argv = ["discreet", "evaluate", "{MARKER}.csv"]
         main.main()
         """,
@@ -206,9 +206,9 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(folder):
     run = code(
         """
         import sys
-        from discreet.cli import evaluate, main
+        from discreet.cli import choices, main
         def stop(*args, **kwargs): raise KeyboardInterrupt
-        evaluate.read = stop
+        choices.read = stop
         sys.argv = ["discreet", "evaluate", "north.csv"]
         main.main()
         """,
