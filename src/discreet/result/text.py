@@ -11,23 +11,25 @@ from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
 from discreet.metrics.table import METRICS
 
 _WIDTH = 18
+"""Of the names, unless one is longer."""
 
 
 def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     """Lay out estimates: value, interval, then each source of error."""
     heading, cells_of = interval_column(rows)
+    width = max(_WIDTH, *map(len, rows)) if rows else _WIDTH
     header = (
-        f"{title:<{_WIDTH}} {'value':>8}   {heading:<18} "
+        f"{title:<{width}} {'value':>8}   {heading:<18} "
         f"{'sampling':>9} {'binning':>9} {'noise':>9}"
     )
     lines = [header]
     for name, found in rows.items():
         cells = cells_of(found)
         if math.isnan(found.value):
-            lines.append(f"{name:<{_WIDTH}} {cells.value:>9}")
+            lines.append(f"{name:<{width}} {cells.value:>9}")
             continue
         lines.append(
-            f"{name:<{_WIDTH}} {cells.value:>8}   {cells.interval:<18} "
+            f"{name:<{width}} {cells.value:>8}   {cells.interval:<18} "
             f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
