@@ -124,7 +124,7 @@ class Asked:
     ] = None
     bins: Annotated[
         int | None,
-        typer.Option(help="Number of warped bins; by default from the public facts."),
+        typer.Option(help="Number of bins; by default from the public facts."),
     ] = None
     look: Annotated[
         bool,
@@ -258,8 +258,8 @@ class Protection:
         if privacy is Privacy.secure_aggregation:
             if epsilon is not None:
                 raise InputError(
-                    "exact sums have no epsilon; choose --privacy distributed, local "
-                    "or label"
+                    "exact sums have no epsilon; choose --privacy distributed, local, "
+                    "label or central"
                 )
             return SecureAggregation()
         if epsilon is None:

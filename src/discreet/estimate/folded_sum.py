@@ -38,10 +38,13 @@ class FoldedShape:
 
     How much of a value is scatter depends on how the truth is spread over the terms:
     most when few terms hold it all. So the lower end takes the deviations beyond two
-    spreads as all there is, the upper end takes the pattern that was seen. The interval may lie below the value itself: that much is scatter.
+    spreads as all there is, the upper end takes the pattern that was seen. The interval
+    may lie below the value itself: that much is scatter.
+
     Deviations that a smooth model found have lost part of their scatter already, an
     unknown part: a value below what scatter would make says nothing then, and the
-    interval reaches to the value at least, and ``reach`` z standard errors above it, signs kept.
+    interval reaches to the value at least, and ``reach`` z standard errors above it,
+    signs kept.
     """
 
     deviations: FloatVector
