@@ -5,16 +5,20 @@ plan that public facts recommend is carried out on each, and the error against t
 test set's exact value is taken: root mean square over the repetitions. The planner is
 told the size, the prevalence and the AUC, nothing else.
 
-    python bench/prediction.py [--half tuning|judging] [--repetitions 20]
+    python bench/prediction.py [--half tuning|judging] [--scores real|trained]
+        [--repetitions 20]
 
 Each entry: predicted over measured, for the AUC and average precision. Sets of the
 ``tuning`` half were used to choose how errors are predicted; docs quote the other.
+``trained`` scores are those of models trained here (``bench/trained.py``), three of the
+nine sizes and epsilons each.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +32,9 @@ from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.result.build import evaluation
+from discreet.result.evaluation import Evaluation
 from discreet.result.prediction import predict
+from trained import trained
 from zoo import Population, population
 
 METRICS: Final = ("auc", "average_precision")
@@ -39,13 +45,14 @@ SETS: Final = {
 SIZES: Final = (2_000, 6_000, 20_000)
 EPSILONS: Final = ("0.3", "1", "3")
 NEAR: Final = 1.5
+_EACH: Final = 3
 Errors = dict[str, float]
 
 
-def measured(
+def releases(
     data: Population, plan: Plan, repetitions: int, rng: np.random.Generator
-) -> Errors | None:
-    """Return the root mean square errors of noise, None where most are refused."""
+) -> Iterator[tuple[Population, Evaluation]]:
+    """Draw test sets with replacement, and carry the plan out on each."""
     this = plan.resolve(0, [])
     mechanism = plan.privacy.noise(this, plan.cohort)
     if not isinstance(mechanism, AdditiveNoise):
@@ -53,7 +60,6 @@ def measured(
     sites = plan.cohort.min_survivors
     law, (edges,) = mechanism.law(sites), this.statistic.binnings
     shares = data.counts.ravel() / data.examples
-    errors: list[list[float]] = []
     for _ in range(repetitions):
         drawn = rng.multinomial(plan.facts.examples or 0, shares).reshape(2, -1)
         seen = drawn.any(axis=0)
@@ -65,48 +71,73 @@ def measured(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             claim = plan.claim("simulated", sites=sites)
-            found = evaluation(plan, [release], claim)
-        if found.refusal is None:
-            errors.append([found.metric(m).value - getattr(sample, m) for m in METRICS])
+            yield sample, evaluation(plan, [release], claim)
+
+
+def measured(
+    data: Population, plan: Plan, repetitions: int, rng: np.random.Generator
+) -> Errors | None:
+    """Return the root mean square errors of noise, None where most are refused."""
+    errors = [
+        [found.metric(m).value - getattr(sample, m) for m in METRICS]
+        for sample, found in releases(data, plan, repetitions, rng)
+        if found.refusal is None
+    ]
     if len(errors) < repetitions / 2:
         return None
     rms = np.sqrt(np.mean(np.square(errors), axis=0))
     return dict(zip(METRICS, map(float, rms), strict=True))
 
 
+def cells(half: str, scores: str) -> Iterator[tuple[Population, int, str]]:
+    """Return populations with sizes and epsilons."""
+    every = [(n, e) for n in SIZES for e in EPSILONS]
+    if scores == "real":
+        for name in SETS[half]:
+            if line := lacking(name):
+                print(line)
+                continue
+            data = population(f"real:{name}")
+            yield from ((data, *cell) for cell in every)
+        return
+    rng = np.random.default_rng(len(half))
+    for data in trained(judging=half == "judging"):
+        for i in rng.permutation(len(every))[:_EACH]:
+            yield data, *every[i]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--half", choices=tuple(SETS), default="judging")
+    parser.add_argument("--scores", choices=("real", "trained"), default="real")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--seed", type=int, default=2026)
     chosen = parser.parse_args()
     near: dict[str, list[float]] = {m: [] for m in METRICS}
-    for name in SETS[chosen.half]:
-        if line := lacking(name):
-            print(line)
+    for data, examples, epsilon in cells(chosen.half, chosen.scores):
+        facts = PublicFacts(examples, data.prevalence)
+        plan = recommend(facts, DistributedDP(epsilon))
+        rng = np.random.default_rng([chosen.seed, examples])
+        real = measured(data, plan, chosen.repetitions, rng)
+        said = predict(plan, auc=data.auc, repetitions=chosen.repetitions)
+        name = data.name.removeprefix("real:")
+        row = f"{name:16}{examples:7,} eps {epsilon:4}"
+        if real is None:
+            print(row, "refused; predicted:", said.refusal)
             continue
-        data = population(f"real:{name}")
-        for examples in SIZES:
-            for epsilon in EPSILONS:
-                facts = PublicFacts(examples, data.prevalence)
-                plan = recommend(facts, DistributedDP(epsilon))
-                rng = np.random.default_rng([chosen.seed, examples])
-                real = measured(data, plan, chosen.repetitions, rng)
-                said = predict(plan, auc=data.auc, repetitions=chosen.repetitions)
-                row = f"{name:16}{examples:7,} eps {epsilon:4}"
-                if real is None:
-                    print(row, "refused; predicted:", said.refusal)
-                    continue
-                for metric in METRICS:
-                    predicted = getattr(said, metric)
-                    ratio = predicted.noise / real[metric]
-                    near[metric].append(ratio)
-                    row += f"  {metric} {real[metric]:.4f} x {ratio:.2f}"
-                print(row, flush=True)
+        for metric in METRICS:
+            predicted = getattr(said, metric)
+            ratio = predicted.noise / real[metric]
+            near[metric].append(ratio)
+            row += f"  {metric} {real[metric]:.4f} x {ratio:.2f}"
+        print(row, flush=True)
     for metric, ratios in near.items():
         within = sum(1 / NEAR <= r <= NEAR for r in ratios)
-        print(f"{metric}: {within} of {len(ratios)} within a factor of {NEAR}")
+        print(
+            f"{metric}: {within} of {len(ratios)} within a factor of {NEAR}, "
+            f"median {np.median(ratios):.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -71,9 +71,6 @@ class Unusable:
 
 
 UNIT: Final = Interval(0.0, 1.0)
-SHAPE_SHARE: Final = 0.5
-"""Share of the usual binning error that is the standard deviation of a fitted shape,
-chosen on the tuning half of ``bench/prediction.py``."""
 
 
 ClusterKind: TypeAlias = Literal["site", "subject"]

@@ -32,7 +32,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import SHAPE_SHARE, Estimate, Normal
+from discreet.estimate.estimate import Estimate, Normal
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.rates import RATES
@@ -42,6 +42,9 @@ from discreet.result.evaluation import Evaluation
 
 WATCHED: Final = ("auc", "observed_expected", "calibration_slope")
 _GROUPS: Final = 10
+_SHAPE_SHARE: Final = 0.5
+"""Share of the usual binning error that differs between periods, as a standard
+deviation: shapes are fitted to each period's own noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +300,7 @@ def _title(name: str) -> str:
 def spread_of(estimate: Estimate) -> float:
     """Return by how much a period's value differs from another's where nothing changes."""
     noise = _sd(estimate.noise)
-    shape = SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
+    shape = _SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
     return math.hypot(_sd(estimate.sampling), noise, shape)
 
 

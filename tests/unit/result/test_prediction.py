@@ -14,13 +14,14 @@ from discreet.models.label import LabelDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
+from discreet.result import prediction
 from discreet.result.prediction import (
     PredictedError,
     Prediction,
     check_protocol,
     predict,
-    simulate_population,
 )
+from discreet.result.simulated import SPREADS, simulate_population
 
 PROBABILITY = ScoreRange.declare("probability", None, None)
 COHORT = Cohort(5, 1)
@@ -35,6 +36,7 @@ def plan(privacy, examples=20_000, prevalence=0.2, **more):
     )
 
 
+@pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize(
     "scores",
     [
@@ -44,9 +46,9 @@ def plan(privacy, examples=20_000, prevalence=0.2, **more):
     ],
 )
 def test_a_simulated_population_has_the_auc_and_prevalence_that_are_assumed(
-    rng, scores
+    rng, scores, spread
 ):
-    drawn = simulate_population(scores, 40_000, 0.3, 0.75, rng)
+    drawn = simulate_population(scores, 40_000, 0.3, 0.75, rng, spread=spread)
     s, y = drawn.to_arrays()
     assert y.mean() == pytest.approx(0.3)
     ranks = np.argsort(np.argsort(s))
@@ -54,6 +56,30 @@ def test_a_simulated_population_has_the_auc_and_prevalence_that_are_assumed(
     wins = ranks[y == 1].sum() - positives * (positives - 1) / 2
     auc = wins / (positives * (len(y) - positives))
     assert auc == pytest.approx(0.75, abs=6 * 0.003)  # 6 standard errors
+
+
+def test_shapes_of_one_auc_differ_in_the_head_of_the_ranking(rng):
+    """Average precision: 40,000 examples know it to 0.006 or so."""
+    found = []
+    for spread in sorted(SPREADS):
+        drawn = simulate_population(PROBABILITY, 40_000, 0.1, 0.9, rng, spread=spread)
+        s, y = drawn.to_arrays()
+        ranked = y[np.argsort(-s)]
+        hits = np.flatnonzero(ranked) + 1
+        found.append(float(np.mean(np.arange(1, hits.size + 1) / hits)))
+    assert found[0] + 0.05 < found[1] < found[2] - 0.05
+
+
+def test_every_shape_is_simulated_in_turn(monkeypatch):
+    seen = []
+
+    def drawn(*args, spread):
+        seen.append(spread)
+        return simulate_population(*args, spread=spread)
+
+    monkeypatch.setattr(prediction, "simulate_population", drawn)
+    predict(plan(discreet.SecureAggregation(), 2_000), repetitions=5)
+    assert seen == [*SPREADS, *SPREADS[:2]]
 
 
 def test_simulated_probabilities_are_calibrated(rng):
