@@ -50,12 +50,21 @@ class Binning:
 
     ``low`` and ``high`` are deterministic limits of the value, whatever the
     scores inside the bins (under noise they are estimates); ``typical`` is the
-    size that the error usually has.
+    size that the error usually has. ``below`` and ``above`` say how far a shape that
+    the estimator assumes may have drawn the value from the truth, where another shape
+    says on which side that lies.
     """
 
     low: float
     high: float
     typical: float
+    below: float = 0.0
+    above: float = 0.0
+
+    @property
+    def usual(self) -> float:
+        """The error's usual size, on the side where it is larger."""
+        return max(self.typical, self.below, self.above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +159,8 @@ class Estimate:
         )
         below, above = self.value - self.binning.low, self.binning.high - self.value
         if not worst_case_binning:
-            below = min(self.binning.typical, below)
-            above = min(self.binning.typical, above)
+            below = min(max(self.binning.typical, self.binning.below), below)
+            above = min(max(self.binning.typical, self.binning.above), above)
         least, most = self.support
         return Interval(
             min(max(low - below, least), most), max(min(high + above, most), least)
@@ -196,6 +205,8 @@ class Estimate:
                 self.binning.low * factor,
                 self.binning.high * factor,
                 self.binning.typical * factor,
+                self.binning.below * factor,
+                self.binning.above * factor,
             ),
             support=Interval(self.support.low * factor, self.support.high * factor),
             shape=Scaled(self.shape, factor),
@@ -251,7 +262,7 @@ class Estimate:
             "binning": {
                 "low": _number(self.binning.low),
                 "high": _number(self.binning.high),
-                "typical": _number(self.binning.typical),
+                "typical": _number(self.binning.usual),
             },
             "unusable": (
                 self.status.reason if isinstance(self.status, Unusable) else None

@@ -47,7 +47,7 @@ class Refits(Protocol):
     """A law whose counts were decoded with a smoothness that scores may not have."""
 
     @property
-    def otherwise(self) -> FloatVector | None:
+    def otherwise(self) -> tuple[FloatVector, ...]:
         """Counts that another smoothness finds, where that may matter."""
         ...
 

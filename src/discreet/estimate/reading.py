@@ -57,7 +57,8 @@ class Estimator(Protocol):
 class Other(NamedTuple):
     """The same release read without a model, which has less bias and more noise.
 
-    ``share`` of the distance between the two values is what the model may cost.
+    Or read with another one. ``share`` of the distance between the two values is what
+    the model may cost.
     """
 
     reading: Reading
@@ -89,6 +90,8 @@ class Reading:
     resample: Callable[[], Sequence[Reading]] | None = None
     other: Other | None = None
     """The reading without a model, where a model read."""
+    decodings: tuple[Other, ...] = ()
+    """Readings of what was sent decoded with another smoothness."""
     atoms: Atoms | None = None
     """Counts at the multiples of a grid on which all scores lie, where one was seen."""
     response: FloatArray | None = None
@@ -171,8 +174,8 @@ class ScalarReading:
     has_curves: ClassVar[bool] = False
 
 
-_HALF: Final = 0.5
-"""Of the distance between two decodings: what the chosen one may cost."""
+_DECODED_COST: Final = 1.0
+"""Of the way to another decoding's value: what the chosen smoothness may cost."""
 
 AnyReading: TypeAlias = Reading | ScalarReading
 
@@ -206,15 +209,19 @@ class Flat:
             noise_path="slopes" if isinstance(law, Refits) else "numeric",
             ties=ends if ends.any() else None,
         )
-        if not isinstance(law, Refits) or law.otherwise is None:
+        if not isinstance(law, Refits):
             return found
-        negatives, positives = np.split(law.otherwise, 2)
-        smooth = replace(observed, negatives=negatives, positives=positives)
-        if smooth.missing_class is not None:
-            return found
-        drawn = Curves.from_histogram(smooth, found.curves.interpolation)
+        decoded = (
+            replace(observed, negatives=negatives, positives=positives)
+            for negatives, positives in (np.split(v, 2) for v in law.otherwise)
+        )
         return replace(
-            found, other=Other(replace(found, counts=smooth, curves=drawn), _HALF)
+            found,
+            decodings=tuple(
+                Other(_redrawn(found, counts), _DECODED_COST)
+                for counts in decoded
+                if counts.missing_class is None
+            ),
         )
 
 
@@ -251,6 +258,12 @@ def flat_reading(
         observed.notes + notes,
         observed.refusal or absent,
     )
+
+
+def _redrawn(reading: Reading, counts: NoisyHistogram) -> Reading:
+    """Return the reading with other counts, joined alike."""
+    drawn = Curves.from_histogram(counts, reading.curves.interpolation)
+    return replace(reading, counts=counts, curves=drawn)
 
 
 def unusable_reading(

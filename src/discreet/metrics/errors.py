@@ -11,7 +11,8 @@ r"""From a row of the table and a reading to an estimate: the three errors, atta
 A model has a bias of its own, which neither shows. Where a model read the release, its
 distance to the flat reading of the same release is evidence of it; half of that is in
 the usual binning error, the part of an error that comes from shapes that are not known
-(``docs/error-bars.md``).
+(``docs/error-bars.md``). Where symbols were decoded with another smoothness too, the
+interval reaches all of the way to its value, on that side alone.
 
 Whatever a release holds, there is an estimate: one that cannot be computed is
 unusable, with the reason.
@@ -21,13 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Unusable, Zero
-from discreet.estimate.reading import AnyReading, Reading, ScalarReading
+from discreet.estimate.reading import AnyReading, Other, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS, MetricRow
@@ -72,7 +74,7 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
             sampling, noise = _sampling(row, reading, value), _noise(row, reading)
             shape = row.shape(reading)
             # Intervals square them.
-            squares = np.square([value, binning.typical, sampling, noise])
+            squares = np.square([value, binning.usual, sampling, noise])
     except (ArithmeticError, np.linalg.LinAlgError):
         return Estimate.undefined(_TOO_LITTLE, row.support)
     if not np.isfinite(squares).all():
@@ -128,15 +130,32 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
     value = row.value(reading)
     binning = row.limits(reading, value)
     value = min(max(value, binning.low), binning.high)
-    if reading.other is None:
+    if reading.other is not None:
+        apart = abs(_way(row, value, reading.other))
+        binning = _widened(row, value, binning, apart, apart)
+        binning = replace(binning, typical=max(binning.typical, apart))
+    ways = [_way(row, value, decoded) for decoded in reading.decodings]
+    if not any(ways):
         return value, binning
-    apart = abs(value - row.value(reading.other.reading)) * reading.other.share
-    if not math.isfinite(apart):
-        return value, binning
-    return value, Binning(
-        min(binning.low, max(value - apart, row.support.low)),
-        max(binning.high, min(value + apart, row.support.high)),
-        max(binning.typical, apart),
+    below, above = max(0.0, -min(ways)), max(0.0, *ways)
+    binning = _widened(row, value, binning, below, above)
+    return value, replace(binning, below=below, above=above)
+
+
+def _way(row: MetricRow, value: float, other: Other) -> float:
+    """Return the way to another reading that a model may cost, 0 where it has no value."""
+    found = (row.value(other.reading) - value) * other.share
+    return found if math.isfinite(found) else 0.0
+
+
+def _widened(
+    row: MetricRow, value: float, binning: Binning, below: float, above: float
+) -> Binning:
+    """Return limits that hold all values so far from this one."""
+    return replace(
+        binning,
+        low=min(binning.low, max(value - below, row.support.low)),
+        high=max(binning.high, min(value + above, row.support.high)),
     )
 
 

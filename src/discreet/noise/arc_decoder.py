@@ -10,17 +10,20 @@ probabilities :math:`g = f Q`, Q the channel. The fit maximises
         - \tfrac{\lambda_2}{2} \int
           \bigl(\tfrac{\eta^+ + \eta^-}{2}\bigr)'''(\theta)^2\, d\theta
 
-with divided differences for derivatives. z is the logit of a bin's score: the
-log-odds of the label may be linear in it at no cost, so that a classifier off
-by Platt scaling is fitted exactly. :math:`\theta = \arcsin\sqrt u`, u the bin's
-place in warped (0, 1): the log-density of the scores may be quadratic in it.
-The two weights are set by the data, with the update of Wood and Fasiolo (2017),
-a generalisation of Fellner and Schall, between steps of Fisher scoring.
+with divided differences for derivatives (:mod:`discreet.noise.arc_roughness`). z is the
+logit of a bin's score: the log-odds of the label may be linear in it at no cost. The two
+weights are set by the data, with the update of Wood and Fasiolo (2017), a generalisation
+of Fellner and Schall, between steps of Fisher scoring.
+
+Where the symbols tell little, among the few highest scores above all, log-odds go on in a
+line. Rates that stop rising there do not, and no posterior of this model shows it. So the
+same symbols are decoded with :math:`(\eta^+ - \eta^-)'(z)^2` in the first integral too, which
+lets odds stop rising (``Decoded.constant``).
 
 Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
 too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
 is left free, and what the level would be were it smooth is kept beside it
-(``Decoded.smooth``): what is in doubt there may cost half of the distance of the two.
+(``Decoded.smooth``). An interval reaches as far as either other value, on its side.
 
 It reads the released total only, so it costs no privacy, and it is
 deterministic. The rate of positives is never forced to rise with the score.
@@ -35,17 +38,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
+from discreet.noise.arc_roughness import Forms, log_widths, roughness, start
 from discreet.noise.decoded_law import DecodedLaw, Tally
 from discreet.statistic.protocol import BinCounts
 
-WARP: Final = 1.5
-"""Exponent of the bins' places u; the default edges are even in it."""
-INFLATION: Final = 1.2
+INFLATION: Final = 1.1
 """Factor on standard deviations, measured: the fit takes its smoothness as known."""
-LEAST_SIGNAL: Final = 4.5
+LEAST_SIGNAL: Final = 4.9
 """A class total below this many standard deviations makes the result unusable."""
 MOST_TIED: Final = 0.03
 """A larger bound on what binning does to the AUC earns a warning; 32 bins of equal
@@ -80,6 +81,8 @@ class Decoded:
     smoothing: tuple[float, float]
     steps: int
     tally: Tally
+    constant: BinCounts
+    """The counts if odds stop rising where the symbols tell little."""
     smooth: BinCounts | None = None
     """The counts as a density that is smooth up to its ends has them, where an end bin
     is so full that its level was left free."""
@@ -116,8 +119,10 @@ class Decoded:
     @property
     def law(self) -> DecodedLaw:
         """The law of the error, for error bars."""
-        smooth = None if self.smooth is None else np.concatenate(self.smooth)
-        return DecodedLaw(self.covariance, self.tally, smooth)
+        others = tuple(
+            np.concatenate(o) for o in (self.constant, self.smooth) if o is not None
+        )
+        return DecodedLaw(self.covariance, self.tally, others)
 
 
 def decode(total: IntVector, arc: CircularArc) -> Decoded:
@@ -129,26 +134,28 @@ def decode(total: IntVector, arc: CircularArc) -> Decoded:
     if not total.any():
         raise ReleaseError("no client sent a symbol; there is nothing to decode")
     likelihood = _Likelihood(
-        total.astype(np.float64), arc.channel(), _log_widths(arc.edges)
+        total.astype(np.float64), arc.channel(), log_widths(arc.edges)
     )
-    start = _start(arc.edges)
-    fit = _maximise(likelihood, _roughness(arc.edges), start)
-    smooth = None
-    full = fit.cells.reshape(2, -1).sum(axis=0)[[0, -1]] >= _HEAP
-    if full.any() and len(arc.edges) >= _FEWEST_HEAPED:
-        smooth = BinCounts(*np.split(likelihood.clients * fit.cells, 2))
-        forms = _roughness(arc.edges, first=bool(full[0]), last=bool(full[1]))
-        fit = _maximise(likelihood, forms, start)
-    counts = likelihood.clients * fit.cells
-    negatives, positives = np.split(counts, 2)
-    pairs = 2 * negatives.sum() * positives.sum()
+    first = start(arc.edges)
+    fit = _maximise(likelihood, roughness(arc.edges, "line"), first)
+    smooth, heaps = None, (False, False)
+    ends = fit.cells.reshape(2, -1).sum(axis=0)[[0, -1]] >= _HEAP
+    if ends.any() and len(arc.edges) >= _FEWEST_HEAPED:
+        smooth, heaps = likelihood.counts(fit), (bool(ends[0]), bool(ends[1]))
+        forms = roughness(arc.edges, "line", first=heaps[0], last=heaps[1])
+        fit = _maximise(likelihood, forms, first)
+    forms = roughness(arc.edges, "constant", first=heaps[0], last=heaps[1])
+    other = _maximise(likelihood, forms, first)
+    counts = likelihood.counts(fit)
+    pairs = 2 * counts.negatives.sum() * counts.positives.sum()
     return Decoded(
-        BinCounts(negatives, positives),
+        counts,
         INFLATION**2 * _error_covariance(likelihood, fit),
-        float(negatives @ positives / pairs),
+        float(counts.negatives @ counts.positives / pairs),
         fit.smoothing,
         fit.steps,
         Tally(likelihood.seen, likelihood.channel),
+        likelihood.counts(other),
         smooth,
     )
 
@@ -169,6 +176,9 @@ class _Likelihood:
         raised = np.exp(eta + self.offset - (eta + self.offset).max())
         shares: FloatVector = raised / raised.sum()
         return shares
+
+    def counts(self, fit: _Fit) -> BinCounts:
+        return BinCounts(*np.split(self.clients * fit.cells, 2))
 
     def value(self, cells: FloatVector) -> float:
         return float(self.seen @ np.log(cells @ self.channel))
@@ -193,21 +203,7 @@ class _Fit(NamedTuple):
     steps: int
 
 
-class _Form(NamedTuple):
-    """A quadratic form on eta, scaled to a mean diagonal of 1, and its rank."""
-
-    matrix: FloatArray
-    rank: int
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> _Form:
-        square = rows.T @ rows
-        return cls(square * (square.shape[0] / np.trace(square)), rows.shape[0])
-
-
-def _maximise(
-    likelihood: _Likelihood, forms: tuple[_Form, _Form], eta: FloatVector
-) -> _Fit:
+def _maximise(likelihood: _Likelihood, forms: Forms, eta: FloatVector) -> _Fit:
     """Fisher scoring with halved steps; the smoothing follows from step to step."""
     identity = np.eye(eta.size)
     smoothing = (100.0, 100.0)
@@ -255,7 +251,7 @@ def _climb(
 
 
 def _smoother(
-    forms: tuple[_Form, _Form],
+    forms: Forms,
     smoothing: tuple[float, float],
     eta: FloatVector,
     spread: FloatArray,
@@ -274,9 +270,9 @@ def _smoother(
     return within
 
 
-def _weighted(forms: tuple[_Form, _Form], smoothing: tuple[float, float]) -> FloatArray:
-    odds, level = forms
-    matrix: FloatArray = smoothing[0] * odds.matrix + smoothing[1] * level.matrix
+def _weighted(forms: Forms, smoothing: tuple[float, float]) -> FloatArray:
+    odds, density = forms
+    matrix: FloatArray = smoothing[0] * odds.matrix + smoothing[1] * density.matrix
     return matrix + _RIDGE * np.eye(matrix.shape[0])
 
 
@@ -300,57 +296,3 @@ def _error_covariance(likelihood: _Likelihood, fit: _Fit) -> FloatArray:
     scatter = missed @ jacobian @ missed.T / clients
     whole: FloatArray = clients**2 * (hidden + scatter)
     return (whole + whole.T) / 2
-
-
-def _places(edges: Edges) -> FloatVector:
-    """Return the edges in warped (0, 1); by number where scores are no probabilities."""
-    if edges.atoms or edges.scores.kind == "other":
-        return np.arange(len(edges) + 1) / len(edges)
-    s = unit_edges(edges)
-    up, down = s ** (1 / WARP), (1 - s) ** (1 / WARP)
-    places: FloatVector = up / (up + down)
-    return places
-
-
-def _centres(edges: Edges) -> FloatVector:
-    places = _places(edges)
-    middle: FloatVector = (places[1:] + places[:-1]) / 2
-    return middle
-
-
-def _logit(edges: Edges) -> FloatVector:
-    u = _centres(edges)
-    z: FloatVector = WARP * np.log(u / (1 - u))
-    return z
-
-
-def _log_widths(edges: Edges) -> FloatVector:
-    return np.tile(np.log(np.diff(_places(edges)) * len(edges)), 2)
-
-
-def _start(edges: Edges) -> FloatVector:
-    """Log-odds that rise with the score at half the rate of a calibrated model."""
-    z = _logit(edges)
-    start: FloatVector = np.concatenate([-z, z]) / 4 - math.log(2 * z.size)
-    return start
-
-
-def _roughness(
-    edges: Edges, *, first: bool = False, last: bool = False
-) -> tuple[_Form, _Form]:
-    """Return the forms of the odds and of the level; ends may be left out of the level."""
-    one = np.eye(len(edges))
-    odds = _derivative(_logit(edges), 2) @ np.hstack([-one, one])
-    angle = np.arcsin(np.sqrt(_centres(edges)))
-    kept = slice(int(first), len(edges) - int(last))
-    level = _derivative(angle[kept], 3) @ np.hstack([one[kept], one[kept]]) / 2
-    return _Form.of(odds), _Form.of(level)
-
-
-def _derivative(x: FloatVector, order: int) -> FloatArray:
-    r"""Return rows whose squares add up to :math:`\int f^{(k)}(x)^2 dx`."""
-    rows = np.eye(x.size)
-    for k in range(1, order + 1):
-        rows = np.diff(rows, axis=0) * (k / (x[k:] - x[:-k]))[:, None]
-    scaled: FloatArray = rows * np.sqrt((x[order:] - x[:-order]) / order)[:, None]
-    return scaled

@@ -50,8 +50,8 @@ class DecodedLaw:
 
     matrix: FloatArray
     tally: Tally
-    otherwise: FloatVector | None = None
-    """Other counts that explain what was sent, where there are some."""
+    otherwise: tuple[FloatVector, ...] = ()
+    """Counts that another smoothness finds in what was sent, where that may matter."""
 
     @property
     def scale(self) -> float:

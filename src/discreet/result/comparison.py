@@ -212,6 +212,8 @@ class ModelComparison(Parts):
         if not math.isfinite(shift + sampling + noise):
             return Estimate.undefined(f"the {title} changes too fast here", support)
         value = min(max(first.value - second.value - shift, -reach), reach)
+        # Smoothness errs on the same side for both models: what they share cancels.
+        ways = [e.binning.above - e.binning.below for e in (first, second)]
         return Estimate(
             value,
             Normal(sampling),
@@ -220,6 +222,8 @@ class ModelComparison(Parts):
                 min(first.binning.low - second.binning.high, value),
                 max(first.binning.high - second.binning.low, value),
                 first.binning.typical + second.binning.typical,
+                max(ways[1] - ways[0], 0.0),
+                max(ways[0] - ways[1], 0.0),
             ),
             support=support,
             caution=first.caution or second.caution,

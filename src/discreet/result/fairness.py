@@ -167,6 +167,8 @@ class Fairness:
                 mean({g: estimates[g].binning.low for g in shares}),
                 mean({g: estimates[g].binning.high for g in shares}),
                 mean({g: estimates[g].binning.typical for g in shares}),
+                mean({g: estimates[g].binning.below for g in shares}),
+                mean({g: estimates[g].binning.above for g in shares}),
             ),
             support=first.support,
         )

@@ -227,5 +227,7 @@ def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Es
             mean([e.binning.low for e in estimates]),
             mean([e.binning.high for e in estimates]),
             mean([e.binning.typical for e in estimates]),
+            mean([e.binning.below for e in estimates]),
+            mean([e.binning.above for e in estimates]),
         ),
     )

@@ -69,7 +69,7 @@ def estimate_cells(
         f"{found.value:.4f}",
         f"[{low:.4f}, {high:.4f}]",
         _source(found.sampling),
-        _size(found.binning.typical),
+        _size(found.binning.usual),
         _source(found.noise),
     )
 

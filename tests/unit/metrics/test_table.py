@@ -163,7 +163,7 @@ def _decoded(root, rng):
     channel = rng.dirichlet(np.ones(len(root)), len(root))
     tally = Tally(rng.poisson(9.0, len(root)) + 1.0, channel)
     otherwise = rng.poisson(9.0, len(root)) * rng.choice([0.0, 1.0, 1e9])
-    return DecodedLaw(root @ root.T, tally, otherwise if rng.random() < 0.5 else None)
+    return DecodedLaw(root @ root.T, tally, (otherwise,) if rng.random() < 0.5 else ())
 
 
 def _release(rng, most):
