@@ -1,13 +1,15 @@
 """How smooth is a release? Its own evidence answers.
 
-The smoothness of :mod:`discreet.estimate.spline_model` has three parameters. A walk
+The smoothness of :mod:`discreet.estimate.spline_model` has five parameters. A walk
 over a coarse grid of them climbs the evidence; the counts are the average of every fit
 on the way, each weighted by its evidence, so that no single choice decides and the
-estimate does not jump between neighbouring grid points.
+estimate does not jump between neighbouring grid points. How far the fits are apart says
+what the choice may cost (:attr:`Average.between`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
@@ -16,12 +18,15 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.spline_model import Fit, Smoothness, SplineModel
 
-_Place: TypeAlias = tuple[int, int, int]
+_Place: TypeAlias = tuple[int, int, int, int, int]
 _INTENSITY: Final = tuple(0.05 * 8.0**k for k in range(6))
 _LOG_ODDS: Final = tuple(0.05 * 8.0**k for k in range(7))
 _DISPERSION: Final = (1.0, 4.0, 16.0, 64.0)
-_GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION)
-_START: Final[_Place] = (2, 3, 0)
+_MIXED_IN: Final = (0.0, 0.03, 0.1, 0.3)
+_COST: Final = 0.4
+"""Evidence that a step of a floor or a ceiling costs: most scores need none."""
+_GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION, _MIXED_IN, _MIXED_IN)
+_START: Final[_Place] = (2, 3, 0, 0, 0)
 _GAIN: Final = 1e-3
 _BENT: Final = 1
 _BETTER: Final = 1.0
@@ -37,6 +42,9 @@ class Average(NamedTuple):
     """Expected counts per class, bin and sub-cell."""
     response: FloatArray
     """How the counts per class and bin move with the released ones."""
+    between: FloatArray
+    """How far each fit's counts are from the average, a row a fit, times the root of its
+    weight: what is not known of the smoothness (Hoeting et al. 1999)."""
     dispersion: float = 1.0
     """How many times the variance of a count exceeds its mean."""
 
@@ -61,14 +69,16 @@ def average(model: SplineModel) -> Average | None:
         ]
     except np.linalg.LinAlgError:
         return None
-    cells = np.einsum(
-        "f,fcbs->cbs", weights / weights.sum(), np.array([fit.cells for fit in fits])
-    )
+    every = np.array([fit.cells for fit in fits])
+    shares = weights / weights.sum()
+    cells = np.einsum("f,fcbs->cbs", shares, every)
+    apart = (every - cells).sum(axis=3).reshape(len(fits), -1)
+    between = np.sqrt(shares)[:, None] * apart
     response = np.sum(responses, axis=0) / weights[heavy].sum()
     if not (np.isfinite(cells).all() and np.isfinite(response).all()):
         return None
     spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
-    return Average(cells, response, float(np.exp(spread / weights.sum())))
+    return Average(cells, response, between, float(np.exp(spread / weights.sum())))
 
 
 def _climb(model: SplineModel) -> list[Fit]:
@@ -81,7 +91,7 @@ def _climb(model: SplineModel) -> list[Fit]:
     """
     fits = _walk(model, _START, model.start())
     best = max(fits, key=lambda place: fits[place].log_evidence)
-    bent = (best[0], min(best[1], _BENT), best[2])
+    bent = (best[0], min(best[1], _BENT), *best[2:])
     again = model.fit(_smoothness(bent), model.start())
     if again.log_evidence > fits[best].log_evidence + _BETTER:
         fits = _walk(model, bent, again.theta)
@@ -96,7 +106,9 @@ def _walk(model: SplineModel, here: _Place, theta: FloatVector) -> dict[_Place, 
         nonlocal theta
         if place not in fits:
             # Each fit starts at the last one's splines: a few steps suffice.
-            fits[place] = model.fit(_smoothness(place), theta)
+            found = model.fit(_smoothness(place), theta)
+            cost = _COST * sum(place[3:])
+            fits[place] = replace(found, log_evidence=found.log_evidence - cost)
             theta = fits[place].theta
         return fits[place].log_evidence
 
@@ -109,15 +121,18 @@ def _walk(model: SplineModel, here: _Place, theta: FloatVector) -> dict[_Place, 
 
 
 def _smoothness(place: _Place) -> Smoothness:
-    i, j, k = place
-    return Smoothness(_INTENSITY[i], _LOG_ODDS[j], _DISPERSION[k])
+    i, j, k, low, high = place
+    return Smoothness(
+        _INTENSITY[i], _LOG_ODDS[j], _DISPERSION[k], _MIXED_IN[low], _MIXED_IN[high]
+    )
 
 
 def _neighbours(place: _Place) -> list[_Place]:
     found = []
-    for axis, step in product(range(3), (-1, 1)):
-        moved = list(place)
+    for axis, step in product(range(len(_GRID)), (-1, 1)):
+        moved = np.array(place)
         moved[axis] += step
         if 0 <= moved[axis] < len(_GRID[axis]):
-            found.append((moved[0], moved[1], moved[2]))
+            i, j, k, low, high = moved.tolist()
+            found.append((i, j, k, low, high))
     return found

@@ -104,6 +104,12 @@ class Grid:
         found[np.ix_(kept, kept)] = response
         return found
 
+    def widened_rows(self, rows: FloatArray) -> FloatArray:
+        """Return rows of counts with columns for the empty bins, all 0."""
+        found = np.zeros((len(rows), 2 * self.held.size))
+        found[:, np.tile(self.held, 2)] = rows
+        return found
+
     def binned(
         self, observed: NoisyHistogram, spread: NoisyHistogram
     ) -> NoisyHistogram:

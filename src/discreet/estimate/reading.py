@@ -97,6 +97,9 @@ class Reading:
     response: FloatArray | None = None
     """How the counts moved with the released ones, where a model read them: a row a
     count, negatives' bins before positives'."""
+    between: FloatArray | None = None
+    """How far the counts of each fit of a model lie from the counts read, a row a fit,
+    times the root of its weight."""
 
     has_curves: ClassVar[bool] = True
 

@@ -205,6 +205,7 @@ class Smooth:
             # Crowded bins leave their shape to the model: all of it may be wrong.
             other=Other(self._flat(observed, ties), 1.0 if crowded else _MODEL_COST),
             response=found.response,
+            between=found.between,
         )
 
 
@@ -214,7 +215,7 @@ def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
     if min(atoms.negatives.sum(), atoms.positives.sum()) <= 0:
         return replace(spread, observed=observed)
     counts = grid.binned(observed, spread.counts)
-    response, other = spread.response, spread.other
+    response, other, between = spread.response, spread.other, spread.between
     return replace(
         spread,
         observed=observed,
@@ -226,6 +227,7 @@ def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
         if other is None
         else other._replace(reading=_on_grid(grid, observed, other.reading)),
         response=None if response is None else grid.widened(response),
+        between=None if between is None else grid.widened_rows(between),
         atoms=atoms,
     )
 
@@ -298,7 +300,7 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> _Found | None:
     read = average(model)
     if read is None:
         return None
-    cells, response, dispersion = read
+    cells, response, between, dispersion = read
     counts = cells.sum(axis=2)
     misfit = float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT
     reach = (math.log(2 * len(observed.edges)) + _BEYOND) * scale
@@ -310,7 +312,8 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> _Found | None:
     found[:, ties.gaps] = 0.0
     response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
     response[np.tile(ties.gaps, 2)] = 0.0
-    return _Found(Average(found, response, dispersion), misfit)
+    between[:, np.tile(out, 2)] = 0.0
+    return _Found(Average(found, response, between, dispersion), misfit)
 
 
 def _rates(cells: FloatArray) -> FloatVector:

@@ -5,9 +5,16 @@ The model. Let u be the place of a score on the edges' own scale (0 to 1,
 log-odds of the label are natural cubic splines of z,
 
 .. math::
-    \log t(z) = s_\alpha(z), \qquad \log\frac{r(z)}{1 - r(z)} = s_\beta(z),
+    \log t(z) = s_\alpha(z), \qquad
+    r(z) = f p + (1 - f p - c (1 - p))\,\sigma(s_\beta(z)),
 
-so a bin expects :math:`\mu^+ = \int t r\,du` positives and
+with p the share of positives and :math:`\sigma` the logistic function. At f = c = 0 the
+spline is the log-odds of the label; else a share f of positives lies where negatives do,
+c the other way, and rates stop falling or rising: labels with errors, cases that no
+score can tell. (The item response model of four parameters, Barton and Lord 1981.) A
+stiff spline alone would have none of them, and they would have to look like noise.
+
+So a bin expects :math:`\mu^+ = \int t r\,du` positives and
 :math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
 z is the logit of the score up to a line: log-odds that are linear in it, Platt's
 scaling of the scores, cost no penalty.
@@ -61,11 +68,15 @@ _APART: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    """The prior's parameters: two roughness penalties and the data's roughness."""
+    """What a fit takes as known: roughness of both splines and of the data, mixed labels."""
 
     intensity: float
     log_odds: float
     dispersion: float
+    floor: float = 0.0
+    """f: share of the mean rate of positives below which it never falls."""
+    ceiling: float = 0.0
+    """c: likewise of negatives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +98,8 @@ class _Prediction:
     objective: float
     cells: FloatArray
     means: FloatArray
-    rate: FloatArray
+    slope: FloatArray
+    """Of the positives' cells in the log-odds; of the negatives' it is the opposite."""
     pull: FloatArray
 
 
@@ -128,6 +140,8 @@ class SplineModel:
         self._by_knot = self._basis.reshape(-1, knots).T.copy()
         self._log_width = np.log(widths / parts)[:, None]
         self._roughness = _roughness(self._knots)
+        low, high = np.maximum(counts.sum(axis=1), _FLOOR)
+        self._positive = float(high / (low + high))
         self._log_rough = float(np.log(np.linalg.eigvalsh(self._roughness)[2:]).sum())
 
     def start(self) -> FloatVector:
@@ -151,12 +165,12 @@ class SplineModel:
         penalty = self._penalty(smoothness)
         dispersion = smoothness.dispersion
         theta = start
-        now = self._predict(theta, penalty, dispersion)
+        now = self._predict(theta, penalty, smoothness)
         step = self._scoring_step(theta, now, penalty, dispersion)
         for _ in range(_STEPS):
             if step.promise < _SETTLED:
                 break
-            after = self._line_search(theta, step, now, penalty, dispersion)
+            after = self._line_search(theta, step, now, penalty, smoothness)
             if after is None:
                 break
             theta, now = after
@@ -181,7 +195,7 @@ class SplineModel:
         from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
 
         penalty, dispersion = self._penalty(fit.smoothness), fit.smoothness.dispersion
-        now = self._predict(fit.theta, penalty, dispersion)
+        now = self._predict(fit.theta, penalty, fit.smoothness)
         jacobian = self._jacobian(now)
         weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
         seen = jacobian.T * weights
@@ -224,31 +238,34 @@ class SplineModel:
         return penalty
 
     def _predict(
-        self, theta: FloatVector, penalty: FloatArray, dispersion: float
+        self, theta: FloatVector, penalty: FloatArray, smoothness: Smoothness
     ) -> _Prediction:
         from scipy.special import expit  # noqa: PLC0415
 
         log_total, log_odds = theta.reshape(2, -1) @ self._by_knot
         log_total = log_total.reshape(self._basis.shape[:2]) + self._log_width
         total = np.exp(_limited(log_total))
-        rate = expit(_limited(log_odds)).reshape(total.shape)
+        share = expit(_limited(log_odds)).reshape(total.shape)
+        least = smoothness.floor * self._positive
+        room = 1 - least - smoothness.ceiling * (1 - self._positive)
         cells = np.empty((2, *total.shape))
-        np.multiply(total, rate, out=cells[1])
+        np.multiply(total, least + room * share, out=cells[1])
+        slope = total * (room * share * (1 - share))
         np.subtract(total, cells[1], out=cells[0])
         means = cells.sum(axis=2)
         density, pull = log_density_and_pull(
-            self._counts - means, dispersion * means + _FLOOR, self._noise
+            self._counts - means, smoothness.dispersion * means + _FLOOR, self._noise
         )
         objective = float(density.sum()) - float(theta @ penalty @ theta) / 2
-        return _Prediction(objective, cells, means, rate, pull)
+        return _Prediction(objective, cells, means, slope, pull)
 
     def _jacobian(self, now: _Prediction) -> FloatArray:
         """Return d means / d theta, shape (2 bins, 2 knots)."""
         low, high = now.cells
         weights = np.empty((low.shape[0], 4, low.shape[1]))
         weights[:, 0], weights[:, 2] = low, high
-        np.multiply(high, 1 - now.rate, out=weights[:, 3])
-        np.negative(weights[:, 3], out=weights[:, 1])  # total r (1 - r), both classes
+        weights[:, 3] = now.slope
+        np.negative(now.slope, out=weights[:, 1])
         parts = weights @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
         bins = len(parts)
         return np.concatenate(
@@ -261,13 +278,13 @@ class SplineModel:
         step: _Step,
         now: _Prediction,
         penalty: FloatArray,
-        dispersion: float,
+        smoothness: Smoothness,
     ) -> tuple[FloatVector, _Prediction] | None:
         """Shorten the step until it gains; None when no step does."""
         share = 1.0
         while share > _SHORTEST_SHARE:
             moved = theta + share * step.direction
-            after = self._predict(moved, penalty, dispersion)
+            after = self._predict(moved, penalty, smoothness)
             if after.objective > now.objective:
                 return moved, after
             share /= 3

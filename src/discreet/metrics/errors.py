@@ -192,7 +192,11 @@ def _noise(row: MetricRow, reading: Reading) -> float:
         case "damped":
             slopes = row.slopes(reading.damped)
         case "followed":
-            slopes = reading.followed(row.slopes(reading.damped))
+            own = row.slopes(reading.damped)
+            slopes = reading.followed(own)
+            if reading.between is not None:
+                unsure = float(np.linalg.norm(reading.between @ np.concatenate(own)))
+                return math.hypot(noise_sd(slopes, reading.observed), unsure)
         case "resampled":
             values = [_value(row, again)[0] for again in reading.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
