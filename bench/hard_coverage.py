@@ -7,7 +7,7 @@ the population's own value. Of two thresholds, near the median and the lower thi
 the positives' scores, the plan declares the first.
 
     python bench/hard_coverage.py [--half tuning|judging] [--repetitions 100]
-        [--only TEXT] [--noise 1 .3 local label exact] [--csv FILE]
+        [--only TEXT] [--noise 1 .3 local label exact] [--asked ece] [--csv FILE]
 
 Each entry: percent of nominal 95% intervals that hold the population's value, and the
 mean width over the middle 95% of the values that were estimated. Populations of the
@@ -158,6 +158,7 @@ class Cell:
     target: Target
     examples: int
     noise: str
+    asked: tuple[str, ...] = ASKED
 
     @cached_property
     def plan(self) -> Plan:
@@ -203,9 +204,12 @@ class Cell:
     def outcomes(self, result: Evaluation) -> Iterator[tuple[str, Outcome]]:
         """Return what was said about each quantity."""
         for name in AREAS:
-            yield name, _outcome(result.metric(name))
-        if result.calibratable:
+            if name in self.asked:
+                yield name, _outcome(result.metric(name))
+        if result.calibratable and "ece" in self.asked:
             yield "ece", _outcome(result.ece)
+        if not any(name.endswith(("declared", "between")) for name in self.asked):
+            return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for where, t in zip(
@@ -213,7 +217,8 @@ class Cell:
             ):
                 at = result.at(t)
                 for rate in RATES:
-                    yield f"{rate} {where}", _outcome(at[rate])
+                    if f"{rate} {where}" in self.asked:
+                        yield f"{rate} {where}", _outcome(at[rate])
 
 
 def _privacy(noise: str) -> DistributedDP | LocalDP | SecureAggregation:
@@ -235,7 +240,7 @@ def _outcome(found: Estimate) -> Outcome:
 def measure(cell: Cell, repetitions: int, seed: int) -> dict[str, Tally]:
     """Repeat one cell."""
     rng = np.random.default_rng([seed, cell.examples, len(cell.noise)])
-    tallies = {name: Tally(cell.target.truth[name]) for name in ASKED}
+    tallies = {name: Tally(cell.target.truth[name]) for name in cell.asked}
     for _ in range(repetitions):
         for name, outcome in cell.outcomes(cell.run(rng)):
             tallies[name].outcomes.append(outcome)
@@ -269,6 +274,7 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", default=["1", "0.3", "local", "label"])
     parser.add_argument("--only", default="", help="populations whose name holds this")
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--asked", nargs="+", choices=ASKED, default=ASKED)
     parser.add_argument("--bias", action="store_true", help="print biases too")
     parser.add_argument("--csv", type=Path)
     chosen = parser.parse_args()
@@ -280,13 +286,14 @@ def main() -> None:
             print(line) if line else names.append(name)
     rows = []
     print(f"{'population':20}{'n':>7}{'noise':>6}{'bins':>5}")
-    print("".join(f"{name[:11]:>12}" for name in ASKED))
+    print("".join(f"{name[:11]:>12}" for name in chosen.asked))
     for name in names:
         if chosen.only in name:
             target = Target(load(name))
             for noise in chosen.noise:
                 for examples in chosen.sizes:
-                    rows += row(Cell(target, examples, noise), chosen)
+                    cell = Cell(target, examples, noise, tuple(chosen.asked))
+                    rows += row(cell, chosen)
     summary(rows)
     if chosen.csv is not None:
         with chosen.csv.open("w", newline="") as file:

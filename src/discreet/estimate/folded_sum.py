@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from statistics import NormalDist
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -36,67 +36,111 @@ class FoldedShape:
     with the value seen (Neyman's construction). The draws are the same for every
     release, so that a release has one interval.
 
-    How much of a value is scatter depends on how the truth is spread over the terms:
-    most when few terms hold it all. So the lower end takes the deviations beyond two
-    spreads as all there is, the upper end takes the pattern that was seen. The interval
-    may lie below the value itself: that much is scatter.
+    How far a value strays depends on how the truth is spread over the terms. Scatter is
+    most where few terms hold all of the truth: the lower end takes the deviations d
+    beyond two spreads as all there is. The upper end takes what makes so low a value
+    less of a surprise: with covariance C and signs s, the pattern
 
-    Deviations that a smooth model found have lost part of their scatter already, an
-    unknown part: a value below what scatter would make says nothing then, and the
-    interval reaches to the value at least, and ``reach`` z standard errors above it,
-    signs kept.
+    .. math:: d + C s/\sqrt{s^\top C s},
+
+    the deviations moved by one spread of their sum in the least favourable direction
+    (Stein 1956). The deviations alone are too uneven where small ones are scattered, and
+    miss a wide term that was seen too small. The interval may lie below the value
+    itself: that much is scatter.
+
+    A model that smoothed the deviations took part of their scatter off, an unknown part
+    of which is its bias. At the lower end the covariance ``below`` is scatter as the
+    rest is. At the upper end nobody may count on a bias to have raised the sum:
+    with A the covariance ``above``, :math:`s^\top A s` is the variance of an error that
+    shifts the sum and is not turned upwards.
     """
 
     deviations: FloatVector
     covariance: FloatArray
-    reach: float | None = None
+    below: FloatArray | None = None
+    above: FloatArray | None = None
+    reaches: bool = False
+    """Whether the upper end is the value at least: counts that were held at 0 scatter
+    less than their covariance says."""
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Solve for the two ends; the covariance holds sampling and noise already."""
         del sampling, noise
-        d, own = self.deviations, np.diag(self.covariance)
-        surely = np.where(d**2 > _SURE**2 * own, d, 0.0)
-        low, high = self._end(surely, value, z), self._end(d, value, -z)
-        if self.reach is not None:
-            sign = np.sign(d)
-            spread = math.sqrt(max(float(sign @ self.covariance @ sign), 0.0))
-            high = max(high, value + self.reach * z * spread)
+        d = self.deviations
+        scatter = (
+            self.covariance if self.below is None else self.covariance + self.below
+        )
+        surely = np.where(d**2 > _SURE**2 * np.diag(scatter), d, 0.0)
+        low = _end(_Law.of(scatter), surely, value, z)
+        law = _Law.of(self.covariance, self._shift)
+        high = _end(law, self._unlucky, value, -z)
+        if self.reaches:
+            high = max(high, value)
         return min(low, high), high
 
     @cached_property
-    def _errors(self) -> FloatArray:
-        """Draws of the errors, one a row."""
-        sizes, axes = np.linalg.eigh(self.covariance)
-        root = axes * np.sqrt(np.maximum(sizes, 0.0))
-        found: FloatArray = _normal(len(self.deviations)) @ root.T
+    def _signs(self) -> FloatVector:
+        """Where the deviations point, those of no size upwards."""
+        return np.where(self.deviations < 0, -1.0, 1.0)
+
+    @property
+    def _shift(self) -> float:
+        """Spread of what moves the sum at the upper end and is not turned upwards."""
+        if self.above is None:
+            return 0.0
+        return math.sqrt(max(float(self._signs @ self.above @ self._signs), 0.0))
+
+    @property
+    def _unlucky(self) -> FloatVector:
+        """The deviations moved by one spread in the least favourable direction."""
+        towards = self.covariance @ self._signs
+        size = float(self._signs @ towards)
+        if size <= 0:
+            return self.deviations
+        found: FloatVector = self.deviations + towards / math.sqrt(size)
         return found
 
-    def _end(self, pattern: FloatVector, value: float, z: float) -> float:
-        """Return the total, spread like the pattern, whose quantile is the value."""
-        whole = float(np.abs(pattern).sum())
-        if whole <= 0 or self._quantile(0 * pattern, z) >= value:
-            return 0.0
-        each = pattern / whole
-        near, far = 0.0, value
-        while self._quantile(far * each, z) < value:
-            near, far = far, 2 * far
-        for _ in range(_HALVINGS):
-            middle = (near + far) / 2
-            if self._quantile(middle * each, z) < value:
-                near = middle
-            else:
-                far = middle
-        return far
 
-    def _quantile(self, truth: FloatVector, z: float) -> float:
+class _Law(NamedTuple):
+    """Draws of errors, one a row, and of what shifts their folded sum."""
+
+    errors: FloatArray
+    shifts: FloatVector
+
+    @classmethod
+    def of(cls, covariance: FloatArray, shift: float = 0.0) -> _Law:
+        sizes, axes = np.linalg.eigh(covariance)
+        root = axes * np.sqrt(np.maximum(sizes, 0.0))
+        draws = _normal(len(covariance) + 1)
+        return cls(draws[:, :-1] @ root.T, shift * draws[:, -1])
+
+    def quantile(self, truth: FloatVector, z: float) -> float:
         """Return where the sum seen of a truth lies, z spreads from its middle."""
-        sums = np.abs(truth + self._errors).sum(axis=1)
+        sums = np.abs(truth + self.errors).sum(axis=1) + self.shifts
         shown = min(abs(z), _FARTHEST)
         at = float(np.quantile(sums, NormalDist().cdf(math.copysign(shown, z))))
         if abs(z) <= _FARTHEST:
             return at
         middle = float(np.median(sums))
         return middle + (at - middle) * abs(z) / _FARTHEST
+
+
+def _end(law: _Law, pattern: FloatVector, value: float, z: float) -> float:
+    """Return the total, spread like the pattern, whose quantile is the value."""
+    whole = float(np.abs(pattern).sum())
+    if whole <= 0 or law.quantile(0 * pattern, z) >= value:
+        return 0.0
+    each = pattern / whole
+    near, far = 0.0, value
+    while law.quantile(far * each, z) < value:
+        near, far = far, 2 * far
+    for _ in range(_HALVINGS):
+        middle = (near + far) / 2
+        if law.quantile(middle * each, z) < value:
+            near = middle
+        else:
+            far = middle
+    return far
 
 
 @cache

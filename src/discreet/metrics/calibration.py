@@ -59,10 +59,21 @@ def expected_calibration_error(
     slopes = groups.slopes(sign, np.full(bins, -value / groups.examples), -sign)
     low, high = _error_limits(groups)
     binning = Binning(min(low, value), max(high, value), groups.typical_binning)
-    shape = FoldedShape(
-        off / groups.examples, groups.covariance / groups.examples**2, groups.reach
-    )
+    shape = _folded(groups)
     return groups.estimate(value, slopes, binning, shape)
+
+
+def _folded(groups: Groups) -> FoldedShape:
+    """Return the law of the groups' deviations, as shares of all examples."""
+    square = groups.examples**2
+    below, above = groups.hidden or (None, None)
+    return FoldedShape(
+        groups.deviations / groups.examples,
+        groups.covariance / square,
+        None if below is None else below / square,
+        None if above is None else above / square,
+        reaches=groups.held_at_zero,
+    )
 
 
 def maximum_calibration_error(

@@ -21,7 +21,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.slopes import covariance_of
@@ -54,9 +54,14 @@ def effect(
     *,
     bins: int = DEFAULT_BINS,
     kind: Kind = "width",
+    response: FloatArray | None = None,
 ) -> Effect:
-    """Return the model's calibration before and after a map."""
-    before = expected_calibration_error(counts, bins, kind)
+    """Return the model's calibration before and after a map.
+
+    ``response`` says how the counts moved with the released ones, where a smooth
+    model read them.
+    """
+    before = expected_calibration_error(counts, bins, kind, response=response)
     raw = raw_predictions(counts)
     if math.isnan(before.value):
         return Effect(before, before, math.nan, math.nan)

@@ -324,7 +324,9 @@ class Evaluation(Validation, Shown):
 
     @cached_property
     def _effect(self) -> recalibrate.Effect:
-        return recalibrate.effect(self._calibration_counts(), self.calibrator)
+        counts = self._calibration_counts()
+        response = self._counted("the calibration error").response
+        return recalibrate.effect(counts, self.calibrator, response=response)
 
     def recalibration(self) -> recalibrate.Effect:
         """Return the calibration error and Brier score before and after the map."""

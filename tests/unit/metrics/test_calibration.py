@@ -339,37 +339,38 @@ def test_a_diagram_without_points_is_refused():
         draw_reliability({"": calibration_curve(drowned)})
 
 
-def spreads_of(found):
-    return np.sqrt(np.diag(found.shape.covariance))
-
-
-def test_a_model_that_passes_nothing_on_leaves_a_third_of_the_scatter_as_its_bias():
+def law_of(law, response=None):
+    """Return the folded law of 4,000 examples in 20 bins."""
     scores, labels = draw(4_000, 3)
     counts = counted(scores, labels, Edges.realise(Uniform(20)))
-    noisy = NoisyHistogram(
-        counts.edges, counts.negatives, counts.positives, LaplaceLaw(5.0)
+    noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, law)
+    return expected_calibration_error(noisy, response=response).shape
+
+
+def test_what_a_model_did_not_pass_on_of_the_scatter_is_a_bias_in_part():
+    raw, none, half, all_of_it = (
+        law_of(LaplaceLaw(5.0), given)
+        for given in (None, np.zeros((40, 40)), np.eye(40) / 2, np.eye(40))
     )
-    raw, none, all_of_it = (
-        spreads_of(expected_calibration_error(noisy, response=given))
-        for given in (None, np.zeros((40, 40)), np.eye(40))
-    )
-    assert none == pytest.approx(raw / math.sqrt(3))
-    assert (all_of_it <= raw * (1 + 1e-9)).all()
-    assert (all_of_it >= none).all()
+    assert none.covariance == pytest.approx(0 * raw.covariance)
+    assert none.below == pytest.approx(raw.covariance / 6)
+    assert none.above == pytest.approx(raw.covariance / 12)
+    assert half.covariance == pytest.approx(all_of_it.covariance / 4)
+    own = np.diag(all_of_it.covariance)
+    assert (own <= np.diag(raw.covariance) * (1 + 1e-9)).all()
+    assert raw.below is None
+    assert raw.reaches
+    assert not none.reaches
+    assert not law_of(NoNoise()).reaches
 
 
 def test_decoded_counts_have_lost_the_scatter_that_their_error_already_holds():
-    scores, labels = draw(4_000, 3)
-    counts = counted(scores, labels, Edges.realise(Uniform(20)))
-
-    def spreads(law):
-        noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, law)
-        return spreads_of(expected_calibration_error(noisy))
-
     tally = Tally(np.ones(40), np.eye(40))
-    drawn = spreads(counts.law)
+    drawn = np.diag(law_of(NoNoise()).covariance)
     for variance in (1e-6, 1e6):
-        decoded = spreads(DecodedLaw(variance * np.eye(40), tally))
-        added = spreads(LaplaceLaw(math.sqrt(variance / 2)))
-        larger = np.maximum(drawn, np.sqrt(np.maximum(added**2 - drawn**2, 0)))
-        assert decoded == pytest.approx(larger, rel=0.01)
+        decoded = law_of(DecodedLaw(variance * np.eye(40), tally))
+        added = np.diag(law_of(LaplaceLaw(math.sqrt(variance / 2))).covariance) - drawn
+        larger = np.maximum(drawn, added)
+        assert np.diag(decoded.above) == pytest.approx(larger, rel=0.02)
+        assert decoded.below == pytest.approx(decoded.above / 2)
+        assert not decoded.covariance.any()  # none of it is sure to be left
