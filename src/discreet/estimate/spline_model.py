@@ -2,7 +2,7 @@ r"""A joint smooth model of both classes' counts, and its fit.
 
 The model. Let u be the place of a score on the edges' own scale (0 to 1,
 :func:`discreet.data.edges.even_places`) and :math:`z = \log\frac{u}{1-u}`. The intensity of examples and the
-log-odds of the label are natural cubic splines of z,
+log-odds of the label, but for a floor and a ceiling, are natural cubic splines of z,
 
 .. math::
     \log t(z) = s_\alpha(z), \qquad

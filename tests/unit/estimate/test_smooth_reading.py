@@ -228,6 +228,7 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
         Average(
             np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
             np.eye(80),
+            np.zeros((1, 80)),
         ),
         Ties(np.zeros(40, dtype=bool), np.zeros(40, dtype=bool)),
         (),
