@@ -120,12 +120,12 @@ def test_the_jacobian_is_the_derivative_of_the_expected_counts(rng):
     model = model_of(noisy)
     penalty = model._penalty(PLAIN)
     theta = model.start()
-    jacobian = model._jacobian(model._predict(theta, penalty, 1.0))
+    jacobian = model._jacobian(model._predict(theta, penalty, smooth))
     for k in range(0, theta.size, 7):
         nudge = np.zeros_like(theta)
         nudge[k] = 1e-6
-        up = model._predict(theta + nudge, penalty, 1.0).means
-        down = model._predict(theta - nudge, penalty, 1.0).means
+        up = model._predict(theta + nudge, penalty, smooth).means
+        down = model._predict(theta - nudge, penalty, smooth).means
         slope = ((up - down) / 2e-6).ravel()
         np.testing.assert_allclose(jacobian[:, k], slope, rtol=1e-4, atol=1e-4)
 
@@ -135,10 +135,10 @@ def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng):
     model = model_of(noisy)
     fit = model.fit(PLAIN, model.start())
     penalty = model._penalty(PLAIN)
-    best = model._predict(fit.theta, penalty, 1.0).objective
+    best = model._predict(fit.theta, penalty, smooth).objective
     for _ in range(50):
         step = rng.normal(size=fit.theta.size)
-        other = model._predict(fit.theta + 0.05 * step, penalty, 1.0).objective
+        other = model._predict(fit.theta + 0.05 * step, penalty, smooth).objective
         assert other < best + 1e-3
 
 
@@ -290,6 +290,8 @@ def test_a_walk_that_left_counts_behind_starts_anew(monkeypatch):
     )
     found = average(model).cells.sum(axis=2)[1, 1:3]
     assert found == pytest.approx([65, 47], abs=10)
-    # Without the second start this release's 112 positives would be two.
-    monkeypatch.setattr("discreet.estimate.evidence._BETTER", np.inf)
+    # Without the second start and a floor this release's 112 positives would be two.
+    monkeypatch.setattr(evidence, "_BETTER", np.inf)
+    assert average(model).cells.sum(axis=2)[1, 1:3] == pytest.approx([65, 47], abs=15)
+    monkeypatch.setattr(evidence, "_GRID", (*evidence._GRID[:3], (0.0,), (0.0,)))
     assert average(model).cells.sum(axis=2)[1, 1:3].sum() < 20

@@ -295,7 +295,7 @@ def test_another_decoding_that_holds_nothing_leaves_the_value_alone():
     edges = Edges.realise(Uniform(4))
     negatives, positives = np.array([90.0, 70, 50, 30]), np.array([10.0, 20, 40, 60])
     tally = Tally(np.ones(8), np.eye(8))
-    law = DecodedLaw(np.eye(8), tally, np.zeros(8))
+    law = DecodedLaw(np.eye(8), tally, (np.zeros(8),))
     reading = Flat().read(NoisyHistogram(edges, negatives, positives, law))
     for estimate in measures(reading, METRICS).values():
         _check(estimate)
