@@ -437,7 +437,7 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
         monkeypatch.setattr(
             "discreet.estimate.smooth_reading.average",
             lambda _, cells=cells: (
-                None if cells is None else Average(cells, np.eye(40))
+                None if cells is None else Average(cells, np.eye(40), np.zeros((1, 40)))
             ),
         )
         again = NoisyHistogram(
@@ -457,7 +457,9 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     monkeypatch.setattr(
         "discreet.estimate.smooth_reading.average",
         lambda _: Average(
-            np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2), np.eye(40)
+            np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
+            np.eye(40),
+            np.zeros((1, 40)),
         ),
     )
     reach = (np.log(2 * 20) + 3) * np.sqrt(LaplaceLaw(3.0).variance / 2)
