@@ -4,6 +4,11 @@ At an edge nothing is cut. Between two edges the cumulative counts of each class
 joined by PCHIP on the scale of the logit (of the score itself where it is no
 probability), on which densities are smooth; straight lines on the same scale are the
 other shape that the bin may have, and all or none of its examples are the limits.
+
+At the highest possible score (a threshold of 1) only ties are left, and nobody counted
+them apart: forests that agree and clipped scores have them, smooth scores have none. A
+last bin that is narrow is taken to hold nothing else, a wide one none; either may be
+the case.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from discreet.estimate.grid import Atoms
 from discreet.statistic.observed import NoisyHistogram
 
 _ROUNDING: Final = 1e-12
+_NARROW: Final = 1e-3
+"""Share of the scores' range up to which a last bin is taken for ties at its end."""
 _AROUND: Final = 3
 """So many edges on either side decide the shape inside a bin."""
 
@@ -49,6 +56,8 @@ def cut_at(counts: NoisyHistogram, t: float, atoms: Atoms | None = None) -> Cut:
     (cut,) = np.flatnonzero(most != least) if (most != least).any() else (None,)
     if cut is None:
         return Cut(Shares(even, even), Shares(even, even), least, most)
+    if t == counts.edges.array[-1] and atoms is None:
+        return _at_the_end(counts.edges, least, most)
     if atoms is not None:
         return _between_atoms(counts.edges, atoms, int(cut), t, least, most)
     curved: list[FloatVector] = []
@@ -81,6 +90,14 @@ def shares_above(
         width = values[k + 1] - values[k]
         guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
     return guess, least, most
+
+
+def _at_the_end(edges: Edges, least: FloatVector, most: FloatVector) -> Cut:
+    """Cut the last bin at its upper end: all of it is there, or nothing."""
+    values = edges.array
+    narrow = values[-1] - values[-2] <= _NARROW * (values[-1] - values[0])
+    guess, other = (most, least) if narrow else (least, most)
+    return Cut(Shares(guess, guess), Shares(other, other), least, most)
 
 
 def confusion_weights(above: FloatVector | Shares) -> FloatArray:

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.data.edges import Edges, Support
+from discreet.data.edges import Edges, Support, Uniform
+from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
+from discreet.estimate.reading import Flat
 from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.thresholds import at_threshold
 from discreet.noise.mechanism import NoNoise
+from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -65,3 +69,27 @@ def test_a_bin_without_examples_or_without_an_end_is_cut_evenly():
 def test_confusion_counts_add_up_whatever_the_shares():
     weights = confusion_weights(cut_at(normal_logits(24), 0.3).curved)
     np.testing.assert_allclose(weights.sum(axis=0), 1.0)
+
+
+def at_one(rng, share, bins):
+    """Counts of 4,000 smooth scores of which a share of the positives is moved to 1."""
+    labels = np.repeat([0, 1], [3_000, 1_000])
+    scores = np.where(labels, rng.beta(3, 2, 4_000), rng.beta(2, 3, 4_000))
+    scores = np.where((labels == 1) & (rng.random(4_000) < share), 1.0, scores)
+    statistic = ClassHistogram(Edges.realise(bins))
+    counts = statistic.split(statistic.count(Examples(scores, labels)).astype(float))
+    true = float(np.mean(scores[labels == 1] >= 1))
+    observed = NoisyHistogram(
+        statistic.edges, counts.negatives, counts.positives, NoNoise()
+    )
+    return at_threshold(Flat().read(observed), 1.0)["recall"], true
+
+
+@pytest.mark.parametrize("bins", [PriorSpread(256, prevalence=0.25), Uniform(20)])
+@pytest.mark.parametrize("share", [0.0, 0.15])
+def test_the_highest_score_may_be_a_tie_and_the_interval_says_so(rng, share, bins):
+    recall, true = at_one(rng, share, bins)
+    low, high = recall.interval(0.95)
+    assert low <= true <= high
+    if isinstance(bins, PriorSpread):  # what lies beyond its last edge is read as ties
+        assert recall.value == pytest.approx(true, abs=0.002)
