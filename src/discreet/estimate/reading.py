@@ -142,6 +142,12 @@ class Reading:
             return slopes
         return Slopes(*np.split(np.concatenate(slopes) @ self.response, 2))
 
+    def unsure(self, slopes: Slopes) -> float:
+        """Return the sd that the choice among fits gives a metric of the counts read."""
+        if self.between is None:
+            return 0.0
+        return float(np.linalg.norm(self.between @ np.concatenate(slopes)))
+
     @cached_property
     def possible_steps(self) -> IntVector:
         """Grids of scores that the release allows: one that was seen is one of them."""

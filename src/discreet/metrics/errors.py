@@ -193,10 +193,8 @@ def _noise(row: MetricRow, reading: Reading) -> float:
             slopes = row.slopes(reading.damped)
         case "followed":
             own = row.slopes(reading.damped)
-            slopes = reading.followed(own)
-            if reading.between is not None:
-                unsure = float(np.linalg.norm(reading.between @ np.concatenate(own)))
-                return math.hypot(noise_sd(slopes, reading.observed), unsure)
+            passed = noise_sd(reading.followed(own), reading.observed)
+            return math.hypot(passed, reading.unsure(own))
         case "resampled":
             values = [_value(row, again)[0] for again in reading.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
