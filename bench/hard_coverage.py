@@ -12,6 +12,7 @@ the positives' scores, the plan declares the first.
 Each entry: percent of nominal 95% intervals that hold the population's value, and the
 mean width over the middle 95% of the values that were estimated. Populations of the
 ``tuning`` half were used to choose how intervals are made; docs quote the other.
+``--trained`` takes models that are trained here in their place (``bench/trained.py``).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from discreet.plan.release import Release
 from discreet.ranks.public_scores import PublicScores
 from discreet.result.build import evaluation
 from discreet.result.evaluation import Evaluation
+from trained import trained
 from zoo import (
     Make,
     Population,
@@ -124,8 +126,10 @@ class Target:
         """A declared threshold, and one between two edges."""
         share = np.cumsum(self.population.counts[1]) / self.population.counts[1].sum()
         declared, between = (
-            float(f"{self.population.scores[np.searchsorted(share, at)]:.2g}")
-            for at in (0.5, 0.3)
+            min(
+                float(f"{self.population.scores[np.searchsorted(share, at)]:.2g}"), most
+            )
+            for at, most in ((0.5, 0.999), (0.3, 0.998))
         )
         return declared, between
 
@@ -275,29 +279,41 @@ def main() -> None:
     parser.add_argument("--only", default="", help="populations whose name holds this")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--asked", nargs="+", choices=ASKED, default=ASKED)
+    parser.add_argument("--trained", action="store_true", help="models trained here")
     parser.add_argument("--bias", action="store_true", help="print biases too")
     parser.add_argument("--csv", type=Path)
     chosen = parser.parse_args()
-    judging = chosen.half == "judging"
-    names = [name for name, (judges, _) in MADE.items() if judges == judging]
-    for name, judges in REAL.items():
-        if judges == judging:
-            line = lacking(name.removeprefix("real:"))
-            print(line) if line else names.append(name)
     rows = []
     print(f"{'population':20}{'n':>7}{'noise':>6}{'bins':>5}")
     print("".join(f"{name[:11]:>12}" for name in chosen.asked))
-    for name in names:
-        if chosen.only in name:
-            target = Target(load(name))
-            for noise in chosen.noise:
-                for examples in chosen.sizes:
-                    cell = Cell(target, examples, noise, tuple(chosen.asked))
-                    rows += row(cell, chosen)
+    for data in populations(chosen):
+        target = Target(data)
+        for noise in chosen.noise:
+            for examples in chosen.sizes:
+                cell = Cell(target, examples, noise, tuple(chosen.asked))
+                rows += row(cell, chosen)
     summary(rows)
     if chosen.csv is not None:
         with chosen.csv.open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
+
+
+def populations(chosen: argparse.Namespace) -> Iterator[Population]:
+    """Return the populations of a half."""
+    judging = chosen.half == "judging"
+    if chosen.trained:
+        yield from (d for d in trained(judging=judging) if chosen.only in d.name)
+        return
+    for name, (judges, _) in MADE.items():
+        if judges == judging and chosen.only in name:
+            yield load(name)
+    for name, judges in REAL.items():
+        if judges == judging and chosen.only in name:
+            line = lacking(name.removeprefix("real:"))
+            if line:
+                print(line)
+            else:
+                yield load(name)
 
 
 def row(cell: Cell, chosen: argparse.Namespace) -> list[Row]:
