@@ -11,7 +11,8 @@ r"""From a row of the table and a reading to an estimate: the three errors, atta
 A model has a bias of its own, which neither shows. Where a model read the release, its
 distance to the flat reading of the same release is evidence of it; half of that is in
 the usual binning error, the part of an error that comes from shapes that are not known
-(``docs/error-bars.md``). Where symbols were decoded with another smoothness too, the
+(``docs/error-bars.md``), and on the side of the flat reading what noise cannot have made
+of it. Where symbols were decoded with another smoothness too, the
 interval reaches all of the way to its value, on that side alone.
 
 Whatever a release holds, there is an estimate: one that cannot be computed is
@@ -130,11 +131,12 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
     value = row.value(reading)
     binning = row.limits(reading, value)
     value = min(max(value, binning.low), binning.high)
+    ways = [_way(row, value, decoded) for decoded in reading.decodings]
     if reading.other is not None:
         apart = abs(_way(row, value, reading.other))
         binning = _widened(row, value, binning, apart, apart)
         binning = replace(binning, typical=max(binning.typical, apart))
-    ways = [_way(row, value, decoded) for decoded in reading.decodings]
+        ways.append(_sure_way(row, value, reading, reading.other.reading))
     if not any(ways):
         return value, binning
     below, above = max(0.0, -min(ways)), max(0.0, *ways)
@@ -145,6 +147,25 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
 def _way(row: MetricRow, value: float, other: Other) -> float:
     """Return the way to another reading that a model may cost, 0 where it has no value."""
     found = (row.value(other.reading) - value) * other.share
+    return found if math.isfinite(found) else 0.0
+
+
+def _sure_way(row: MetricRow, value: float, reading: Reading, flat: Reading) -> float:
+    r"""Return how far a model's bias surely reaches towards the flat reading.
+
+    Of the way w between the two values, noise has made some: it has the variance V of
+    their difference where the model is right (Hausman 1978). What is left is
+    :math:`w \cdot w^2/(w^2 + V)`, nothing where w is small beside its noise and all of
+    it where noise cannot have made it.
+    """
+    if reading.noise_path != "followed":
+        return 0.0
+    way = row.value(flat) - value
+    own = np.concatenate(reading.followed(row.slopes(reading.damped)))
+    other = np.concatenate(row.slopes(flat.damped))
+    spread = noise_sd(Slopes(*np.split(own - other, 2)), reading.observed)
+    size = way * way + spread * spread
+    found = way * (way * way / size) if size > 0 else 0.0
     return found if math.isfinite(found) else 0.0
 
 
