@@ -224,10 +224,11 @@ class SplineModel:
         gradient = jacobian.T @ now.pull.ravel() - penalty @ theta
         full: FloatVector = dpotrs(factor, gradient)[0]
         share = min(1.0, _LONGEST_STEP / max(float(np.abs(full).max()), 1e-300))
+        # Copied: NumPy's logarithm of numbers that lie apart depends on where they are in
+        # memory, by a last bit, and the same release must give the same result.
+        log_diagonal = np.log(factor.diagonal().copy())
         return _Step(
-            share * full,
-            float(gradient @ full) / 2,
-            2 * float(np.log(factor.diagonal()).sum()),
+            share * full, float(gradient @ full) / 2, 2 * float(log_diagonal.sum())
         )
 
     def _penalty(self, smoothness: Smoothness) -> FloatArray:
