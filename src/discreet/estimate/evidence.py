@@ -23,6 +23,7 @@ _INTENSITY: Final = tuple(0.05 * 8.0**k for k in range(6))
 _LOG_ODDS: Final = tuple(0.05 * 8.0**k for k in range(7))
 _DISPERSION: Final = (1.0, 4.0, 16.0, 64.0)
 _MIXED_IN: Final = (0.0, 0.03, 0.1, 0.3)
+"""Shares of a class that lie where the other does: the floor's steps, and the ceiling's."""
 _COST: Final = 0.4
 """Evidence that a step of a floor or a ceiling costs: most scores need none."""
 _GRID: Final = (_INTENSITY, _LOG_ODDS, _DISPERSION, _MIXED_IN, _MIXED_IN)
@@ -130,9 +131,9 @@ def _smoothness(place: _Place) -> Smoothness:
 def _neighbours(place: _Place) -> list[_Place]:
     found = []
     for axis, step in product(range(len(_GRID)), (-1, 1)):
-        moved = np.array(place)
+        moved = list(place)
         moved[axis] += step
         if 0 <= moved[axis] < len(_GRID[axis]):
-            i, j, k, low, high = moved.tolist()
+            i, j, k, low, high = moved
             found.append((i, j, k, low, high))
     return found

@@ -262,11 +262,10 @@ class ModelComparison(Parts):
             noise = float(every**2 @ found.variance)
             scatter = found.followed * np.maximum(found.counts, 0.0)
             sampling = sampling_sd(gaps, *np.split(scatter, 2))
-        if followed is not None:
-            # Each model's smoothness was chosen by itself.
-            for part in (self.a, self.b):
-                if isinstance(part.reading, Reading):
-                    noise += part.reading.unsure(slopes(part.reading)) ** 2
+        if followed is not None:  # each model's smoothness was chosen by itself
+            readings = (part.reading for part in (self.a, self.b))
+            both = [r.unsure(slopes(r)) for r in readings if isinstance(r, Reading)]
+            noise += sum(each**2 for each in both)
         # Under noise the cells' counts are rough, and their sum may leave what the
         # two models' own errors allow.
         sampling = min(max(sampling, abs(own - other)), own + other)

@@ -65,3 +65,10 @@ def test_a_distance_within_its_noise_adds_nothing_to_the_half(reading):
     found = measure(AUC, beside(reading, plain.value - apart))
     assert 0 <= found.binning.below < found.binning.typical
     assert math.isclose(found.binning.typical, apart / 2, rel_tol=0.2)
+
+
+def test_noise_includes_what_the_choice_among_fits_may_cost(reading):
+    known = measure(AUC, replace(reading, between=None)).noise.sd
+    unsure = reading.unsure(AUC.slopes(reading.damped))
+    assert unsure > 0
+    assert measure(AUC, reading).noise.sd == pytest.approx(math.hypot(known, unsure))
