@@ -1,9 +1,13 @@
-# Every target sets up what it needs. PYTHON must be 3.11 (the mpc extra's limit).
-PYTHON ?= python3
-PIP    := -m pip --disable-pip-version-check install --quiet
-BIN    := .venv/bin
+# Every target sets up what it needs, with Python 3.11 or newer: `make PYTHON=python3.13 test`.
+# Tests export PYTHONHASHSEED: with the streams of conftest.py, a run computes what the last one did.
+PYTHON     ?= python3
+# Only the mpc extra needs Python 3.11; without one its tests are left out, and a line says so.
+MPC_PYTHON ?= $(firstword $(foreach p,$(PYTHON) python3.11,$(shell $(p) -c 'import sys; print("$(p)" if sys.version_info[:2] == (3, 11) else "")' 2>/dev/null)))
+PIP        := -m pip --disable-pip-version-check install --quiet
+BIN        := .venv/bin
+export PYTHONHASHSEED ?= 0
 
-.PHONY: help demo test test-all test-numpy2 check format bench mutants papers locks test-browser pictures dist docs clean
+.PHONY: help demo quick test test-core test-flower test-mpc test-all test-install test-browser fuzz check format bench mutants papers locks pictures dist docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -11,35 +15,65 @@ help:            ## List the targets
 demo: .venv/.demo    ## Set up and run the demo: twelve simulated hospitals, a report
 	$(BIN)/discreet demo
 
-test: .venv/.dev test-numpy2    ## Set up and run the tests (under 15 minutes on two cores)
+quick: .venv/.dev    ## Unit tests without other processes, below a minute: before every commit
+	$(BIN)/pytest -m "not slow and not processes" -q -n 2 tests/unit
+
+test: test-core test-flower test-mpc    ## Set up and run the tests (at most 10 minutes on two cores)
+
+test-core: .venv/.dev    ## The tests that need neither Flower nor the mpc extra
 	$(BIN)/pytest -m "not slow" -n 2
 
-# What computes and what reads files; the rest is words and bytes on either numpy.
-NUMPY2 := $(addprefix tests/unit/,data statistic noise estimate metrics recalibrate ranks curator result cli/test_cli.py test_pinned_releases.py test_strangers.py test_matrix.py)
-NUMPY2_ALL := $(NUMPY2) $(addprefix tests/unit/,privacy plan models cli) tests/properties
+# Modules with a test of that mark, and what conftest.py says of packages and pages.
+marked = $(shell grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
+FLOWER = $(call marked,flower) src/discreet/flower.py src/discreet/runtime/flower
+MPC    = $(call marked,mpc) $(call marked,both_numpys) src/discreet/exact docs/exact.md papers/docs/unal2023.md
 
-test-numpy2: .venv-numpy2/.core    ## The core's numbers and command line once more on numpy 2.x
-	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 $(wildcard $(NUMPY2))
+test-flower: .venv-flower/.tests    ## Flower's tests, in an environment of their own
+	.venv-flower/bin/pytest -m "flower and not slow" -q -n 2 $(FLOWER)
 
-test-all: .venv/.dev .venv-numpy2/.core    ## Also the long sweeps, and engines that tests/engines/install.sh installed
-	.venv-numpy2/bin/pytest -m "not slow and not interop" -q -n 2 $(wildcard $(NUMPY2_ALL))
+ifeq ($(MPC_PYTHON),)
+test-mpc:        ## The mpc extra's tests and the pinned releases, on Python 3.11 and numpy 1.26
+	@echo "No Python 3.11 here: the tests of the mpc extra are left out (make MPC_PYTHON=...)."
+else
+test-mpc: .venv-mpc/.tests    ## The mpc extra's tests and the pinned releases, on Python 3.11 and numpy 1.26
+	.venv-mpc/bin/pytest -m "(mpc or both_numpys) and not slow" -q -n 2 $(MPC)
+endif
+
+test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines that tests/engines/install.sh installed
 	$(BIN)/pytest -n 2
+	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
+	$(MAKE) test-mpc test-install
 
-check: .venv/.dev    ## Format, lint, types, layers
+test-install: .venv/.dev    ## The wheel in fresh environments: each Python found, newest and oldest versions
+	$(BIN)/python tests/install_matrix.py
+
+test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
+	tests/browser/install.sh
+	$(BIN)/pytest -q tests/browser
+
+# FUZZ="--seconds 3600 --times 10 tests/properties" says how long, how many and where.
+fuzz: .venv/.dev    ## Random search with fresh seeds until the time is up; prints what fails
+	$(BIN)/python tests/fuzz.py $(FUZZ)
+
+check: .venv/.dev .venv-flower/.tests    ## Format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --python-executable .venv-flower/bin/python src/discreet/runtime/flower bench/federation.py
 	$(BIN)/lint-imports
 
 format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves exact federation waiting
+BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves
+BENCHES_FLOWER := federation waiting
+BENCHES_MPC := exact
 
-test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
-	tests/browser/install.sh
-	$(BIN)/pytest -q tests/browser
+bench: .venv/.dev .venv-flower/.tests .venv-mpc/.tests    ## Print the tables of ratios against the anchors
+	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
+	for name in $(BENCHES_FLOWER); do echo "== $$name"; .venv-flower/bin/python bench/$$name.py || exit 1; done
+	for name in $(BENCHES_MPC); do echo "== $$name"; .venv-mpc/bin/python bench/$$name.py || exit 1; done
 
 pictures: .venv/.dev    ## Take the pictures of the documentation again
 	tests/browser/install.sh
@@ -51,29 +85,33 @@ dist: .venv/.dev    ## Build a wheel and a source archive into dist/
 docs: .venv/.dev    ## Build the documentation site into site/
 	$(BIN)/mkdocs build --quiet
 
-bench: .venv/.dev    ## Print the tables of ratios against the anchors
-	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
-
-mutants: .venv/.dev    ## Break one privacy promise at a time in a copy: the tests must notice
+mutants: .venv/.dev .venv-flower/.tests .venv-mpc/.tests    ## Break one privacy promise at a time in a copy: the tests must notice
 	$(BIN)/python bench/mutants.py
 
-PAPERS := boyd2015 cormode2023 sun2022 unal2023 xu2025 index
+PAPERS := boyd2015 cormode2023 sun2022 xu2025
+papers: .venv/.dev .venv-mpc/.tests    ## Measure the papers' tables and figures again; ARGS="--stand-ins" needs no data
+	failed=0; for name in $(PAPERS); do $(BIN)/python -m papers $$name $(ARGS) || failed=1; done; \
+	.venv-mpc/bin/python -m papers unal2023 $(ARGS) || failed=1; \
+	$(BIN)/python -m papers index $(ARGS) || failed=1; exit $$failed
 
-papers: .venv/.dev    ## Measure the papers' tables and figures again; ARGS="--stand-ins" needs no data
-	failed=0; for name in $(PAPERS); do $(BIN)/python -m papers $$name $(ARGS) || failed=1; done; exit $$failed
+# constraints.txt pins the development environment. The files in locks/ are whole
+# installations with hashes, build tool included, so that nothing unnamed is fetched;
+# locks/tests.txt is what the tests add to them.
+COMPILE := uv pip compile pyproject.toml - -q --no-header --no-annotate
+HASHED  := $(COMPILE) --generate-hashes
+TOOLS   := pytest pytest-xdist hypothesis scikit-learn execnet iniconfig pluggy sortedcontainers joblib threadpoolctl narwhals
 
-# The build tool is locked too: an installation then fetches nothing that is not named.
-LOCK := uv pip compile pyproject.toml - -q -c constraints.txt -p 3.11 --generate-hashes --no-header --no-annotate
+locks: .venv/.dev    ## Pin the newest versions again; `uv` must be installed
+	echo | $(COMPILE) --universal -p 3.11 --extra dev -o constraints.txt --upgrade
+	echo 'setuptools>=77' | $(HASHED) --universal -p 3.11 --extra flower --extra demo -o locks/flower.txt --upgrade
+	echo 'setuptools>=77' | $(HASHED) -p 3.11 --extra mpc -o locks/mpc.txt --upgrade
+	grep -E '^($(subst $() ,|,$(TOOLS)))==' constraints.txt > locks/tests.txt
 
-locks: .venv/.dev    ## Write the hashes of every pinned package again; `uv` must be installed
-	echo 'setuptools>=77' | $(LOCK) --extra flower --extra demo -o locked-site.txt
-	echo 'setuptools>=77' | $(LOCK) --extra mpc -o locked-exact.txt
-
-clean:           ## Remove both environments
-	rm -rf .venv .venv-numpy2
+clean:           ## Remove the environments
+	rm -rf .venv .venv-flower .venv-mpc
 
 .venv/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else "Python 3.11 is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: .venv/bin/python pyproject.toml constraints.txt
@@ -81,10 +119,20 @@ clean:           ## Remove both environments
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python $(PIP) -c constraints.txt -e '.[demo,flower,mpc,dev]'
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[dev]'
 	touch $@ .venv/.demo
 
-.venv-numpy2/.core: pyproject.toml constraints-numpy2.txt
-	$(PYTHON) -m venv .venv-numpy2
-	.venv-numpy2/bin/python $(PIP) -c constraints-numpy2.txt -e '.[dev]'
+# As a site installs it from the lock, and what tests need on top.
+.venv-flower/.tests: pyproject.toml locks/flower.txt locks/tests.txt
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python $(PIP) --require-hashes -r locks/flower.txt
+	.venv-flower/bin/python $(PIP) --no-deps -r locks/tests.txt
+	.venv-flower/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv-mpc/.tests: pyproject.toml locks/mpc.txt locks/tests.txt
+	$(MPC_PYTHON) -m venv .venv-mpc
+	.venv-mpc/bin/python $(PIP) --require-hashes -r locks/mpc.txt
+	.venv-mpc/bin/python $(PIP) --no-deps -r locks/tests.txt
+	.venv-mpc/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@

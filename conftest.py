@@ -1,15 +1,132 @@
-"""Examples in Markdown run in a folder that holds the files they read."""
+"""Tests repeat: randomness starts from each test's own name, and extras are found once.
 
+Noise, masks and keys come from the operating system. Here ``secrets.token_bytes`` is
+replaced, before the package is imported, by a stream that starts anew for each test (and
+for each fixture that several tests share), so that ``make test`` computes the same numbers
+every time. ``FUZZ_SEED`` starts all streams elsewhere, and Hypothesis with them: that is
+``make fuzz``.
+"""
+
+import hashlib
+import itertools
+import os
+import re
+import secrets
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, settings
+
+_SEED = os.environ.get("FUZZ_SEED", "")
+_system_bytes = secrets.token_bytes
+
+
+class _Stream:
+    """Bytes that depend on a test's name alone; a forked process draws fresh ones."""
+
+    def __init__(self):
+        self.owner = os.getpid()
+        self.restart("import")
+
+    def restart(self, name):
+        self.key, self.drawn = f"{_SEED}/{name}/".encode(), itertools.count()
+
+    def __call__(self, size=32):
+        if os.getpid() != self.owner:
+            return _system_bytes(size)
+        block = self.key + next(self.drawn).to_bytes(8, "big")
+        return hashlib.shake_256(block).digest(size)
+
+
+_stream = _Stream()
+secrets.token_bytes = _stream
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    _stream.restart(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """A shared fixture draws the same bytes whichever test asks for it first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    before = _stream.key, _stream.drawn
+    _stream.restart(f"{request.node.nodeid}/{fixturedef.argname}")
+    try:
+        return (yield)
+    finally:
+        _stream.key, _stream.drawn = before
+
+
+# A slow machine is not a failure: neither deadlines nor "too slow".
+settings.register_profile(
+    "repeatable",
+    deadline=None,
+    max_examples=100 * int(os.environ.get("FUZZ_TIMES", "1")),
+    derandomize=not _SEED,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
+
+_EXTRAS = {"flower": "flwr", "mpc": "spu"}
+_ABSENT = {extra for extra, module in _EXTRAS.items() if find_spec(module) is None}
+_NEEDED_BY = {
+    **dict.fromkeys(
+        ["src/discreet/flower.py", "src/discreet/runtime/flower"], "flower"
+    ),
+    **dict.fromkeys(["src/discreet/exact", "docs/exact.md"], "mpc"),
+    "papers/docs/unal2023.md": "mpc",
+}
+"""What has no marks but examples that need an extra."""
+
+
+def pytest_report_header():
+    return [
+        f"without the tests of the extra {extra!r}: it is not installed here"
+        for extra in sorted(_ABSENT)
+    ]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import a module all of whose tests need an extra that is not there."""
+    inside = collection_path.relative_to(config.rootpath)
+    if _NEEDED_BY.get(inside.as_posix()) in _ABSENT:
+        return True
+    if inside.parts[:1] != ("tests",) or inside.suffix != ".py":
+        return None
+    if not inside.name.startswith(("test_", "conftest")):
+        return True  # what tests share has no examples
+    marked = re.search(
+        r"^pytestmark = (.+)$", collection_path.read_text(), re.MULTILINE
+    )
+    absent = marked and set(re.findall(r"mark\.(\w+)", marked[1])) & _ABSENT
+    return True if absent else None
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        inside = item.path.relative_to(config.rootpath)
+        for place in (inside, *inside.parents):
+            if extra := _NEEDED_BY.get(place.as_posix()):
+                item.add_marker(extra)
+    absent = [i for i in items if any(i.get_closest_marker(e) for e in _ABSENT)]
+    if absent:
+        config.hook.pytest_deselected(items=absent)
+        items[:] = [item for item in items if item not in absent]
 
 
 @pytest.fixture(autouse=True)
 def _files_of_the_examples(request, tmp_path, monkeypatch):
+    """Examples in Markdown run in a folder that holds the files they read."""
     if Path(request.node.path).suffix != ".md":
         return
     rng = np.random.default_rng(7)
@@ -26,5 +143,5 @@ def _files_of_the_examples(request, tmp_path, monkeypatch):
             }
         )
         pq.write_table(table, tmp_path / f"{name}.parquet")
-        table.to_pandas().to_csv(tmp_path / f"{name}.csv", index=False)
+        pc.write_csv(table, tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)

@@ -38,6 +38,13 @@ class Mutant:
     old: str
     new: str
     tests: str
+    environment: str = ""
+    """The extra that the tests need, where they need one: ``flower`` or ``mpc``."""
+
+    @property
+    def selection(self) -> tuple[str, str]:
+        """The tests and the extra whose environment has what they need."""
+        return self.tests, self.environment
 
     @property
     def path(self) -> Path:
@@ -68,11 +75,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def outcome(tests: str, clone: Path) -> int:
-    """Run some tests in the copy; return pytest's exit code."""
+def outcome(selection: tuple[str, str], clone: Path) -> int:
+    """Run some tests in the copy, with an extra's environment; return pytest's exit code."""
+    tests, extra = selection
+    python = CLONE / f".venv-{extra}" / "bin" / "python" if extra else sys.executable
     run = subprocess.run(  # noqa: S603 - this interpreter, committed arguments
         [
-            *(sys.executable, "-m", "pytest", "-x", "-q", "-n", "0"),
+            *(python, "-m", "pytest", "-x", "-q", "-n", "0"),
             *("-p", "no:cacheprovider", *shlex.split(tests)),
         ],
         cwd=clone,
@@ -93,18 +102,18 @@ def caught(mutant: Mutant, clone: Path) -> bool:
     source = target.read_text(encoding="utf-8")
     target.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        return outcome(mutant.tests, clone) == FAILED
+        return outcome(mutant.selection, clone) == FAILED
     finally:
         target.write_text(source, encoding="utf-8")
 
 
-def unbroken(chosen: list[Mutant], clone: Path) -> set[str]:
+def unbroken(chosen: list[Mutant], clone: Path) -> set[tuple[str, str]]:
     """Return which of the selections of tests pass where nothing is broken."""
-    selections = sorted({mutant.tests for mutant in chosen})
-    passing = {tests for tests in selections if outcome(tests, clone) == PASSED}
-    for tests in selections:
-        if tests not in passing:
-            print(f"    FAILS UNBROKEN  {tests}", flush=True)
+    selections = sorted({mutant.selection for mutant in chosen})
+    passing = {chosen for chosen in selections if outcome(chosen, clone) == PASSED}
+    for selection in selections:
+        if selection not in passing:
+            print(f"    FAILS UNBROKEN  {' '.join(selection)}", flush=True)
     print(f"{len(passing)} of {len(selections)} selections pass on the unbroken copy")
     return passing
 
@@ -132,7 +141,7 @@ def main() -> int:
         passing = unbroken([every[number - 1] for number in numbers], clone)
         for number in numbers:
             mutant, began = every[number - 1], time.monotonic()
-            found = mutant.tests in passing and caught(mutant, clone)
+            found = mutant.selection in passing and caught(mutant, clone)
             survived += [] if found else [number]
             word = "caught" if found else "SURVIVED"
             took = time.monotonic() - began

@@ -169,7 +169,10 @@ def betas(
 
     def make(rng: Rng, size: int) -> Draw:
         y = rng.random(size) < prevalence
-        return Draw(np.where(y, rng.beta(*high, size), rng.beta(*low, size)), 1.0 * y)
+        return Draw(
+            np.where(y, rng.beta(*high, size), rng.beta(*low, size)),
+            y.astype(np.float64),
+        )
 
     return make
 
@@ -183,7 +186,7 @@ def bimodal(
         y = rng.random(size) < prevalence
         upper = rng.random(size) < np.where(y, shares[1], shares[0])
         centre = np.where(upper, places[1], places[0]) + 0.5 * y
-        return Draw(expit(rng.normal(centre, 0.7)), 1.0 * y)
+        return Draw(expit(rng.normal(centre, 0.7)), y.astype(np.float64))
 
     return make
 
@@ -196,7 +199,7 @@ def heaped(inner: Make, share: float, *, at: float, width: float = 0.0) -> Make:
         y = rng.random(size) < rates
         moved = rng.random(size) < share * np.where(y, 0.25, 1.0)
         end = at + width * rng.random(size) * (1 if at < 0.5 else -1)
-        return Draw(np.where(moved, end, scores), 1.0 * y)
+        return Draw(np.where(moved, end, scores), y.astype(np.float64))
 
     return make
 
@@ -207,7 +210,7 @@ def rounded(inner: Make, steps: int) -> Make:
     def make(rng: Rng, size: int) -> Draw:
         scores, rates = inner(rng, size)
         y = rng.random(size) < rates
-        return Draw(np.round(scores * steps) / steps, 1.0 * y)
+        return Draw(np.round(scores * steps) / steps, y.astype(np.float64))
 
     return make
 
@@ -223,7 +226,7 @@ def stepped(inner: Make, steps: int) -> Make:
         mean = np.bincount(level, rates, steps) / np.maximum(
             np.bincount(level, minlength=steps), 1
         )
-        return Draw(np.maximum.accumulate(mean)[level], 1.0 * y)
+        return Draw(np.maximum.accumulate(mean)[level], y.astype(np.float64))
 
     return make
 
@@ -359,7 +362,9 @@ _FAMILIES: Final[dict[str, Callable[[Rng, float], Make]]] = {
     "rounded": lambda rng, p: rounded(
         C(p, rng.uniform(1, 2)), int(rng.choice([9, 50, 100, 1000]))
     ),
-    "stepped": lambda rng, p: stepped(C(p, rng.uniform(1, 2)), rng.integers(10, 40)),
+    "stepped": lambda rng, p: stepped(
+        C(p, rng.uniform(1, 2)), int(rng.integers(10, 40))
+    ),
     "tailed": lambda rng, p: tailed(p, rng.uniform(0.7, 1.5)),
     "mixed": lambda rng, p: mixed(
         p, rng.uniform(1, 2), rng.uniform(0.2, 0.5), rng.uniform(0.5, 2)

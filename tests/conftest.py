@@ -3,14 +3,9 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from discreet.entropy import Seeded
 from discreet.errors import DisclosureWarning
-
-# A busy machine is not a failure: no test asserts on seconds.
-settings.register_profile("discreet", deadline=None)
-settings.load_profile("discreet")
 
 
 def pytest_generate_tests(metafunc):

@@ -40,7 +40,8 @@ def central_isotonic(train: Scored, scores: FloatVector) -> FloatVector:
     """Return what isotonic regression of the pooled half says of other scores."""
     order = np.argsort(train.scores, kind="stable")
     fitted = isotonic_regression(train.labels[order].astype(np.float64)).x
-    return np.interp(scores, train.scores[order], fitted)
+    rates: FloatVector = np.interp(scores, train.scores[order], fitted)
+    return rates
 
 
 def halves(data: Data, name: str, rng: np.random.Generator) -> tuple[Scored, Scored]:

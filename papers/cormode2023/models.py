@@ -165,4 +165,5 @@ def rates(tp: FloatVector, fp: FloatVector, p: float, n: float) -> FloatArray:
     predicted = tp + fp
     precision = np.divide(tp, predicted, out=np.ones_like(tp), where=predicted > 0)
     found = np.array([precision, tp / p, (tp + n - fp) / (p + n)])
-    return np.clip(found, 0.0, 1.0)
+    rates: FloatArray = np.clip(found, 0.0, 1.0)
+    return rates

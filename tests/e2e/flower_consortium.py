@@ -85,7 +85,8 @@ def plan_for(
     floor: int = 0,
 ) -> Plan:
     """A small plan."""
-    cohort = Cohort(survivors, min_examples_per_site=floor)
+    # No site reads the result here: of four, one may fall silent.
+    cohort = Cohort(survivors, colluders=0, min_examples_per_site=floor)
     plan = recommend(PublicFacts(1500, 0.3), privacy, edges=Warped(32), cohort=cohort)
     return replace(plan, model=ModelRef("model", "sha256:00"), roster=roster)
 

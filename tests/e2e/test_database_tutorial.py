@@ -8,6 +8,8 @@ import pytest
 from bench import postgres_cluster
 from tests.e2e.test_flower_tutorials import commands, execute
 
+pytestmark = pytest.mark.flower
+
 
 @pytest.mark.slow
 def test_the_database_tutorial(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from discreet.runtime.spu.fleet import (
     simulate_owner_files,
 )
 
-pytest.importorskip("spu", reason="needs the mpc extra")
+pytestmark = pytest.mark.mpc
 
 SIZES = (5, 7, 4)
 PATIENCE = 120.0

@@ -40,6 +40,8 @@ from e2e.flower_consortium import (
     plan_for,
 )
 
+pytestmark = pytest.mark.flower
+
 STEP_SECONDS = 45.0
 
 

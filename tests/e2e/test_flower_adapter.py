@@ -54,6 +54,8 @@ from discreet.site.policy import Policy
 from discreet.site.progress import UsedStateError
 from flower_loop import LoopGrid, Node
 
+pytestmark = pytest.mark.flower
+
 POLICY = Policy(
     population="people",
     privacy=("secure-aggregation", "distributed", "local", "label"),

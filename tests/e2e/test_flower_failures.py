@@ -33,7 +33,7 @@ from e2e.flower_consortium import (
 )
 from e2e.test_flower import Watched, expected
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.flower]
 
 
 @pytest.fixture(scope="module")

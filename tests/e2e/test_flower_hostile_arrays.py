@@ -14,6 +14,8 @@ from discreet.runtime.flower.records import from_content, to_content
 from discreet.runtime.flower.server import _read
 from discreet.site.letters import Kind, Letter, LetterError
 
+pytestmark = pytest.mark.flower
+
 LETTER = Letter(Kind.STEP, bytes(32), bytes(32), 0, numbers=np.arange(4))
 
 

@@ -30,6 +30,8 @@ from discreet.runtime.flower.evaluate import evaluate
 from discreet.runtime.flower.mod import add_evaluation, in_simulation
 from discreet.runtime.session import AbortedError
 
+pytestmark = pytest.mark.flower
+
 WEIGHTS = ArrayRecord([np.array([1.0, -0.5])])
 
 

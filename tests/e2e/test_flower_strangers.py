@@ -29,6 +29,8 @@ from discreet.runtime.flower.server import connected
 from discreet.runtime.flower.tasks import coordinator_grid
 from e2e.flower_consortium import Consortium, consortium, plan_for
 
+pytestmark = pytest.mark.flower
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:

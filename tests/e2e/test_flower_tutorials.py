@@ -15,6 +15,8 @@ import pytest
 
 from discreet.runtime.flower.processes import OFFLINE, free_port
 
+pytestmark = pytest.mark.flower
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 420.0
 

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from discreet.cli.main import app
 from e2e.test_flower_tutorials import REPOSITORY, commands, execute
 
+pytestmark = pytest.mark.flower
+
 UNITS = sorted((REPOSITORY / "examples" / "systemd").glob("*.service"))
 PROGRAM = "/opt/discreet/bin/discreet"
 

@@ -8,7 +8,7 @@ import pytest
 from discreet.exact import bits, circuit, merge
 from discreet.exact.encode import PAD
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.mpc]
 EDGES = (
     0,
     1,

@@ -53,13 +53,18 @@ def assert_equals_scikit_learn(result, scores, labels):
     assert abs(result.aupr.value - auc(recall, precision)) < 1e-10
 
 
-@pytest.mark.parametrize("engine", [Reference(), SpuSimulator()], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "engine",
+    [Reference(), pytest.param(SpuSimulator(), marks=pytest.mark.mpc)],
+    ids=lambda e: e.name,
+)
 def test_heart_equals_scikit_learn(engine):
     scores, labels = scored("heart-lr")
     result = evaluate(owners(scores, labels, 4), engine=engine)
     assert_equals_scikit_learn(result, scores, labels)
 
 
+@pytest.mark.mpc
 def test_random_rows_with_ties_and_hidden_sizes_equal_scikit_learn():
     scores, labels = random_with_ties(700)
     result = evaluate(owners(scores, labels, 3), ExactMPC(hide_sizes=True))
@@ -74,6 +79,7 @@ def test_the_reference_equals_scikit_learn_on_larger_data(name):
     assert_equals_scikit_learn(result, scores, labels)
 
 
+@pytest.mark.mpc
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["adult-xgb", "adult-knn5-oof"])
 def test_adult_equals_scikit_learn(name):
@@ -82,6 +88,7 @@ def test_adult_equals_scikit_learn(name):
     assert_equals_scikit_learn(result, scores, labels)
 
 
+@pytest.mark.mpc
 @pytest.mark.slow
 def test_100_000_random_rows_with_ties_equal_scikit_learn():
     scores, labels = random_with_ties(100_000)

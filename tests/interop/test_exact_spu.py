@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.data.examples import Examples
@@ -16,9 +16,10 @@ from discreet.exact.engine import Opened, Reference
 from discreet.exact.program import PARTIES, SETTINGS, Program
 from discreet.exact.spu_engine import SpuSimulator, runtime_config
 from discreet.exact.tables import ONE
+from fuzzing import draws
 
 ROWS = 60
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.mpc]
 
 
 def owner(scores, labels, padded_to=None):
@@ -147,7 +148,8 @@ def test_keys_of_every_sign_and_the_largest_sort_correctly():
 
 
 def test_the_code_never_sorts_nor_reveals():
-    spu = pytest.importorskip("spu.libspu")
+    from spu import libspu as spu
+
     executable = spu.Executable()
     executable.ParseFromString(Program((ROWS,), interval=True).compile())
     operations = set(re.findall(r"pphlo\.([a-z_]+)", executable.code.decode()))
@@ -158,7 +160,8 @@ def test_the_code_never_sorts_nor_reveals():
 
 def test_no_table_of_the_rows_is_compiled_in():
     """Else a million rows would make an executable of many megabytes."""
-    spu = pytest.importorskip("spu.libspu")
+    from spu import libspu as spu
+
     executable = spu.Executable()
     executable.ParseFromString(Program((500,), interval=True).compile())
     assert not re.search(r"dense<[^>]{4000}", executable.code.decode())
@@ -238,7 +241,7 @@ def run_of(rows, *, padded_to=None):
     return Encoded(np.array(words, dtype=np.int64))
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(
     rows=st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), max_size=9),
 )
@@ -260,7 +263,7 @@ def ragged_plain():
     return PlainJax(RAGGED)
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(
     rows=st.lists(
         st.tuples(st.integers(-3, 3), st.integers(0, 1)),
@@ -330,7 +333,7 @@ any_word = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(WORDS)
 any_words = st.lists(any_word, min_size=len(WORDS), max_size=len(WORDS))
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(
     rows=st.lists(row, min_size=4, max_size=4),
     other=row,

@@ -29,9 +29,8 @@ LONG = ("processes", "section-7.2")
 ITEMS = [
     pytest.param(
         *(name, item.name),
-        # The engine of these is an extra that wants NumPy 1.26.
         marks=(
-            *((pytest.mark.interop,) if name == "unal2023" else ()),
+            *((pytest.mark.mpc,) if name == "unal2023" else ()),
             *((pytest.mark.slow,) if item.name in LONG else ()),
         ),
     )

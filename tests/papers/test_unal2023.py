@@ -130,6 +130,7 @@ def test_heart_has_a_stand_in(tmp_path):
 
 
 @pytest.mark.interop
+@pytest.mark.mpc
 def test_shares_open_the_areas_of_the_pooled_rows():
     owners = simulate_rows((9, 8, 7), np.random.default_rng(4))
     found = from_shares(owners)

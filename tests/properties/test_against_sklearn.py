@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
 import discreet
 from discreet.data.edges import Edges, Uniform, Warped
+from fuzzing import draws
 
 RULES = [Uniform(7), Warped(32), Warped(1024)]
 site = st.lists(
@@ -45,7 +46,7 @@ def both_classes(sites):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(sites=federation.filter(both_classes))
 def test_areas_equal_scikit_learn_on_binned_scores(rule, sites):
     result = evaluated(sites, rule)
@@ -62,7 +63,7 @@ def test_areas_equal_scikit_learn_on_binned_scores(rule, sites):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(sites=federation.filter(both_classes))
 def test_curve_points_equal_scikit_learn_on_binned_scores(sites):
     rule = Uniform(16)
@@ -78,7 +79,7 @@ def test_curve_points_equal_scikit_learn_on_binned_scores(sites):
         np.testing.assert_allclose(a, b, atol=TOLERANCE, rtol=0)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(sites=federation.filter(both_classes))
 def test_det_points_equal_those_of_scikit_learn(sites):
     rule = Uniform(16)
@@ -89,7 +90,7 @@ def test_det_points_equal_those_of_scikit_learn(sites):
         np.testing.assert_allclose(a, b, atol=TOLERANCE, rtol=0)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(sites=federation.filter(pooled), k=st.integers(0, 16))
 def test_thresholded_metrics_equal_scikit_learn_at_every_edge(sites, k):
     rule, t = Uniform(16), k / 16

@@ -4,12 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import discreet
 from discreet.estimate.curves import Polyline, PrPath, RocPath
+from fuzzing import draws
 
 rates = st.lists(st.integers(0, 20), min_size=1, max_size=8).map(
     lambda steps: np.append(0, np.cumsum(steps)) / max(sum(steps), 1)
@@ -41,7 +42,7 @@ def of_polyline(line):
     return lambda x: np.interp(x, line.x, line.y)
 
 
-@settings(deadline=None, max_examples=80)
+@draws(80)
 @given(a=rates, b=rates, c=rates, d=rates)
 def test_piecewise_linear_curves_are_integrated_exactly(a, b, c, d):
     first, second = curve(a, b), curve(c, d)

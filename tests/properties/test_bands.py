@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -14,6 +14,7 @@ from discreet.metrics.bands import band
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
+from fuzzing import draws
 
 DISTANCE = 1.2
 
@@ -41,7 +42,7 @@ def releases(draw):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(release=releases(), kind=st.sampled_from(["roc", "pr"]))
 def test_bands_hold_their_curve_in_the_unit_square_and_nest(release, kind):
     for whole in (False, True):
@@ -56,7 +57,7 @@ def test_bands_hold_their_curve_in_the_unit_square_and_nest(release, kind):
         assert (narrow.high <= wide.high + 1e-9).all()
 
 
-@settings(max_examples=10, deadline=None)
+@draws(10)
 @given(release=releases())
 def test_two_readers_of_one_release_get_the_same_band(release):
     first, second = (drawn(release, "roc", simultaneous=True) for _ in range(2))

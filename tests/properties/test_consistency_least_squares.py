@@ -3,13 +3,14 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Uniform
 from discreet.estimate.quantiles import tree_quantiles
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.tree import merged_levels
+from fuzzing import draws
 
 branchings = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 counts = st.floats(-1e3, 1e3, allow_nan=False)
@@ -42,7 +43,7 @@ def noisy_trees(draw):
     return levels, variances
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(noisy_trees())
 def test_the_two_passes_solve_generalised_least_squares(tree):
     levels, variances = tree
@@ -51,7 +52,7 @@ def test_the_two_passes_solve_generalised_least_squares(tree):
     np.testing.assert_allclose(found[-1], expected, rtol=1e-6, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(noisy_trees())
 def test_every_node_is_the_sum_of_its_children(tree):
     found = consistent_levels(*tree)
@@ -60,7 +61,7 @@ def test_every_node_is_the_sum_of_its_children(tree):
         np.testing.assert_allclose(parents, sums, rtol=1e-9, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@draws(50)
 @given(noisy_trees())
 def test_a_consistent_tree_is_left_alone(tree):
     levels, variances = tree
@@ -69,7 +70,7 @@ def test_a_consistent_tree_is_left_alone(tree):
         np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=50)
+@draws(50)
 @given(noisy_trees(), st.floats(0.1, 10.0))
 def test_only_the_ratios_of_the_variances_matter(tree, factor):
     levels, variances = tree
@@ -86,7 +87,7 @@ def noisy_binary_levels(draw):
     return merged_levels(np.array(leaves, dtype=float), 2, height)
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(noisy_binary_levels(), st.integers(2, 40))
 def test_a_larger_fraction_never_has_a_smaller_quantile(levels, quantiles):
     if levels[0].sum() <= 0:
@@ -96,7 +97,7 @@ def test_a_larger_fraction_never_has_a_smaller_quantile(levels, quantiles):
     assert (np.diff(found) >= 0).all()
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(
     st.integers(1, 3),
     st.integers(2, 4),

@@ -1,12 +1,13 @@
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
+from fuzzing import draws
 
 EPSILONS = st.sampled_from([Fraction(1, 5), Fraction(1), Fraction(2), Fraction(5)])
 BINS = st.sampled_from([4, 9, 16])
@@ -21,7 +22,7 @@ def tallies(draw):
     return arc, np.array(total)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(tallies())
 def test_any_tally_decodes_to_positive_counts_that_add_up_to_the_clients(case):
     arc, total = case
@@ -30,7 +31,7 @@ def test_any_tally_decodes_to_positive_counts_that_add_up_to_the_clients(case):
     assert np.isclose(found.sum(), total.sum())
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(tallies())
 def test_the_covariance_is_one_and_knows_that_the_clients_are_counted(case):
     arc, total = case
@@ -60,7 +61,7 @@ def clients(draw):
     return arc, simulate_arc_counts(arc, np.ceil(exact).astype(np.int64), rng)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(clients())
 def test_mirrored_scores_with_exchanged_labels_give_the_mirrored_counts(case):
     """Score s and label y against 1 - s and 1 - y: cell x becomes 2B - 1 - x.

@@ -4,7 +4,7 @@ import tempfile
 from fractions import Fraction
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import BudgetError
@@ -12,6 +12,7 @@ from discreet.privacy.account import Cap, Limits, MemoryAccount, Permit, Use
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 from discreet.site.ledger import Ledger
+from fuzzing import draws
 
 CAP = Cap(Fraction(2), Fraction(1, 10**5), 2)
 LOSSES = [
@@ -56,7 +57,7 @@ def outcome(account, step):
         return str(err)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(steps=st.lists(STEPS, max_size=20))
 def test_a_ledger_behaves_as_an_account_in_memory(steps):
     memory = MemoryAccount(CAP)

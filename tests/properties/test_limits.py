@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -11,6 +11,7 @@ from discreet.estimate.areas import (
     aupr_limits,
     average_precision_limits,
 )
+from fuzzing import draws
 
 METRICS = {
     "auc": (oracles.auc_by_pairs, auc_limits),
@@ -29,7 +30,7 @@ counts = st.lists(
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@settings(deadline=None, max_examples=80)
+@draws(80)
 @given(bins=counts)
 def test_limits_are_the_extremes_over_all_arrangements(metric, bins):
     value, limits = METRICS[metric]

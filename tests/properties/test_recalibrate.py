@@ -1,7 +1,7 @@
 """What every map of every release must satisfy."""
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
@@ -17,6 +17,7 @@ from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
 from discreet.recalibrate.stepwise import fit_binning, quantile_starts
 from discreet.statistic.observed import NoisyHistogram
+from fuzzing import draws
 
 GRID = np.concatenate([np.linspace(0, 1, 301), [1e-9, 1 - 1e-9]])
 
@@ -45,7 +46,7 @@ def fit_where_defined(both, method):
     return fit(observed, counts, method=method)
 
 
-@settings(max_examples=120, deadline=None)
+@draws(120)
 @given(releases(), st.sampled_from(METHODS))
 def test_maps_give_probabilities_and_rise_where_they_promise_it(both, method):
     fitted = fit_where_defined(both, method)
@@ -58,7 +59,7 @@ def test_maps_give_probabilities_and_rise_where_they_promise_it(both, method):
     assert fitted.reason
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(releases(), st.sampled_from(METHODS))
 def test_maps_survive_saving_and_keep_the_shape_of_scores(both, method):
     fitted = fit_where_defined(both, method)
@@ -68,7 +69,7 @@ def test_maps_survive_saving_and_keep_the_shape_of_scores(both, method):
     assert (again.apply(square) == fitted.apply(square.ravel()).reshape(20, 15)).all()
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(releases())
 def test_the_default_never_fails_and_its_effect_is_finite(both):
     observed, counts = both
@@ -81,7 +82,7 @@ def test_the_default_never_fails_and_its_effect_is_finite(both):
         assert 0 <= low <= high <= 1
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=12).filter(any),
     st.integers(1, 15),
@@ -91,7 +92,7 @@ def test_groups_are_cut_where_brute_force_cuts_them(totals, groups):
     assert found.tolist() == [0, *oracle.quantile_cuts(totals, groups)]
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(releases(), st.integers(1, 30))
 def test_binning_keeps_the_number_of_positives(both, groups):
     _, counts = both
@@ -109,7 +110,7 @@ def examples(draw):
     return rng.random(size) ** draw(st.sampled_from([1, 3])), rng.integers(0, 2, size)
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(examples(), st.integers(1, 12), st.integers(1, 20))
 def test_the_examples_ece_lies_within_the_limits_of_its_bins(data, bins, groups):
     scores, labels = data
@@ -123,7 +124,7 @@ def test_the_examples_ece_lies_within_the_limits_of_its_bins(data, bins, groups)
     assert found.binning.low - 1e-12 <= wanted <= found.binning.high + 1e-12
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(releases(), st.integers(1, 40), st.sampled_from(["width", "mass"]))
 def test_calibration_is_within_its_range_for_every_release(both, bins, kind):
     _, counts = both

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
@@ -15,6 +15,7 @@ from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.errors import ProtocolError, SavedStateError
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
+from fuzzing import draws
 
 SITES = range(1, 6)
 KEYS = {s: Ed25519PrivateKey.from_private_bytes(bytes([s]) * 32) for s in SITES}
@@ -106,7 +107,7 @@ MODES = pytest.mark.parametrize("signed", [False, True], ids=["curious", "malici
 
 
 @MODES
-@settings(deadline=None, max_examples=400)
+@draws(400)
 @given(data=st.data())
 def test_a_site_survives_any_bytes(signed, data):
     state, good = data.draw(st.sampled_from(recorded(signed)[0]))
@@ -117,7 +118,7 @@ def test_a_site_survives_any_bytes(signed, data):
 
 
 @MODES
-@settings(deadline=None, max_examples=400)
+@draws(400)
 @given(data=st.data())
 def test_the_coordinator_survives_any_bytes(signed, data):
     heard, good = data.draw(st.sampled_from(recorded(signed)[1]))
@@ -129,7 +130,7 @@ def test_the_coordinator_survives_any_bytes(signed, data):
 
 
 @MODES
-@settings(deadline=None, max_examples=400)
+@draws(400)
 @given(data=st.data())
 def test_saved_states_survive_any_bytes(signed, data):
     held = [state for state, _ in recorded(signed)[0] if state is not None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
@@ -11,6 +11,7 @@ from discreet.runtime.in_process import add
 from discreet.secagg.errors import TooFewSitesError
 from discreet.secagg.in_process import Step, secure_sum
 from discreet.secagg.masks import room
+from fuzzing import draws
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(1, 13)]
 
@@ -58,20 +59,20 @@ def check(cohort, seed, identities):
     np.testing.assert_array_equal(opened.total, add(inside, len(vectors[0])))
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(cohorts(signed=False), st.binary(min_size=1, max_size=8))
 def test_the_result_is_the_plain_sum_or_none_for_a_curious_coordinator(cohort, seed):
     check(cohort, seed, None)
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(cohorts(signed=True), st.binary(min_size=1, max_size=8))
 def test_the_result_is_the_plain_sum_or_none_for_a_malicious_coordinator(cohort, seed):
     check(cohort, seed, KEYS[: len(cohort[0])])
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=6)
+@draws(6)
 @given(
     st.integers(101, 140),
     st.lists(

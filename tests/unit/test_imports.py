@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
+import typer
 from typer.main import get_command
 
 import discreet
@@ -86,7 +86,7 @@ def test_type_checkers_are_told_the_homes_that_names_are_loaded_from():
 
 def test_what_help_says_of_a_command_is_its_own_first_line():
     group = get_command(app)
-    context = click.Context(group)
+    context = typer.Context(group)
     panels = []
     for name in group.list_commands(context):
         promised = group.get_command(context, name)

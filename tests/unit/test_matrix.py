@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -279,9 +278,7 @@ def by_flower(plan, sites, tmp_path):
     return found
 
 
-FLOWER = pytest.param(
-    by_flower, marks=pytest.mark.skipif(not find_spec("flwr"), reason="needs Flower")
-)
+FLOWER = pytest.param(by_flower, marks=pytest.mark.flower)
 
 
 @pytest.mark.parametrize("driver", [simulated, by_letters, FLOWER])

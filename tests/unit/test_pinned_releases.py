@@ -30,6 +30,8 @@ from discreet.runtime.label_auc import label_auc
 from discreet.runtime.simulation import run
 from discreet.statistic import Hierarchy
 
+pytestmark = pytest.mark.both_numpys
+
 PINS = Path(__file__).with_name("pinned_releases.json")
 SEED = b"pinned releases"
 SITES = 3

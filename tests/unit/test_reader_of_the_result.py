@@ -1,17 +1,22 @@
 """A site that reads the result knows its own share: the rest must keep the promise."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from discreet.cli.main import app
 from discreet.data.edges import Uniform
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.polya import PolyaLaw
 from discreet.noise.skellam import skellam_table
+from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.result.prediction import check_protocol
@@ -51,6 +56,33 @@ def test_a_single_site_has_no_colluder_and_a_stated_number_stays():
     assert DistributedDP(1).cohort(4) == Cohort(4, 1)
     assert DistributedDP(1, min_survivors=3).cohort(4) == Cohort(3, 1)
     assert DistributedDP(1, colluders=0).cohort(4) == Cohort(4, 0)
+
+
+def test_every_entry_point_counts_on_one_reader(tmp_path):
+    """The model, a cohort without a number, the command line and a written plan."""
+    facts, privacy = PublicFacts(), DistributedDP(1)
+    given = recommend(facts, privacy, cohort=Cohort(3))
+    assert given == recommend(facts, privacy, cohort=privacy.cohort(3))
+    assert given.cohort == Cohort(3, 1)
+    lines = planfile.dumps(given).splitlines()
+    kept = [line for line in lines if not line.startswith(("colluders", "digest"))]
+    assert planfile.loads("\n".join(kept)) == given
+    wanted = ("--privacy", "distributed", "--epsilon", "1", "--sites", "3")
+    file = tmp_path / "plan.toml"
+    asked = [*wanted, "--examples", "9000", "-o", str(file)]
+    assert CliRunner().invoke(app, ["plan", *asked]).exit_code == 0
+    assert planfile.loads(file.read_text()).cohort == Cohort(3, 1)
+    assert replace(given, cohort=Cohort(5)).cohort == Cohort(5, 1)
+
+
+@pytest.mark.parametrize("sites", [1, 2, 3, 8])
+def test_the_default_is_the_documented_one_and_other_models_count_on_nobody(sites):
+    plan = recommend(PublicFacts(), DistributedDP(1), cohort=Cohort(sites))
+    assert plan.cohort.colluders == min(1, sites - 1)
+    plan = recommend(PublicFacts(), SecureAggregation(), cohort=Cohort(sites))
+    assert plan.cohort.colluders == 0
+    told = recommend(PublicFacts(), DistributedDP(1, colluders=0), cohort=Cohort(sites))
+    assert told.cohort.colluders == 0
 
 
 def test_the_claim_names_the_reader():

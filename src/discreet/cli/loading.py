@@ -2,6 +2,9 @@
 
 ``discreet --help`` prints names and one line each; what a command computes with
 (Arrow, SciPy, Flower) takes seconds to load and is loaded by that command alone.
+
+Newer versions of typer carry their own copy of click and older ones import it. Neither
+is imported here: where a type would be click's, it is ``Any``.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ClassVar, get_type_hints
 
-import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
@@ -30,7 +32,7 @@ class Place:
     help: str
     panel: str
 
-    def load(self, name: str) -> click.Command:
+    def load(self, name: str) -> Any:
         """Import the command."""
         module, _, attribute = self.target.partition(":")
         found = getattr(import_module(module), attribute)
@@ -52,12 +54,12 @@ class LaterGroup(TyperGroup):
 
     places: ClassVar[dict[str, Place]] = {}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the table."""
         del ctx
         return list(self.places)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the promise of a command: enough for help and completion."""
         place = self.places.get(cmd_name)
         if place is None:  # a hidden command, written beside the table
@@ -65,8 +67,8 @@ class LaterGroup(TyperGroup):
         return place.promise(cmd_name)
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         """Load the command that is called."""
         name, command, rest = super().resolve_command(ctx, args)
         longer = f"{name} {rest[0]}" if rest else ""

@@ -101,7 +101,6 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     fewest = 1 if private.route == "local" else (colluders or 0) + 2
     split = asked.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
-    told = private.cohort(least).colluders if colluders is None else colluders
     most = asked.max_examples_per_site
     facts = PublicFacts(examples, asked.prevalence, scores.declared())
     chosen = recommend(
@@ -114,7 +113,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         max_weight=asked.max_weight,
         look=asked.look,
         between=asked.between_sites(),
-        cohort=Cohort(least, told, min_examples_per_site, most, split),
+        cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
     chosen = replace(chosen, roster=roster)

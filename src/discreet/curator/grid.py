@@ -140,7 +140,8 @@ class HeavyTail:
         p, grown = 1.0 / gamma, x**gamma
         near = 0.5 - 0.5 * betainc(p, 1.0 - p, grown / (1.0 + grown))
         far = 0.5 * betainc(1.0 - p, p, 1.0 / (1.0 + grown))
-        return np.where(grown < 1.0, near, far)
+        tail: FloatVector = np.where(grown < 1.0, near, far)
+        return tail
 
     def log_density(self, x: FloatVector) -> FloatVector:
         r"""Normalise by :math:`2\pi/(\gamma\sin(\pi/\gamma))`."""

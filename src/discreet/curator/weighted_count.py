@@ -248,4 +248,5 @@ def simulate_weighted_count(
     quotient = np.divide(
         weighted + noise[0], weights, out=np.zeros(size), where=weights > 0
     )
-    return np.clip(0.5 + quotient, 0.0, 1.0)
+    ranks: FloatVector = np.clip(0.5 + quotient, 0.0, 1.0)
+    return ranks

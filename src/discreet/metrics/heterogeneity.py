@@ -262,7 +262,8 @@ class RandomEffects:
             # Noise may put most of it below 0, where no variance is: taken as sites that
             # are all alike, that would promise a new site too narrow a range.
             rising = (rising - rising[0]) / (1.0 - rising[0])
-        return np.interp(_PLACES, rising, tau2, left=0.0)
+        quantiles: FloatVector = np.interp(_PLACES, rising, tau2, left=0.0)
+        return quantiles
 
     @property
     def _mean_noise(self) -> float:

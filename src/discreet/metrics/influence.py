@@ -125,7 +125,7 @@ def metric_influences(
 ) -> dict[str, float]:
     """Return the bounds of the metrics over all thresholds that have one."""
     bins = len(reading.observed.edges)
-    positives, negatives = _least(reading, np.kron([[0, 1], [1, 0]], np.ones(bins)))
+    positives, negatives = _least(reading, np.repeat(np.eye(2)[::-1], bins, axis=1))
     bounds = {name: METRICS[name].influence for name in METRICS if name in set(names)}
     return {
         name: bound(most, float(positives), float(negatives))

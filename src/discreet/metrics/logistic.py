@@ -80,7 +80,8 @@ def fit_logistic(
             break
     rates = sigmoid(theta @ features + offset)
     information = (features * (totals * rates * (1 - rates))) @ features.T + pull
-    return LogisticFit(theta, np.linalg.inv(information), rates)
+    covariance = np.linalg.inv(information).astype(np.float64, copy=False)
+    return LogisticFit(theta, covariance, rates)
 
 
 def sigmoid(x: FloatArray) -> FloatArray:

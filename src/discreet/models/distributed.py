@@ -96,7 +96,7 @@ class DistributedDP(SecureSum):
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """The shares that the noise is made of."""
-        least, told = cohort.min_survivors, cohort.colluders
+        least, told = cohort.min_survivors, self.colluders_in(cohort)
         if not told:
             known = "none of them reads the result or tells a share of the noise"
         else:
@@ -107,9 +107,16 @@ class DistributedDP(SecureSum):
             )
         return (f"at least {least} sites are in the sum, and {known}",)
 
+    def colluders_in(self, cohort: Cohort) -> int:
+        """One unless told otherwise, the site that reads the result; a lone site has none."""
+        for told in (cohort.colluders, self.colluders):
+            if told is not None:
+                return told
+        return min(1, cohort.min_survivors - 1)
+
     def masked_from(self, cohort: Cohort) -> int:
         """One colluder less where each site's vector has the whole noise anyhow."""
-        return min(cohort.colluders, max(cohort.min_survivors - 2, 0))
+        return min(self.colluders_in(cohort), max(cohort.min_survivors - 2, 0))
 
     @property
     def looks_first(self) -> bool:
@@ -119,17 +126,17 @@ class DistributedDP(SecureSum):
     def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
         blocks = this.statistic.blocks(self.protects)
-        return block_shares(this.loss, blocks, cohort.min_survivors - cohort.colluders)
+        honest = cohort.min_survivors - self.colluders_in(cohort)
+        return block_shares(this.loss, blocks, honest)
 
     def cohort(self, sites: int | None = None) -> Cohort:
-        """Ask all sites to survive unless told fewer; count on one site that reads."""
+        """Ask all sites to survive unless told fewer."""
         least = self.min_survivors or sites or (self.colluders or 0) + 1
-        told = min(1, least - 1) if self.colluders is None else self.colluders
-        return Cohort(least, told)
+        return self.counted(Cohort(least, self.colluders))
 
     def agreed(self) -> Self:
         """Leave the cohort to the plan; a model that held it could contradict it."""
-        return replace(self, min_survivors=None, colluders=0)
+        return replace(self, min_survivors=None, colluders=None)
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Look first where scores lie when nothing public says it; then count there."""

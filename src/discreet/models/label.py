@@ -166,7 +166,7 @@ class LabelDP(PrivacyModel):
         """Flips, noise on binned positives, or what ranks make of the budget."""
         if isinstance(this.statistic, RankSums):
             terms = RankSumTerms.of(
-                this.statistic, this.loss, colluders=cohort.colluders
+                this.statistic, this.loss, colluders=self.colluders_in(cohort)
             )
             return RankedNoise(terms)
         if not isinstance(this.statistic, ClassHistogram):

@@ -215,7 +215,7 @@ def _maximise(likelihood: _Likelihood, forms: Forms, eta: FloatVector) -> _Fit:
         curvature = likelihood.information(cells) + penalty
         # A trace of the identity: eta is free up to a constant.
         curvature += 1e-9 * np.trace(curvature) / eta.size * identity
-        spread = np.linalg.inv(curvature)
+        spread: FloatArray = np.linalg.inv(curvature).astype(np.float64, copy=False)
         gradient: FloatVector = each @ likelihood.seen - penalty @ eta
         move = _climb(likelihood, penalty, eta, spread @ gradient)
         eta = eta + move

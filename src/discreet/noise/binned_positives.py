@@ -130,7 +130,7 @@ class BinnedLaw:
     def variances(self) -> FloatVector:
         """The variance in each bin."""
         each = math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
-        return (2.0 * self.cells + self.flipped) * each
+        return (2.0 * self.cells + self.flipped).astype(np.float64) * each
 
     @property
     def scale(self) -> float:

@@ -74,7 +74,7 @@ class UnaryEncoding:
         if contributors < 1:
             raise ReleaseError("no client contributed")
         q = self.other_probability
-        return (total - contributors * q) / (0.5 - q)
+        return (total.astype(np.float64) - contributors * q) / (0.5 - q)
 
     def law(self, contributors: int) -> UnaryLaw:
         """Return the law of the noise in decoded counts of that many clients."""

@@ -31,7 +31,9 @@ class Cohort:
 
     Args:
         min_survivors: how many sites are in every opened sum.
-        colluders: how many of them may tell their shares of the noise.
+        colluders: how many of them may tell their shares of the noise. None means the
+            privacy model's own default, which a plan fills in
+            (:meth:`~discreet.plan.privacy_model.PrivacyModel.colluders_in`).
         min_examples_per_site: sites with fewer stay out.
         max_examples_per_site: no site has more; bounds what one that lies can do.
         random_groups: split the sites at random into so many groups and open a sum of
@@ -39,14 +41,17 @@ class Cohort:
     """
 
     min_survivors: int = 1
-    colluders: int = 0
+    colluders: int | None = None
     min_examples_per_site: int = 0
     max_examples_per_site: int | None = None
     random_groups: int = 1
 
     def __post_init__(self) -> None:
         whole(self.min_survivors, "the number of sites that survive", least=1)
-        whole(self.colluders, "the number of colluders")
+        if self.colluders is not None:
+            whole(self.colluders, "the number of colluders")
+            if self.colluders >= self.min_survivors:
+                raise PlanError("colluders must be fewer than the surviving sites")
         whole(self.min_examples_per_site, "the floor of examples a site")
         if self.max_examples_per_site is not None:
             whole(
@@ -60,8 +65,6 @@ class Cohort:
                 f"random groups are at least {FEWEST_GROUPS}: of two that differ nobody "
                 "can tell which one lies"
             )
-        if self.colluders >= self.min_survivors:
-            raise PlanError("colluders must be fewer than the surviving sites")
 
     @property
     def least_sites(self) -> int:

@@ -72,6 +72,7 @@ class Plan:
     def __post_init__(self) -> None:
         if type(self.version) is not int or self.version != VERSION:
             raise PlanError(f"this discreet reads plans of version {VERSION}")
+        object.__setattr__(self, "cohort", self.privacy.counted(self.cohort))
         object.__setattr__(self, "privacy", self.privacy.agreed())
         if not 1 <= len(self.rounds) <= _MOST_ROUNDS:
             raise PlanError(f"a plan has between 1 and {_MOST_ROUNDS} rounds")

@@ -162,9 +162,17 @@ class PrivacyModel(ABC):
         """Ask all sites to survive; one when their number is not known."""
         return Cohort(min_survivors=sites or 1)
 
+    def colluders_in(self, cohort: Cohort) -> int:
+        """Return how many colluding sites a plan counts on: none unless it is told."""
+        return cohort.colluders or 0
+
+    def counted(self, cohort: Cohort) -> Cohort:
+        """Return the cohort with the number of colluders filled in."""
+        return replace(cohort, colluders=self.colluders_in(cohort))
+
     def masked_from(self, cohort: Cohort) -> int:
         """Return how many colluding sites the masks of a secure sum must withstand."""
-        return cohort.colluders
+        return self.colluders_in(cohort)
 
     def agreed(self) -> Self:
         """Return the model as a plan holds it: the cohort is the plan's own."""

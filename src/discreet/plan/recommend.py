@@ -66,7 +66,8 @@ def planned(
     model: ModelRef | None = None,
 ) -> Plan:
     """Let a privacy model say which rounds answer a question."""
-    cohort = cohort or privacy.cohort()
+    # Before the model is agreed on: then it has no number of its own any more.
+    cohort = privacy.counted(cohort or privacy.cohort())
     agreed = privacy.agreed()
     metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
     if asked.facts.scores.kind == "other":

@@ -168,7 +168,7 @@ def _too_little(observed: NoisyHistogram) -> str | None:
     if observed.exact:
         return None
     bins = len(observed.edges)
-    each = covariance_of(observed, np.kron(np.eye(2), np.ones(bins)))
+    each = covariance_of(observed, np.repeat(np.eye(2), bins, axis=1))
     totals = (observed.total_negatives, observed.total_positives)
     for name, total, variance in zip(
         ("negatives", "positives"), totals, np.diag(each), strict=True

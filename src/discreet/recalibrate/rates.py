@@ -121,7 +121,7 @@ def _noise_of_runs(observed: NoisyHistogram, starts: IntVector) -> FloatArray:
     bins = len(observed.edges)
     groups = np.zeros((runs, bins))
     groups[np.searchsorted(starts, np.arange(bins), side="right") - 1, range(bins)] = 1
-    return covariance_of(observed, np.kron(np.eye(2), groups))
+    return covariance_of(observed, np.kron(np.eye(2), groups).astype(np.float64))
 
 
 def _without_empty(

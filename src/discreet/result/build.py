@@ -125,7 +125,8 @@ def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluat
     """Read what a plan of rank sums opened."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
-    terms = RankSumTerms.of(this.statistic, this.loss, colluders=plan.cohort.colluders)
+    told = plan.privacy.colluders_in(plan.cohort)
+    terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
     reading = read(terms, last.total)
     found = rank_result(reading, claim, last.contributors, last.expected)
     return replace(found, plan=plan, releases=tuple(releases))

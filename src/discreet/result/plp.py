@@ -163,7 +163,7 @@ def calibration_summary(
             shown = _HIDDEN not in cells
             rows.append(
                 {
-                    "predictionThreshold": _least(groups, k) if first else 0.0,
+                    "predictionThreshold": _least(groups, int(k)) if first else 0.0,
                     "PersonCountAtRisk": sum(cells) if shown else _HIDDEN,
                     "PersonCountWithOutcome": cells[0] if shown else _HIDDEN,
                     "averagePredictedProbability": float(groups.predicted[k] / at_risk),

@@ -241,7 +241,8 @@ class Session:
             return {answer.site: answer.body for answer in answers.values()}
 
         this, cohort = current.this, self.plan.cohort
-        terms = RankSumTerms.of(this.statistic, this.loss, colluders=cohort.colluders)
+        told = self.plan.privacy.colluders_in(cohort)
+        terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
         try:
             total, present = collect(ask, node_of, terms, least=cohort.min_survivors)
         except TooFewSitesError as error:

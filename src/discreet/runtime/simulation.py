@@ -257,7 +257,7 @@ def run(
         terms = replace(
             RankSumTerms.of(plan.statistic, plan.privacy.loss),
             aggregation="secagg",
-            colluders=plan.cohort.colluders,
+            colluders=plan.privacy.colluders_in(plan.cohort),
         )
         return evaluate_terms(terms, sites, custody=kept, entropy=entropy)
     releases = simulate(

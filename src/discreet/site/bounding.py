@@ -94,7 +94,8 @@ def _places(
     ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
     m = many[code]
     h = (seed * MULTIPLIER % PRIME)[code] % m
-    return (m <= most) | ((ranks * most + h) % m < most)
+    kept: NDArray[np.bool_] = (m <= most) | ((ranks * most + h) % m < most)
+    return kept
 
 
 def _joined(batches: list[Batch]) -> Batch:

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-pytest.importorskip("flwr")  # the environment without extras has none
-
 from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.data.edges import Warped
@@ -34,6 +32,8 @@ from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
 from discreet.site.progress import Progress
 from discreet.site.respond import use_of
+
+pytestmark = pytest.mark.flower
 
 SECRET = 0.123456789
 POLICY = Policy(

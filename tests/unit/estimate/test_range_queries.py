@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.metrics import roc_auc_score, roc_curve
@@ -20,6 +20,7 @@ from discreet.estimate.range_queries import (
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree, merged_levels
+from fuzzing import draws
 
 series = st.lists(st.floats(-0.5, 1.5, allow_nan=False), min_size=1, max_size=12)
 
@@ -42,7 +43,7 @@ def least_l1(values):
     return found.fun
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(series)
 def test_l1_smoothing_reaches_the_linear_programs_optimum(values):
     found = smooth(np.array(values), "l1")
@@ -52,7 +53,7 @@ def test_l1_smoothing_reaches_the_linear_programs_optimum(values):
     assert np.abs(found - values).sum() == pytest.approx(least_l1(values), abs=1e-5)
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(series, st.integers(0, 2**32 - 1))
 def test_l2_smoothing_cannot_be_improved(values, seed):
     values = np.array(values)

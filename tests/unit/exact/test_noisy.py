@@ -190,6 +190,7 @@ def test_likely_errors_hold_95_percent_of_the_noise(rng):
 
 
 @pytest.mark.interop
+@pytest.mark.mpc
 def test_the_parties_add_exactly_the_noise_that_they_drew():
     scores, labels = [0.9, 0.8, 0.8, 0.1, 0.5], [1, 0, 1, 0, 1]
     owner = encode(Examples(scores, labels))

@@ -306,8 +306,10 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
     assert answer("crashed", POLICY, crashing) == refused
 
 
+@pytest.mark.flower
 def test_an_app_that_scores_strange_rows_makes_no_refusal():
-    mod = pytest.importorskip("discreet.runtime.flower.mod")
+    from discreet.runtime.flower import mod
+
     plan = plan_of(SUM)
     for name in ("one score missing", "one score out of the range", *LABELS, "nobody"):
         columns = DATA[name]["scores"], DATA[name]["labels"]

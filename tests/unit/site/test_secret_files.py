@@ -6,8 +6,6 @@ import threading
 
 import pytest
 
-pytest.importorskip("flwr")  # the environment without extras has none
-
 from discreet.errors import InputError
 from discreet.runtime.flower.client import flip_key
 from discreet.runtime.flower.keys import COORDINATOR, SiteKeys, make_consortium
@@ -19,6 +17,8 @@ from discreet.site.secret_files import (
     read_secret,
     write_secret,
 )
+
+pytestmark = pytest.mark.flower
 
 
 def test_a_secret_comes_back_and_is_its_owners_alone(tmp_path):

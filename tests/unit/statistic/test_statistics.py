@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import Examples, InputError, PlanError
@@ -19,6 +19,7 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
+from fuzzing import draws
 
 FOUR = Edges.realise(Uniform(4))
 THREE = Edges.realise(Uniform(3))
@@ -156,7 +157,7 @@ def test_bounded_contributions_scale_the_norms_as_brute_force_says(c, relation):
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(deadline=None, max_examples=25)
+@draws(25)
 @given(data=st.data())
 def test_merging_sites_equals_counting_the_pooled_data(case, data):
     statistic, kinds, examples, _ = CASES[case]

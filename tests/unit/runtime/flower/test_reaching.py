@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr")  # the environment without extras has none
-
 from discreet.errors import InputError
 from discreet.runtime import certificates
 from discreet.runtime.flower.keys import (
@@ -30,6 +28,8 @@ from discreet.runtime.flower.keys import (
 from discreet.runtime.flower.processes import LOOPBACK, free_port
 from discreet.runtime.flower.reaching import UnreachableError, host_and_port
 from discreet.runtime.flower.serving import serve
+
+pytestmark = pytest.mark.flower
 
 
 @pytest.fixture(scope="module")

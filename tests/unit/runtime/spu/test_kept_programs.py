@@ -13,6 +13,8 @@ from discreet.exact.program import Program
 from discreet.runtime.spu import kept_programs
 from discreet.runtime.spu.kept_programs import MOST_KEPT, executable_of, own_folder
 
+pytestmark = pytest.mark.mpc
+
 PROGRAM = Program((3, 4))
 
 

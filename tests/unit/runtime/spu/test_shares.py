@@ -63,9 +63,10 @@ def test_shares_of_three_parties_are_needed():
 
 
 @pytest.mark.interop
+@pytest.mark.mpc
 def test_the_engine_reads_and_writes_the_same_layout():
-    native = pytest.importorskip("spu.libspu")
     from spu import api
+    from spu import libspu as native
 
     from discreet.exact.spu_engine import runtime_config
     from discreet.runtime.spu.computing import native_share, pairs_of
