@@ -162,7 +162,7 @@ class Reading:
             return None
         if np.isnan(curves.tpr).any():
             return None
-        return ThresholdPath.over(self.counts, curves.roc)
+        return ThresholdPath.of(curves, edges)
 
     @cached_property
     def possible_steps(self) -> IntVector:

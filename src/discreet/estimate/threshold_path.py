@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import expit, logit
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import BoolVector, FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.curves import RocPath
-from discreet.statistic.observed import NoisyHistogram
+from discreet.estimate.curves import Curves, RocPath
 
 if TYPE_CHECKING:
     from scipy.interpolate import PchipInterpolator
@@ -40,10 +39,10 @@ class ThresholdPath:
     path: RocPath
 
     @classmethod
-    def over(cls, counts: NoisyHistogram, path: RocPath) -> ThresholdPath:
-        """Return the thresholds of a curve that was drawn through these counts."""
-        fpr, tpr = (_rates(each) for each in (counts.negatives, counts.positives))
-        return cls(counts.edges, fpr, tpr, path)
+    def of(cls, curves: Curves, edges: Edges) -> ThresholdPath:
+        """Return the thresholds of a curve; edges without a point add no examples."""
+        above = np.searchsorted(-curves.thresholds, -edges.array, side="right") - 1
+        return cls(edges, curves.fpr[above], curves.tpr[above], curves.roc)
 
     @cached_property
     def w(self) -> FloatVector:
@@ -99,10 +98,10 @@ class ThresholdPath:
         return found
 
     @cached_property
-    def _inner(self) -> FloatVector:
+    def _inner(self) -> BoolVector:
         """Say which bins have two finite ends on the scale."""
         known = np.isfinite(self._z)
-        found: FloatVector = known[:-1] & known[1:]
+        found: BoolVector = known[:-1] & known[1:]
         return found
 
     @cached_property
@@ -145,15 +144,10 @@ class ThresholdPath:
 
     def _unit(self, t: FloatVector) -> FloatVector:
         """Return scores as probabilities."""
-        return expit(t) if self.edges.scores.kind == "logit" else t
+        found: FloatVector = expit(t) if self.edges.scores.kind == "logit" else t
+        return found
 
     def _rest(self, t: FloatVector) -> FloatVector:
         """Return 1 less the probability, without cancellation."""
-        return expit(-t) if self.edges.scores.kind == "logit" else 1.0 - t
-
-
-def _rates(counts: FloatVector) -> FloatVector:
-    """Return the share at or above each edge, summed as the curve's own points are."""
-    running = np.append(0.0, np.cumsum(counts[::-1]))
-    found: FloatVector = (running / running[-1])[::-1]
-    return found
+        found: FloatVector = expit(-t) if self.edges.scores.kind == "logit" else 1.0 - t
+        return found

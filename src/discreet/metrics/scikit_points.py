@@ -2,7 +2,7 @@ r"""The points of a curve as scikit-learn returns them: its order, ends and trim
 
 The points lie on the estimated curve, so that straight lines between them are the curve
 that is drawn and whose area is quoted. Where pairs inside a bin count as ties, these are
-the points at the edges. Elsewhere each bin is cut into pieces of at most 1/1024 of
+the points at the edges. Elsewhere each bin is cut into pieces of at most 1/2048 of
 :math:`w = (F + T)/2`, at the path's own knots where it has some, and every point has the
 threshold that ``at`` gives these rates for. A tie is one piece: no threshold parts it.
 
@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
-from discreet.estimate.curves import Curves, Traced, precision_of
+from discreet.estimate.curves import Curves, Polyline, Traced, precision_of
 from discreet.estimate.reading import Reading
 from discreet.estimate.threshold_path import ThresholdPath
 
-PIECES: Final = 1024
-"""So many pieces of a whole curve, at least: the area of what they cut off is some 1e-6."""
+_PIECES: Final = 2048
+"""So many pieces of a whole curve, at least: the area of what they cut off is below 1e-6."""
 _FEWEST: Final = 512
 """Few bins have so many pieces together even where they hold little."""
 _HALVED: Final = 10
@@ -64,14 +64,14 @@ def roc_points(
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
-    pieces: int = PIECES,
+    inside_bins: bool = True,
 ) -> Points:
     """Return false and true positive rates by falling threshold, from infinity.
 
-    Each of ``thresholds`` has a point unless points are dropped; ``pieces`` says how
-    finely the curve is cut.
+    Each of ``thresholds`` has a point unless points are dropped. ``inside_bins=False``
+    returns the points at the edges alone.
     """
-    line = _line(reading, () if drop_intermediate else thresholds, pieces)
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
         line = line.taken(_bends(line, counted=_at_edges(reading)))
     return Points(line.fpr, line.tpr, line.thresholds)
@@ -82,13 +82,13 @@ def pr_points(
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
-    pieces: int = PIECES,
+    inside_bins: bool = True,
 ) -> Points:
     """Return precision and recall by rising threshold, to precision 1 at recall 0.
 
     Without positives recall is 1 at every threshold, as scikit-learn has it.
     """
-    line = _line(reading, () if drop_intermediate else thresholds, pieces)
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
         moving = _moving(line.true_positives[1:])
         line = line.taken(np.append(True, moving))
@@ -103,14 +103,14 @@ def det_points(
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
-    pieces: int = PIECES,
+    inside_bins: bool = True,
 ) -> Points:
     """Return false positive and negative rates by rising threshold.
 
     From the highest threshold that misses nothing to the lowest without a false alarm,
     which is infinity where the highest score is a negative's.
     """
-    line = _line(reading, () if drop_intermediate else thresholds, pieces)
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
         line = line.taken(_moving(line.true_positives))
     fpr, tpr = line.fpr, line.tpr
@@ -120,18 +120,33 @@ def det_points(
     return Points(fpr[ends][::-1], (1.0 - tpr[ends])[::-1], line.thresholds[ends][::-1])
 
 
+def drawn_points(reading: Reading) -> tuple[Polyline, Polyline]:
+    """Return the ROC and PR curves that a reader of the points draws.
+
+    Points are joined by straight lines. A PR curve with ties is drawn in steps, as
+    scikit-learn's display draws every PR curve.
+    """
+    fpr, tpr, _ = roc_points(reading)
+    precision, recall, _ = pr_points(reading)
+    tied = reading.curves.joined_for_ties or bool(reading.curves.roc.tied.any())
+    join = Polyline.steps if tied else Polyline.of
+    return Polyline.of(fpr, tpr), join(recall, precision)
+
+
 def _at_edges(reading: Reading) -> bool:
     """Say whether the points at the edges, joined by straight lines, are the curve."""
     return reading.along is None and reading.curves.traced is None
 
 
-def _line(reading: Reading, declared: Iterable[float], pieces: int) -> _Line:
-    """Return the curve's points and those of declared thresholds."""
-    curves = reading.curves
-    if curves.traced is not None:
-        line = _weighed(curves, *curves.traced)
-    elif reading.along is not None:
-        line = _weighed(curves, *_cut(reading.along, curves, pieces))
+def _line(
+    reading: Reading, declared: Iterable[float], *, inside_bins: bool, drop: bool
+) -> _Line:
+    """Return the curve's points and, unless points are dropped, declared thresholds'."""
+    curves, traced = reading.curves, reading.curves.traced
+    if inside_bins and reading.along is not None:
+        traced = _cut(reading.along, curves)
+    if inside_bins and traced is not None:
+        line = _weighed(curves, traced)
     else:
         line = _Line(
             curves.thresholds,
@@ -141,6 +156,9 @@ def _line(reading: Reading, declared: Iterable[float], pieces: int) -> _Line:
             curves.tpr,
             curves.precision,
         )
+    # Exact counts joined for ties are scikit-learn's points, and no others.
+    if drop or (_at_edges(reading) and reading.observed.exact):
+        return line
     return _with_thresholds(line, declared, reading.counts.edges.scores.high)
 
 
@@ -157,10 +175,10 @@ def _with_thresholds(line: _Line, declared: Iterable[float], high: float) -> _Li
     return line.taken(places[order])._replace(thresholds=thresholds[order])
 
 
-def _cut(along: ThresholdPath, curves: Curves, pieces: int) -> Traced:
+def _cut(along: ThresholdPath, curves: Curves) -> Traced:
     """Cut the curve into pieces between the edges, from the highest threshold down."""
     knots = (curves.fpr + curves.tpr) / 2
-    bounds = _places(along, knots, pieces)
+    bounds = _places(along, knots)
     segment = np.searchsorted(knots, bounds, side="right") - 1
     inner = bounds[np.minimum(bounds - knots[segment], knots[segment + 1] - bounds) > 0]
     segment = np.searchsorted(knots, inner, side="right") - 1
@@ -180,7 +198,7 @@ def _cut(along: ThresholdPath, curves: Curves, pieces: int) -> Traced:
     )
 
 
-def _places(along: ThresholdPath, knots: FloatVector, pieces: int) -> FloatVector:
+def _places(along: ThresholdPath, knots: FloatVector) -> FloatVector:
     """Return where the curve is cut between its knots at the edges."""
     path = along.path
     own = path.knots[0]
@@ -188,8 +206,8 @@ def _places(along: ThresholdPath, knots: FloatVector, pieces: int) -> FloatVecto
     gaps = np.diff(bounds)
     middle = bounds[:-1] + gaps / 2
     k = np.clip(np.searchsorted(own, middle, side="right") - 1, 0, path.tied.size - 1)
-    least = np.ceil(pieces * _FEWEST / PIECES / gaps.size)
-    each = np.maximum(np.ceil(gaps * pieces), least)
+    least = np.ceil(_FEWEST / gaps.size)
+    each = np.maximum(np.ceil(gaps * _PIECES), least)
     each[path.tied[k] | (gaps <= _APART)] = 1
     cut = np.repeat(bounds[:-1], each.astype(np.int64))
     step = np.repeat(gaps / each, each.astype(np.int64))
@@ -204,24 +222,14 @@ def _places(along: ThresholdPath, knots: FloatVector, pieces: int) -> FloatVecto
     return kept
 
 
-def _weighed(
-    curves: Curves,
-    thresholds: FloatVector,
-    fpr: FloatVector,
-    tpr: FloatVector,
-    precision: FloatVector | None = None,
-) -> _Line:
+def _weighed(curves: Curves, traced: Traced) -> _Line:
     """Add the counts and the precision at points of the path."""
-    fp, tp = (
-        rates * float(counts[-1])
-        for rates, counts in (
-            (fpr, curves.false_positives),
-            (tpr, curves.true_positives),
-        )
-    )
+    thresholds, fpr, tpr, precision = traced
+    fp = fpr * float(curves.false_positives[-1])
+    tp = tpr * float(curves.true_positives[-1])
     if precision is None:
-        precision = precision_of(tp, fp)
-        precision = curves.no_less_than_lead((fpr + tpr) / 2, precision)
+        found = precision_of(tp, fp)
+        precision = curves.no_less_than_lead((fpr + tpr) / 2, found)
         precision[np.isnan(precision) | np.isinf(thresholds)] = 1.0
     return _Line(thresholds, fp, tp, fpr, tpr, precision)
 
