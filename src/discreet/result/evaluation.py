@@ -246,14 +246,21 @@ class Evaluation(Validation, Shown):
         return () if self.plan is None else self.plan.thresholds
 
     def roc_curve(self, *, drop_intermediate: bool = False) -> Points:
-        """Return fpr, tpr, thresholds in scikit-learn's order and conventions."""
+        """Return fpr, tpr, thresholds of the estimated curve, as scikit-learn orders them.
+
+        Straight lines between the points are the curve whose area is ``auc``; ``at``
+        has the same rates at each threshold, the plan's thresholds among them.
+        """
         reading = self._counted("the ROC curve")
         return roc_points(
             reading, drop_intermediate=drop_intermediate, thresholds=self._declared
         )
 
     def precision_recall_curve(self, *, drop_intermediate: bool = False) -> Points:
-        """Return precision, recall, thresholds in scikit-learn's conventions."""
+        """Return precision, recall, thresholds of the estimated curve.
+
+        In scikit-learn's order, to precision 1 at recall 0. Scores that tie are a step.
+        """
         reading = self._counted("the PR curve")
         return pr_points(
             reading, drop_intermediate=drop_intermediate, thresholds=self._declared

@@ -225,6 +225,37 @@ def test_no_threshold_parts_a_tie(population):
     assert np.unique(tpr).size <= values.size + 1
 
 
+@pytest.mark.parametrize("epsilon", [None, 1, 0.3])
+def test_a_heap_at_the_highest_score_is_one_piece(epsilon):
+    result = released(heaped, epsilon)
+    assert result.curves.roc.tied[0]
+    fpr, tpr, thresholds = result.roc_curve()
+    assert thresholds[1] == result.observed.edges.array[-2]
+    assert (fpr[1], tpr[1]) == (result.curves.fpr[1], result.curves.tpr[1])
+
+
+def test_steps_inside_a_bin_are_one_piece_each():
+    result = released(stepped, 1)
+    path = result.curves.roc
+    assert path.tied.all()
+    _, tpr, _ = result.roc_curve()
+    assert np.unique(tpr).size <= np.unique(path.knots[2]).size
+
+
+@pytest.mark.parametrize("bins", [2, 8])
+def test_a_low_precision_at_recall_zero_is_met_close_to_it(bins):
+    rng = np.random.default_rng(5)
+    y = rng.random(40_000) < 0.05
+    scores = np.clip(rng.normal(0.4 + 0.08 * y, 0.15), 0.01, 0.99)
+    result = discreet.evaluate(
+        [discreet.Examples(scores, y)], edges=Uniform(bins), interpolation="pchip"
+    )
+    precision, recall, _ = result.precision_recall_curve()
+    assert precision[-2] < 0.7
+    assert recall[-2] < 1e-6
+    assert sk.auc(recall, precision) == pytest.approx(result.aupr.value, abs=1e-6)
+
+
 def test_points_on_a_grid_are_at_its_multiples():
     result = released(rounded, 1)
     _, _, thresholds = result.roc_curve()
