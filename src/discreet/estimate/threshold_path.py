@@ -138,9 +138,11 @@ class ThresholdPath:
             share * self._rest(edges[bins]),
             (1.0 - share) * self._unit(edges[bins + 1]),
         )
+        high, low = 1.0 - rest, unit
         if self.edges.scores.kind == "logit":
-            return np.where(last, -logit(rest), logit(unit))
-        return np.where(last, 1.0 - rest, unit)
+            high, low = -logit(rest), logit(unit)
+        found: FloatVector = np.where(last, high, low)
+        return found
 
     def _unit(self, t: FloatVector) -> FloatVector:
         """Return scores as probabilities."""
