@@ -7,6 +7,8 @@ import warnings
 import discreet
 from datasets import load, needs
 from discreet.data.edges import Warped
+from discreet.metrics.scikit_points import drawn_points
+from discreet.result.explorer import counted
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}
 """ROC area error x 1e-4 of the tree with secure aggregation at 512 leaves
@@ -27,8 +29,11 @@ def main() -> None:
         cells, at_512 = [], float("nan")
         for bins in (128, 512, 4096):
             result = discreet.evaluate([site], edges=Warped(bins))
-            roc = 1e4 * discreet.area_error(data.roc, result.curves.roc)
-            pr = 1e4 * discreet.area_error(data.pr, result.curves.pr)
+            drawn = drawn_points(counted(result))
+            roc, pr = (
+                1e4 * discreet.area_error(*pair)
+                for pair in zip((data.roc, data.pr), drawn, strict=True)
+            )
             cells.append(f"{roc:9.2f}{pr:7.2f}")
             at_512 = roc if bins == 512 else at_512
         ratio = f"{at_512 / PAPERS[name]:20.3f}" if name in PAPERS else ""

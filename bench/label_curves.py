@@ -27,6 +27,7 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.public_totals import PublicTotals
 from discreet.metrics.calibration import calibration_curve
+from discreet.metrics.scikit_points import drawn_points
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
@@ -100,11 +101,11 @@ def measure(
         negatives, positives = np.split(counts, 2)
         observed = NoisyHistogram(edges, negatives, positives, law)
         reading = estimator.read(observed)
-        curves, read = reading.curves, replace(reading.counts, law=NoNoise())
+        (roc, pr), read = drawn_points(reading), replace(reading.counts, law=NoNoise())
         found.append(
             [
-                area_error(truth.roc, curves.roc, tolerance=1e-5),
-                area_error(truth.pr, curves.pr, tolerance=1e-5),
+                area_error(truth.roc, roc, tolerance=1e-5),
+                area_error(truth.pr, pr, tolerance=1e-5),
                 float(np.abs(calibration_curve(read, 20, "mass").rate - rates).mean()),
             ]
         )

@@ -24,6 +24,7 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Estimator
 from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
@@ -80,8 +81,8 @@ def ours(data: Scored, epsilon: float, seeds: int, estimator: Estimator) -> Floa
     found = []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, round(1000 * epsilon)])
-        curves = estimator.read(two_rounds(plan, site, epsilon, rng)).curves
-        found.append(_errors(data, curves.roc, curves.pr))
+        reading = estimator.read(two_rounds(plan, site, epsilon, rng))
+        found.append(_errors(data, *drawn_points(reading)))
     mean: FloatVector = np.mean(found, axis=0)
     return mean
 

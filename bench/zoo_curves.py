@@ -30,6 +30,7 @@ from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Flat, Reading
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
+from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
@@ -43,7 +44,7 @@ from zoo import Population, names, population
 EPSILONS: Final = (1.0, 0.3, 0.1)
 LEAST_SIGNAL: Final = 300
 RARE: Final = 0.02
-PIECES: Final = 16
+PIECES: Final = 4
 METRICS: Final = ("ROC", "PR", "AUC", "AP")
 GUESSES: Final = {"true": 1.0, "low": 1 / 3, "high": 3.0, "none": None}
 
@@ -97,11 +98,12 @@ def released(data: Population, plan: Plan, seed: int) -> NoisyHistogram:
 def _errors(data: Population, reading: Reading) -> FloatVector:
     if reading.refusal is not None:
         return np.full(len(METRICS), np.nan)
-    curves, found = reading.curves, measures(reading, ("auc", "average_precision"))
+    found = measures(reading, ("auc", "average_precision"))
+    roc, pr = drawn_points(reading)
     return np.array(
         [
-            area_error(data.roc, curves.roc.polyline(PIECES)),
-            area_error(data.pr, curves.pr.polyline(PIECES)),
+            area_error(data.roc, roc),
+            area_error(data.pr, pr),
             abs(found["auc"].value - data.auc),
             abs(found["average_precision"].value - data.average_precision),
         ]
@@ -127,8 +129,8 @@ def papers(data: Population, epsilon: float, seeds: int) -> FloatVector:
                 NoisyTree.from_release(tree, noisy, variance=law.variance)
             )
             found[k, seed] = (
-                area_error(data.roc, curves.roc.polyline(PIECES // 4)),
-                area_error(data.pr, curves.pr.polyline(PIECES // 4)),
+                area_error(data.roc, curves.roc.polyline(PIECES)),
+                area_error(data.pr, curves.pr.polyline(PIECES)),
                 abs(curves.auc - data.auc),
                 abs(curves.average_precision - data.average_precision),
             )

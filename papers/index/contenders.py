@@ -22,6 +22,7 @@ from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
+from discreet.metrics.scikit_points import drawn_points
 from discreet.models.local import ARC_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
@@ -177,7 +178,7 @@ def _read(
     negatives, positives = np.split(cells, 2)
     observed = NoisyHistogram(edges, negatives, positives, law)
     reading = estimator.read(observed)
-    return Found(measures(reading, ("auc",))["auc"].value, reading.curves.roc)
+    return Found(measures(reading, ("auc",))["auc"].value, drawn_points(reading)[0])
 
 
 def _pooled_bytes(of: Federation) -> int:

@@ -16,6 +16,7 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
+from discreet.metrics.scikit_points import drawn_points
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
@@ -104,8 +105,7 @@ def our_exact_errors(data: Scored, bins: int) -> FloatVector:
     edges = _edges(bins)
     negatives, positives = np.split(_cells(data, bins), 2)
     observed = NoisyHistogram(edges, negatives, positives, NoNoise())
-    curves = Flat("pchip").read(observed).curves
-    return errors(data, curves.roc, curves.pr)
+    return errors(data, *drawn_points(Flat("pchip").read(observed)))
 
 
 def our_bins(data: Scored, epsilon: float) -> int:
@@ -131,4 +131,4 @@ def our_errors(
     reading = (estimator or Smooth()).read(observed)
     if reading.refusal is not None:
         return WORTHLESS
-    return errors(data, reading.curves.roc, reading.curves.pr)
+    return errors(data, *drawn_points(reading))

@@ -55,10 +55,10 @@ def demo(
     wrong = f"   (wrong by {averaged - pooled.auc.value:+.4f})"
     rows: dict[str, tuple[str, Curve]] = {
         "Pooling the data, if it were allowed": (f"{pooled.auc.value:.4f}", truth),
-        "discreet, exact sums": (f"{result.auc.value:.4f}", result.curves.roc),
+        "discreet, exact sums": (f"{result.auc.value:.4f}", _points(result)),
         f"discreet, {private.claim.loss} for one example": (
             f"{private.auc.value:.4f}",
-            private.curves.roc,
+            _points(private),
         ),
         "Averaging the 12 local AUCs or curves": (
             f"{averaged:.4f}",
@@ -71,6 +71,11 @@ def demo(
         typer.echo(f"{name:40}{auc:>8}{area_error(truth, curve):26.5f}{note}")
     _write(out, result, private, local, line)
     typer.echo(f"\nPlots and every number are in {out}/")
+
+
+def _points(result: Evaluation) -> Polyline:
+    fpr, tpr, _ = result.roc_curve()
+    return Polyline.of(fpr, tpr)
 
 
 def _alone(hospitals: Sequence[Hospital]) -> Evaluation:

@@ -170,6 +170,16 @@ class Lead(NamedTuple):
     precision: float
 
 
+class Traced(NamedTuple):
+    """Points of a curve from the threshold infinity down, each with its threshold."""
+
+    thresholds: FloatVector
+    fpr: FloatVector
+    tpr: FloatVector
+    precision: FloatVector | None = None
+    """None where it follows from the rates and the class totals."""
+
+
 @dataclass(frozen=True, eq=False)
 class PrPath:
     r"""The PR curve of an ROC curve: :math:`TP/(TP + FN)` turned into precision.
@@ -224,6 +234,8 @@ class Curves:
     """A finer curve than the one through the counts, from an estimator's model."""
     pr_path: Curve | None = None
     """A PR curve that does not follow from the ROC curve and the totals."""
+    traced: Traced | None = None
+    """The path's points, where an estimator draws it from threshold to threshold."""
     ties: BoolVector | None = None
     """Which segments between the points are ties, where only some are."""
     lead: int = 0
@@ -306,6 +318,14 @@ class Curves:
             float(self.false_positives[-1]),
             self._lead_point,
         )
+
+    def no_less_than_lead(self, w: FloatVector, precision: FloatVector) -> FloatVector:
+        """Return precisions at places (F + T)/2, above the lead at least the lead's."""
+        found, lead = precision.copy(), self._lead_point
+        if lead is not None:
+            hidden = w <= lead.place
+            found[hidden] = np.fmax(found[hidden], lead.precision)
+        return found
 
     @property
     def _lead_point(self) -> Lead | None:

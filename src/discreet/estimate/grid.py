@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.data.edges import Edges, Listed, even_places
-from discreet.estimate.curves import Curves, RocPath
+from discreet.estimate.curves import Curves, RocPath, Traced
 from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
 
 _COARSEST, _FINEST = 8, 100
@@ -124,7 +124,13 @@ class Grid:
         drawn = Curves.from_histogram(counts, "linear", ties=whole)
         fpr, tpr = (_rates(each) for each in atoms)
         tied = np.ones(fpr.size - 1, dtype=np.bool_)
-        return replace(drawn, path=RocPath(fpr, tpr, "linear", tied))
+        places = np.append(np.inf, np.arange(atoms.steps, -1, -1) / atoms.steps)
+        filled = np.append(True, (np.diff(fpr) > 0) | (np.diff(tpr) > 0))
+        return replace(
+            drawn,
+            path=RocPath(fpr, tpr, "linear", tied),
+            traced=Traced(places[filled], fpr[filled], tpr[filled]),
+        )
 
     def note(self) -> str:
         """Say what was found, and how to do better."""

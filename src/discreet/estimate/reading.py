@@ -22,6 +22,7 @@ from discreet.estimate.grid import Atoms
 from discreet.estimate.inside_bins import Refits, possible_steps
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
+from discreet.estimate.threshold_path import ThresholdPath
 from discreet.estimate.ties import choose_interpolation, end_ties
 from discreet.statistic.observed import NoisyHistogram
 
@@ -147,6 +148,21 @@ class Reading:
         if self.between is None:
             return 0.0
         return float(np.linalg.norm(self.between @ np.concatenate(slopes)))
+
+    @cached_property
+    def along(self) -> ThresholdPath | None:
+        """The thresholds of the curve inside the bins.
+
+        None where the curve has none there: scores on known values or a grid, ties in
+        every bin, a published method's curve, no curve at all.
+        """
+        curves, edges = self.curves, self.counts.edges
+        tied = curves.joined_for_ties or edges.atoms or self.atoms is not None
+        if tied or self.way in ("tree", "unusable") or np.isnan(curves.fpr).any():
+            return None
+        if np.isnan(curves.tpr).any():
+            return None
+        return ThresholdPath.of(curves, edges)
 
     @cached_property
     def possible_steps(self) -> IntVector:

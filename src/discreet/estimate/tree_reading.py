@@ -13,7 +13,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import trapezoid_area
-from discreet.estimate.curves import Curves, Polyline, RocPath, precision_of
+from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
 from discreet.estimate.quantiles import Ecdf
 from discreet.estimate.reading import Estimator, Reading, unusable_reading
 from discreet.statistic.hierarchy import Hierarchy
@@ -21,6 +21,8 @@ from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 
 _PIECES: Final = 16
+_POINTS: Final = 2048
+"""About so many points of a curve with their thresholds."""
 _RESAMPLES: Final = 40
 _NOTE: Final = "a published method, for comparison"
 
@@ -118,14 +120,38 @@ class ScoreCurves:
         budget. The paper finds ``separate`` better, since its ratio cannot
         exceed 1.
         """
-        f = self._survival(self.negatives, pieces)
-        t = self._survival(self.positives, pieces)
+        return self._rates(lambda ecdf: self._survival(ecdf, pieces))
+
+    def traced(self, edges: FloatVector) -> Traced:
+        """Return the curve's points at its knots, at edges and between the knots.
+
+        A jump of an ECDF has a threshold on either side of it: at the knot and at
+        the next number above it. Points where nothing changes are left out.
+        """
+        knots = self._knots
+        pieces = min(max(_POINTS // knots.size, 1), _PIECES)
+        steps = np.arange(pieces) / pieces
+        inner = (knots[:-1, None] + np.diff(knots)[:, None] * steps).ravel()
+        finite = np.concatenate([inner, knots, np.nextafter(knots, np.inf), edges])
+        thresholds = np.append(np.inf, np.unique(finite)[::-1])
+
+        def above(ecdf: Ecdf) -> FloatVector:
+            found = np.append(0.0, 1.0 - ecdf.before(thresholds[1:]))
+            return np.maximum.accumulate(found)
+
+        f, t, precision = self._rates(above)
+        moves = np.append(True, (np.diff(f) > 0) | (np.diff(t) > 0))
+        return Traced(thresholds[moves], f[moves], t[moves], precision[moves])
+
+    def _rates(self, above: Callable[[Ecdf], FloatVector]) -> Trace:
+        """Return both rates and the precision, from shares above thresholds."""
+        f, t = above(self.negatives), above(self.positives)
         true_positives = self.total_positives * t
         if self.everyone is None:
             false_positives = self.total_negatives * f
         else:
             total = self.total_negatives + self.total_positives
-            predicted = total * self._survival(self.everyone, pieces)
+            predicted = total * above(self.everyone)
             false_positives = predicted - true_positives
         found = precision_of(true_positives, false_positives)
         precision = np.clip(np.where(np.isnan(found), 1.0, found), 0.0, 1.0)
@@ -209,7 +235,15 @@ def _drawn(found: ScoreCurves, observed: NoisyHistogram) -> Curves:
     )
     trace = found.trace(_PIECES)
     path = RocPath(trace.fpr, trace.tpr, "linear")
-    return Curves(np.append(np.inf, edges), tp, fp, "linear", path, found.pr)
+    return Curves(
+        np.append(np.inf, edges),
+        tp,
+        fp,
+        "linear",
+        path,
+        found.pr,
+        traced=found.traced(edges),
+    )
 
 
 def _resampled(

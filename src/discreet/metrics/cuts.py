@@ -1,9 +1,11 @@
 r"""Where a threshold cuts a bin: how much of either class lies at or above it.
 
-At an edge nothing is cut. Between two edges the cumulative counts of each class are
-joined by PCHIP on the scale of the logit (of the score itself where it is no
-probability), on which densities are smooth; straight lines on the same scale are the
-other shape that the bin may have, and all or none of its examples are the limits.
+At an edge nothing is cut. Between two edges the threshold's point on the estimated ROC
+curve says how a bin is cut (:mod:`discreet.estimate.threshold_path`). Where the curve
+has no points inside a bin, the cumulative counts of each class are joined by PCHIP on
+the scale of the logit (of the score itself where it is no probability), on which
+densities are smooth. Straight lines on the same scale are the other shape that the bin
+may have, and all or none of its examples are the limits.
 
 At the highest possible score (a threshold of 1) only ties are left, and nobody counted
 them apart: forests that agree and clipped scores have them, smooth scores have none. A
@@ -21,6 +23,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.estimate.grid import Atoms
+from discreet.estimate.reading import Reading
+from discreet.estimate.threshold_path import ThresholdPath
 from discreet.statistic.observed import NoisyHistogram
 
 _ROUNDING: Final = 1e-12
@@ -46,10 +50,21 @@ class Cut(NamedTuple):
     most: FloatVector
 
 
-def cut_at(counts: NoisyHistogram, t: float, atoms: Atoms | None = None) -> Cut:
+def cut_of(reading: Reading, t: float) -> Cut:
+    """Return how much of each bin and class of a reading lies at or above a threshold."""
+    return cut_at(reading.counts, t, reading.atoms, reading.along)
+
+
+def cut_at(
+    counts: NoisyHistogram,
+    t: float,
+    atoms: Atoms | None = None,
+    along: ThresholdPath | None = None,
+) -> Cut:
     """Return how much of each bin and class lies at or above a threshold.
 
-    Where scores lie on a grid, ``atoms`` say what is at its multiples.
+    Where scores lie on a grid, ``atoms`` say what is at its multiples; ``along`` is the
+    curve that cuts the bins.
     """
     even, least, most = shares_above(counts.edges, t)
     classes = (counts.negatives, counts.positives)
@@ -68,7 +83,23 @@ def cut_at(counts: NoisyHistogram, t: float, atoms: Atoms | None = None) -> Cut:
             found = least.copy()
             found[cut] = share
             kept.append(found)
+    if along is not None:
+        curved = _on_curve(along, int(cut), t, curved)
     return Cut(Shares(*curved), Shares(*straight), least, most)
+
+
+def _on_curve(
+    along: ThresholdPath, cut: int, t: float, without: list[FloatVector]
+) -> list[FloatVector]:
+    """Cut a bin where a curve has the threshold; a class that it lacks as without."""
+    shares = []
+    rates = along.at(np.array([t]))
+    for rate, above, before in zip(rates, (along.fpr, along.tpr), without, strict=True):
+        found, held = before.copy(), above[cut] - above[cut + 1]
+        if held > 0:
+            found[cut] = (rate[0] - above[cut + 1]) / held
+        shares.append(found)
+    return shares
 
 
 def shares_above(

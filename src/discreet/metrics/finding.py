@@ -30,7 +30,7 @@ from discreet.estimate.estimate import Interval, Normal
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.cuts import confusion_weights, cut_of
 from discreet.metrics.rate_row import Share
 from discreet.metrics.rates import RATES
 from discreet.metrics.thresholds import AtThreshold, at_threshold
@@ -149,7 +149,7 @@ class _Search:
 
     def __init__(self, reading: Reading) -> None:
         self.observed, self.atoms = reading.observed, reading.observed.edges.atoms
-        self.counts, self.on_grid = reading.counts, reading.atoms
+        self.reading, self.counts = reading, reading.counts
         edges = reading.observed.edges.array
         # A released probability or logit range may end at infinity: nothing lies there.
         self.places = edges[:-1] if self.atoms else edges
@@ -204,7 +204,7 @@ class _Search:
         near, far = float(self.places[inside]), float(self.places[outside])
         for _ in range(_HALVINGS):
             found = (near + far) / 2
-            above = cut_at(self.counts, found, self.on_grid).curved
+            above = cut_of(self.reading, found).curved
             confusion = confusion_weights(above) @ np.concatenate(
                 [self.counts.negatives, self.counts.positives]
             )

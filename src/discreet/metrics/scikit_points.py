@@ -1,19 +1,39 @@
-"""The points of a curve as scikit-learn returns them: its order, ends and trimming.
+r"""The points of a curve as scikit-learn returns them: its order, ends and trimming.
+
+The points lie on the estimated curve, so that straight lines between them are the curve
+that is drawn and whose area is quoted. Where pairs inside a bin count as ties, these are
+the points at the edges. Elsewhere each bin is cut into pieces of at most 1/2048 of
+:math:`w = (F + T)/2`, at the path's own knots where it has some, and every point has the
+threshold that ``at`` gives these rates for. A tie is one piece: no threshold parts it.
 
 ``drop_intermediate`` leaves out points that a drawn curve does not show: inside straight
 lines of the ROC curve, and where the true positives stand still in the PR and DET
-curves. scikit-learn trims ROC and DET curves unless told otherwise; here every
-threshold of the release is kept unless it is asked for.
+curves. scikit-learn trims ROC and DET curves unless told otherwise; here every point is
+kept unless it is asked for.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatVector
-from discreet.estimate.curves import Curves
+from discreet.arrays import BoolVector, FloatVector, IntVector
+from discreet.estimate.curves import Curves, Polyline, Traced, precision_of
+from discreet.estimate.reading import Reading
+from discreet.estimate.threshold_path import ThresholdPath
+
+_PIECES: Final = 2048
+"""So many pieces of a whole curve, at least: the area of what they cut off is below 1e-6."""
+_FEWEST: Final = 512
+"""Few bins have so many pieces together even where they hold little."""
+_HALVED: Final = 10
+"""How often the first piece is halved: precision may change fast at recall 0."""
+_APART: Final = 1e-11
+"""Places that are closer are one place and its rounding."""
+_STRAIGHT: Final = 1e-9
+"""Sine of an angle between two pieces that nobody sees."""
 
 
 class Points(NamedTuple):
@@ -24,47 +44,215 @@ class Points(NamedTuple):
     thresholds: FloatVector
 
 
-def roc_points(curves: Curves, *, drop_intermediate: bool = False) -> Points:
-    """Return false and true positive rates by falling threshold, from infinity."""
-    fp, tp = curves.false_positives, curves.true_positives
-    kept = np.ones(fp.size, dtype=np.bool_)
-    if drop_intermediate and fp.size > 3:
-        # The point at infinity is added after trimming, as scikit-learn does.
-        bent = (np.diff(fp[1:], 2) != 0) | (np.diff(tp[1:], 2) != 0)
-        kept[2:-1] = bent
-    return Points(curves.fpr[kept], curves.tpr[kept], curves.thresholds[kept])
+class _Line(NamedTuple):
+    """Points of a curve from the threshold infinity down."""
+
+    thresholds: FloatVector
+    false_positives: FloatVector
+    true_positives: FloatVector
+    fpr: FloatVector
+    tpr: FloatVector
+    precision: FloatVector
+
+    def taken(self, kept: BoolVector | IntVector) -> _Line:
+        """Return some of the points."""
+        return _Line(*(each[kept] for each in self))
 
 
-def pr_points(curves: Curves, *, drop_intermediate: bool = False) -> Points:
+def roc_points(
+    reading: Reading,
+    *,
+    drop_intermediate: bool = False,
+    thresholds: Iterable[float] = (),
+    inside_bins: bool = True,
+) -> Points:
+    """Return false and true positive rates by falling threshold, from infinity.
+
+    Each of ``thresholds`` has a point unless points are dropped. ``inside_bins=False``
+    returns the points at the edges alone.
+    """
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
+    if drop_intermediate:
+        line = line.taken(_bends(line, counted=_at_edges(reading)))
+    return Points(line.fpr, line.tpr, line.thresholds)
+
+
+def pr_points(
+    reading: Reading,
+    *,
+    drop_intermediate: bool = False,
+    thresholds: Iterable[float] = (),
+    inside_bins: bool = True,
+) -> Points:
     """Return precision and recall by rising threshold, to precision 1 at recall 0.
 
     Without positives recall is 1 at every threshold, as scikit-learn has it.
     """
-    kept = np.ones(curves.true_positives.size, dtype=np.bool_)
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
-        kept[1:] = _moving(curves.true_positives[1:])
-    recall = curves.tpr
-    if curves.true_positives[-1] <= 0:
+        moving = _moving(line.true_positives[1:])
+        line = line.taken(np.append(True, moving))
+    recall = line.tpr
+    if line.true_positives[-1] <= 0:
         recall = np.append(0.0, np.ones(recall.size - 1))
-    precision, recall = curves.precision[kept], recall[kept]
-    return Points(precision[::-1], recall[::-1], curves.thresholds[kept][:0:-1])
+    return Points(line.precision[::-1], recall[::-1], line.thresholds[:0:-1])
 
 
-def det_points(curves: Curves, *, drop_intermediate: bool = False) -> Points:
+def det_points(
+    reading: Reading,
+    *,
+    drop_intermediate: bool = False,
+    thresholds: Iterable[float] = (),
+    inside_bins: bool = True,
+) -> Points:
     """Return false positive and negative rates by rising threshold.
 
     From the highest threshold that misses nothing to the lowest without a false alarm,
     which is infinity where the highest score is a negative's.
     """
-    kept = np.ones(curves.true_positives.size, dtype=np.bool_)
+    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
-        kept = _moving(curves.true_positives)
-    fpr, tpr = curves.fpr[kept], curves.tpr[kept]
+        line = line.taken(_moving(line.true_positives))
+    fpr, tpr = line.fpr, line.tpr
     first = max(int(np.searchsorted(fpr, fpr[0], side="right")) - 1, 0)
     last = int(np.searchsorted(tpr, tpr[-1])) + 1
     ends = slice(first, last)
-    thresholds = curves.thresholds[kept][ends]
-    return Points(fpr[ends][::-1], (1.0 - tpr[ends])[::-1], thresholds[::-1])
+    return Points(fpr[ends][::-1], (1.0 - tpr[ends])[::-1], line.thresholds[ends][::-1])
+
+
+def drawn_points(reading: Reading) -> tuple[Polyline, Polyline]:
+    """Return the ROC and PR curves that a reader of the points draws.
+
+    Points are joined by straight lines. A PR curve with ties is drawn in steps, as
+    scikit-learn's display draws every PR curve.
+    """
+    fpr, tpr, _ = roc_points(reading)
+    precision, recall, _ = pr_points(reading)
+    tied = reading.curves.joined_for_ties or bool(reading.curves.roc.tied.any())
+    join = Polyline.steps if tied else Polyline.of
+    return Polyline.of(fpr, tpr), join(recall, precision)
+
+
+def _at_edges(reading: Reading) -> bool:
+    """Say whether the points at the edges, joined by straight lines, are the curve."""
+    return reading.along is None and reading.curves.traced is None
+
+
+def _line(
+    reading: Reading, declared: Iterable[float], *, inside_bins: bool, drop: bool
+) -> _Line:
+    """Return the curve's points and, unless points are dropped, declared thresholds'."""
+    curves, traced = reading.curves, reading.curves.traced
+    if inside_bins and reading.along is not None:
+        traced = _cut(reading.along, curves)
+    if inside_bins and traced is not None:
+        line = _weighed(curves, traced)
+    else:
+        line = _Line(
+            curves.thresholds,
+            curves.false_positives,
+            curves.true_positives,
+            curves.fpr,
+            curves.tpr,
+            curves.precision,
+        )
+    # Exact counts joined for ties are scikit-learn's points, and no others.
+    if drop or (_at_edges(reading) and reading.observed.exact):
+        return line
+    return _with_thresholds(line, declared, reading.counts.edges.scores.high)
+
+
+def _with_thresholds(line: _Line, declared: Iterable[float], high: float) -> _Line:
+    """Add thresholds without a point: nothing lies between them and the next point."""
+    wanted = np.unique([float(t) for t in declared if t < high])
+    missing = np.setdiff1d(wanted, line.thresholds)
+    if not missing.size:
+        return line
+    above = np.searchsorted(-line.thresholds, -missing) - 1
+    places = np.append(np.arange(line.thresholds.size), above)
+    thresholds = np.append(line.thresholds, missing)
+    order = np.argsort(-thresholds)
+    return line.taken(places[order])._replace(thresholds=thresholds[order])
+
+
+def _cut(along: ThresholdPath, curves: Curves) -> Traced:
+    """Cut the curve into pieces between the edges, from the highest threshold down."""
+    knots = (curves.fpr + curves.tpr) / 2
+    bounds = _places(along, knots)
+    segment = np.searchsorted(knots, bounds, side="right") - 1
+    inner = bounds[np.minimum(bounds - knots[segment], knots[segment + 1] - bounds) > 0]
+    segment = np.searchsorted(knots, inner, side="right") - 1
+    edges = along.edges.array
+    # A segment of the curve is the bin that starts at the threshold of its lower end.
+    bins = np.searchsorted(edges, curves.thresholds[segment + 1])
+    found = along.thresholds(inner, bins.astype(np.int64))
+    inside = (found > edges[bins]) & (found < edges[bins + 1])
+    found = np.unique(found[inside])[::-1]
+    f, t = along.at(found)
+    thresholds = np.append(curves.thresholds, found)
+    order = np.argsort(-thresholds)
+    return Traced(
+        thresholds[order],
+        np.maximum.accumulate(np.append(curves.fpr, f)[order]),
+        np.maximum.accumulate(np.append(curves.tpr, t)[order]),
+    )
+
+
+def _places(along: ThresholdPath, knots: FloatVector) -> FloatVector:
+    """Return where the curve is cut between its knots at the edges."""
+    path = along.path
+    own = path.knots[0]
+    bounds = np.unique(np.append(knots, own)) if path.piecewise_linear else knots
+    gaps = np.diff(bounds)
+    middle = bounds[:-1] + gaps / 2
+    k = np.clip(np.searchsorted(own, middle, side="right") - 1, 0, path.tied.size - 1)
+    least = np.ceil(_FEWEST / gaps.size)
+    each = np.maximum(np.ceil(gaps * _PIECES), least)
+    each[path.tied[k] | (gaps <= _APART)] = 1
+    cut = np.repeat(bounds[:-1], each.astype(np.int64))
+    step = np.repeat(gaps / each, each.astype(np.int64))
+    index = np.concatenate([np.arange(n) for n in each])
+    found = cut + step * index
+    if not path.tied[k[0]]:
+        first = gaps[0] / each[0] / 2.0 ** np.arange(1, _HALVED + 1)
+        found = np.append(found, first)
+    near = np.searchsorted(knots, found).clip(1, knots.size - 1)
+    off = np.minimum(abs(found - knots[near - 1]), abs(knots[near] - found))
+    kept: FloatVector = np.unique(found[off > _APART])
+    return kept
+
+
+def _weighed(curves: Curves, traced: Traced) -> _Line:
+    """Add the counts and the precision at points of the path."""
+    thresholds, fpr, tpr, precision = traced
+    fp = fpr * float(curves.false_positives[-1])
+    tp = tpr * float(curves.true_positives[-1])
+    if precision is None:
+        found = precision_of(tp, fp)
+        precision = curves.no_less_than_lead((fpr + tpr) / 2, found)
+        precision[np.isnan(precision) | np.isinf(thresholds)] = 1.0
+    return _Line(thresholds, fp, tp, fpr, tpr, precision)
+
+
+def _bends(line: _Line, *, counted: bool) -> BoolVector:
+    """Say which points a drawn ROC curve shows."""
+    kept = np.ones(line.fpr.size, dtype=np.bool_)
+    if kept.size <= 3:
+        return kept
+    if counted:
+        # The point at infinity is added after trimming, as scikit-learn does.
+        fp, tp = line.false_positives, line.true_positives
+        kept[2:-1] = (np.diff(fp[1:], 2) != 0) | (np.diff(tp[1:], 2) != 0)
+        return kept
+    run, rise = np.diff(line.fpr), np.diff(line.tpr)
+    kept[:-1] = (run > 0) | (rise > 0)
+    kept[0] = True
+    at = np.flatnonzero(kept)
+    run, rise = np.diff(line.fpr[at]), np.diff(line.tpr[at])
+    turn = run[:-1] * rise[1:] - run[1:] * rise[:-1]
+    size = np.hypot(run, rise)
+    kept[at[1:-1]] = abs(turn) > _STRAIGHT * size[:-1] * size[1:]
+    return kept
 
 
 def _moving(counts: FloatVector) -> BoolVector:

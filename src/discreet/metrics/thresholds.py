@@ -24,7 +24,7 @@ from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of, propagated
-from discreet.metrics.cuts import Shares, confusion_weights, cut_at
+from discreet.metrics.cuts import Shares, confusion_weights, cut_at, cut_of
 from discreet.metrics.measured import Measured
 from discreet.metrics.rate_row import RateRow, Share
 from discreet.metrics.rates import RATES
@@ -107,14 +107,13 @@ def at_threshold(
     ``stated`` is the probability at which costs are stated, where it is not that of
     the threshold itself.
 
-    At an edge the counts are those of the release. Between two edges a curve through
-    the cumulative counts says how the bin is cut; the limits take all of its examples
-    above, or none.
+    At an edge the counts are those of the release. Between two edges the estimated
+    curve says how the bin is cut; the limits take all of its examples above, or none.
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
     observed, counts = reading.observed, reading.counts
-    curved, straight, least, most = cut_at(counts, threshold, reading.atoms)
+    curved, straight, least, most = cut_of(reading, threshold)
     weights = confusion_weights(curved)
     cut = _Cut(
         probability_of(threshold, observed.edges) if stated is None else stated,
@@ -225,7 +224,7 @@ def _others(reading: Reading, threshold: float) -> Iterator[Shares]:
     places = possible_places(reading.observed, reading.possible_steps, threshold)
     for place in places:
         if place != threshold:
-            yield cut_at(reading.counts, place).curved
+            yield cut_at(reading.counts, place, along=reading.along).curved
 
 
 def _limits(

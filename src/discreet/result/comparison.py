@@ -37,7 +37,7 @@ from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.pair_cells import Expected, expected_counts
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
-from discreet.metrics.cuts import confusion_weights, cut_at
+from discreet.metrics.cuts import confusion_weights, cut_of
 from discreet.metrics.measured import Measured
 from discreet.metrics.over_thresholds import MeasureCurve
 from discreet.metrics.rates import RATES
@@ -118,7 +118,7 @@ class ModelComparison(Parts):
 
         @cache
         def weights(reading: Reading) -> FloatArray:
-            return confusion_weights(cut_at(reading.counts, threshold).curved)
+            return confusion_weights(cut_of(reading, threshold).curved)
 
         both = [at_threshold(counted(part), threshold) for part in (self.a, self.b)]
 

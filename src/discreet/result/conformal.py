@@ -188,7 +188,7 @@ def _above(reading: Reading, p: float, *, strictly: bool = False) -> Shares:
         t = p
     if strictly and reading.observed.edges.atoms:
         t = float(np.nextafter(t, math.inf))
-    return cut_at(reading.counts, t).curved
+    return cut_at(reading.counts, t, along=reading.along).curved
 
 
 def _check(reading: Reading, alpha: float) -> None:

@@ -241,20 +241,37 @@ class Evaluation(Validation, Shown):
         """The curves, ready to be drawn or compared."""
         return self._counted("a curve").curves
 
+    @property
+    def _declared(self) -> tuple[float, ...]:
+        return () if self.plan is None else self.plan.thresholds
+
     def roc_curve(self, *, drop_intermediate: bool = False) -> Points:
-        """Return fpr, tpr, thresholds in scikit-learn's order and conventions."""
-        curves = self._counted("the ROC curve").curves
-        return roc_points(curves, drop_intermediate=drop_intermediate)
+        """Return fpr, tpr, thresholds of the estimated curve, as scikit-learn orders them.
+
+        Straight lines between the points are the curve whose area is ``auc``; ``at``
+        has the same rates at each threshold, the plan's thresholds among them.
+        """
+        reading = self._counted("the ROC curve")
+        return roc_points(
+            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+        )
 
     def precision_recall_curve(self, *, drop_intermediate: bool = False) -> Points:
-        """Return precision, recall, thresholds in scikit-learn's conventions."""
-        curves = self._counted("the PR curve").curves
-        return pr_points(curves, drop_intermediate=drop_intermediate)
+        """Return precision, recall, thresholds of the estimated curve.
+
+        In scikit-learn's order, to precision 1 at recall 0. Scores that tie are a step.
+        """
+        reading = self._counted("the PR curve")
+        return pr_points(
+            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+        )
 
     def det_curve(self, *, drop_intermediate: bool = False) -> Points:
         """Return fpr, fnr, thresholds by rising threshold, with scikit-learn's ends."""
-        curves = self._counted("the DET curve").curves
-        return det_points(curves, drop_intermediate=drop_intermediate)
+        reading = self._counted("the DET curve")
+        return det_points(
+            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+        )
 
     def band(
         self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False

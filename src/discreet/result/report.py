@@ -11,6 +11,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.estimate.reading import Reading, ScalarReading
 from discreet.metrics.rates import RATES
+from discreet.metrics.scikit_points import pr_points, roc_points
 from discreet.metrics.table import METRICS
 from discreet.result.heterogeneity import cluster_sentences
 from discreet.result.record import record_of
@@ -61,8 +62,8 @@ def document(result: Evaluation) -> dict[str, Any]:
 
 def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
     """Return what only a histogram has: counts, thresholds, calibration, curves."""
-    fpr, tpr, thresholds = result.roc_curve()
-    precision, recall, _ = result.precision_recall_curve()
+    fpr, tpr, thresholds = roc_points(reading, inside_bins=False)
+    precision, recall, _ = pr_points(reading, inside_bins=False)
     return {
         "estimator": reading.estimator,
         "interpolation": reading.curves.interpolation,
@@ -73,6 +74,7 @@ def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
         },
         "thresholds": [found.to_dict() for found in result.at_thresholds()],
         "calibration": _calibration(result),
+        "curve_points": "edges of the bins",
         "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
         "pr": {"precision": _list(precision), "recall": _list(recall)},
     }

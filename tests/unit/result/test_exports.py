@@ -44,7 +44,10 @@ def test_every_measure_is_a_row(folder):
 def test_the_curves_are_points_with_their_limits(folder):
     where, result = folder
     rows = [r for r in _rows(where / "curves.csv") if r["curve"] == "roc"]
-    assert [float(r["y"]) for r in rows] == result.roc_curve()[1].tolist()
+    _, tpr, thresholds = result.roc_curve()
+    rate = dict(zip(thresholds.tolist(), tpr.tolist(), strict=True))
+    at = [float(r["threshold"] or "inf") for r in rows]
+    assert [float(r["y"]) for r in rows] == [rate[t] for t in at]
     assert all(float(r["low"]) <= float(r["y"]) <= float(r["high"]) for r in rows)
 
 
