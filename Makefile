@@ -21,7 +21,7 @@ quick: .venv/.dev    ## Unit tests without other processes, below a minute: befo
 test: test-core test-flower test-mpc    ## Set up and run the tests (at most 10 minutes on two cores)
 
 test-core: .venv/.dev    ## The tests that need neither Flower nor the mpc extra
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 2 --ignore tests/browser
 
 # Modules with a test of that mark, and what conftest.py says of packages and pages.
 marked = $(shell grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
@@ -40,7 +40,7 @@ test-mpc: .venv-mpc/.tests    ## The mpc extra's tests and the pinned releases, 
 endif
 
 test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines that tests/engines/install.sh installed
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --ignore tests/browser
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 

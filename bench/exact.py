@@ -33,7 +33,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn import metrics
 
-from discreet.runtime.spu.fleet import Fleet, free_ports, local_session
+from discreet.runtime.loopback import free_port
+from discreet.runtime.spu.fleet import Fleet, local_session
 from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, Session
 
@@ -151,7 +152,7 @@ def direct(folder: Path) -> Iterator[list[Path]]:
 @contextmanager
 def relays(session: Session, folder: Path) -> Iterator[list[Path]]:
     """Put a delaying relay on every way between two engines."""
-    ports = iter(free_ports(PARTIES * (PARTIES - 1)))
+    ports = iter([free_port() for _ in range(PARTIES * (PARTIES - 1))])
     ways: list[tuple[int, Address]] = []
     views = []
     for own in range(PARTIES):

@@ -49,16 +49,12 @@ from discreet.runtime.flower.keys import (
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.processes import (
-    LOOPBACK,
-    OFFLINE,
-    free_port,
-    superlink,
-)
+from discreet.runtime.flower.processes import OFFLINE, superlink
 from discreet.runtime.flower.records import ACTION
 from discreet.runtime.flower.server import GridCarrier, connected
 from discreet.runtime.flower.serving import serve
 from discreet.runtime.flower.tasks import coordinator_grid, register
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.runtime.session import Session, Step
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Letter

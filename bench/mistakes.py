@@ -33,8 +33,9 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
 from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.flower.processes import LOOPBACK, OFFLINE
+from discreet.runtime.flower.processes import OFFLINE
 from discreet.runtime.flower.reaching import trusting
+from discreet.runtime.loopback import LOOPBACK
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from mistakes_table import MAIN, PATIENT, ROWS, SECRET, Mistake, Place

@@ -22,7 +22,8 @@ from unittest import mock
 from discreet.plan.file import dumps, loads
 from discreet.runtime import certificates
 from discreet.runtime.flower.keys import renew
-from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
+from discreet.runtime.flower.processes import OFFLINE
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.respond import use_of

@@ -43,7 +43,8 @@ from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.runtime.flower import link
 from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.flower.processes import LOOPBACK, OFFLINE, free_port
+from discreet.runtime.flower.processes import OFFLINE
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.runtime.session import opened_evaluation
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger

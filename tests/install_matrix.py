@@ -27,7 +27,7 @@ from pathlib import Path
 from built import ROOT, build
 
 PYTHONS = ("3.11", "3.12", "3.13")
-TOOLS = ("pytest", "hypothesis", "pandas")
+TOOLS = ("pytest", "hypothesis", "pandas", "polars")
 """What the extras' tests need."""
 MODELS = (
     ("secure-aggregation",),

@@ -35,7 +35,7 @@ class MissingExtraError(DiscreetError, ImportError):
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(
             f"{purpose} needs an optional dependency: from a clone, "
-            f"pip install -c constraints.txt -e '.[{extra}]'"
+            f"pip install '.[{extra}]'"
         )
 
 

@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
 # Installs what the tests in a real browser need: Debian's chromium, and axe-core at a pinned version.
-# They are skipped, with a sentence, where this was not run.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 version=4.10.2
-command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-dejavu-core
+if ! command -v chromium >/dev/null; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "chromium is not installed: install it, or run this as root on Debian or Ubuntu" >&2
+    exit 1
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+fi
 if [ ! -f "$here/axe.min.js" ]; then
   folder=$(mktemp -d)
   (cd "$folder" && npm pack --silent "axe-core@$version" >/dev/null && tar -xzf "axe-core-$version.tgz")

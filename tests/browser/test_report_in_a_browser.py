@@ -9,11 +9,6 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.result.plan_page import plan_page
 
-pytestmark = pytest.mark.skipif(
-    chromium() is None or not AXE.exists(),
-    reason="no chromium or axe-core: run tests/browser/install.sh",
-)
-
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
 
 
@@ -76,6 +71,8 @@ def files(tmp_path_factory, shown):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if chromium() is None or not AXE.exists():
+        pytest.fail("no chromium or axe-core: run tests/browser/install.sh")
     started = Browser(tmp_path_factory.mktemp("profile"))
     yield started
     started.close()

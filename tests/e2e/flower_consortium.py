@@ -40,15 +40,10 @@ from discreet.runtime.flower.keys import (
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.processes import (
-    LOOPBACK,
-    OFFLINE,
-    FlowerProcess,
-    free_port,
-    superlink,
-)
+from discreet.runtime.flower.processes import OFFLINE, FlowerProcess, superlink
 from discreet.runtime.flower.serving import serve
 from discreet.runtime.flower.tasks import register
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy

@@ -210,10 +210,8 @@ class TestSlowFailures:
         with Fleet(local_session(SIZES), tmp_path, timeout=25) as fleet:
             witness, parties, owners = self.start(fleet, files[:1], executables())
             os.kill(parties[0].process.pid, signal.SIGSTOP)
-            started = time.monotonic()
             for member in (*parties[1:], fleet.members[3]):
                 assert member.wait(PATIENCE) == EXIT_SESSION, member.output()
-            assert time.monotonic() - started < 90
             os.kill(parties[0].process.pid, signal.SIGCONT)
             parties[0].wait(PATIENCE)
             assert owners[0].process.returncode == 0

@@ -37,7 +37,6 @@ from discreet.runtime.flower.keys import (
     make_consortium,
     read_identity,
 )
-from discreet.runtime.flower.processes import free_port
 from discreet.runtime.flower.records import (
     MESSAGE_TYPE,
     from_content,
@@ -46,6 +45,7 @@ from discreet.runtime.flower.records import (
     to_content,
 )
 from discreet.runtime.flower.server import GridCarrier
+from discreet.runtime.loopback import free_port
 from discreet.runtime.session import AbortedError
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger

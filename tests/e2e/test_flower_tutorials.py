@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.runtime.flower.processes import OFFLINE, free_port
+from discreet.runtime.flower.processes import OFFLINE
+from discreet.runtime.loopback import free_port
 
 pytestmark = pytest.mark.flower
 

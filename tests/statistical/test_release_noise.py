@@ -41,11 +41,11 @@ def laplace_pmf(scale):
 
 
 CASES = {
-    "all three sites survive": (discreet.DistributedDP(1), Cohort(3), 3, 1.0),
+    "all three sites survive": (discreet.DistributedDP(1), Cohort(3, 0), 3, 1.0),
     "one survivor is enough": (discreet.DistributedDP("0.5"), Cohort(1), 1, 2.0),
     "subjects with 4 examples": (
         discreet.DistributedDP(2, unit="subject", max_examples=4),
-        Cohort(3),
+        Cohort(3, 0),
         3,
         2.0,
     ),

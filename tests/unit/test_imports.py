@@ -1,8 +1,10 @@
 """Nothing heavy is loaded before it is needed, and every public name is there."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,47 @@ def test_what_help_says_of_a_command_is_its_own_first_line():
     order = ["Analyst", "Site", "Coordinator", "Reviewer"]
     assert panels == sorted(panels, key=order.index)
     assert set(panels) == set(order)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NAMES = {"sklearn": "scikit-learn", "ibis": "ibis-framework", "MySQLdb": "mysqlclient"}
+
+
+def declared(*lists):
+    found = (re.match(r"[A-Za-z0-9_-]+", name)[0] for names in lists for name in names)
+    return {name.lower() for name in found}
+
+
+def imported(path):
+    """Yield what a file imports, and whether it does so when it is loaded itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_once = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                modules = [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                modules = [node.module]
+            case _:
+                continue
+        for module in {name.partition(".")[0] for name in modules}:
+            if module not in sys.stdlib_module_names and module != "discreet":
+                name = NAMES.get(module, module.replace("_", "-"))
+                yield name, id(node) in at_once
+
+
+def test_everything_that_is_imported_is_declared():
+    """What another package happens to bring is gone when that package changes."""
+    core, extras = PROJECT["dependencies"], PROJECT["optional-dependencies"]
+    package = ROOT / "src" / "discreet"
+    anywhere = declared(core, *extras.values()) - declared(
+        extras["dev"], extras["test"]
+    )
+    for path in package.rglob("*.py"):
+        inside = path.relative_to(package).as_posix()
+        own = "flower" if inside.startswith(("flower.py", "runtime/flower/")) else None
+        own = "mpc" if inside.startswith("exact/") else own
+        for name, at_once in imported(path):
+            wanted = declared(core, extras.get(own, ())) if at_once else anywhere
+            assert name in wanted, f"{inside} imports {name}"

@@ -24,7 +24,7 @@ from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
 from discreet.runtime.flower.joining import interrupted_session, kept_beside
 from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.flower.processes import LOOPBACK, free_port
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.site import policyfile
 from discreet.site.admission import admit
 from discreet.site.checkup import ENOUGH_BYTES, check_room

@@ -51,10 +51,11 @@ def site(rng):
 
 
 def no_randomness(monkeypatch):
-    def refuse(size):
+    def refuse(*size):
         raise AssertionError(f"{size} random bytes were drawn")
 
     monkeypatch.setattr("random._urandom", refuse)
+    monkeypatch.setattr(type(SYSTEM), "__call__", refuse)  # see the root conftest.py
     with pytest.raises(AssertionError, match="were drawn"):
         SYSTEM(1)
 

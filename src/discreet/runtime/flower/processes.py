@@ -24,6 +24,7 @@ from discreet.runtime.flower.keys import (
     SERVER_KEY,
     CoordinatorKeys,
 )
+from discreet.runtime.loopback import LOOPBACK
 from discreet.site.secret_files import write_secret
 
 OFFLINE: Final = {
@@ -35,7 +36,6 @@ OFFLINE: Final = {
 START_SECONDS: Final = 60.0
 FREE_SECONDS: Final = 5.0
 """How long a taken port is waited for."""
-LOOPBACK: Final = "127.0.0.1"
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -214,11 +214,3 @@ def wait_until_free(host: str, port: int) -> None:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.2)
-
-
-def free_port() -> int:
-    """Return a port of the loopback address that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port

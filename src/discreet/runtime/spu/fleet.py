@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from discreet.exact.encode import padded_size
 from discreet.exact.model import ExactMPC
 from discreet.parsing import read_json, read_text
 from discreet.privacy.composition import compose
+from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.runtime.spu.certificates import default_names, make_certificates
 from discreet.runtime.spu.failure import SessionFailedError
 from discreet.runtime.spu.packages import PARTIES
@@ -40,31 +40,16 @@ from discreet.site.ledger import Ledger
 from discreet.site.policy import Policy
 
 COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
-_HOST: Final = "127.0.0.1"
-_PORTS: Final = range(10_000, 32_000)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on at this moment.
-
-    They lie below the range from which systems take the ports of outgoing
-    connections, so that none of these can take one before its process starts.
-    """
-    found: set[int] = set()
-    while len(found) < count:
-        port = _PORTS.start + int.from_bytes(SYSTEM(4), "big") % len(_PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((_HOST, port))
-            found.add(port)
-    return sorted(found)
 
 
 def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Session:
     """Return a fresh session whose parties listen on this machine."""
-    ports = free_ports(2 * PARTIES)
+    ports = [free_port() for _ in range(2 * PARTIES)]
     parties = [
         PartyEntry(
-            f"party-{i}", Address(_HOST, ports[2 * i]), Address(_HOST, ports[2 * i + 1])
+            f"party-{i}",
+            Address(LOOPBACK, ports[2 * i]),
+            Address(LOOPBACK, ports[2 * i + 1]),
         )
         for i in range(PARTIES)
     ]

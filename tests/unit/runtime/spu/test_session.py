@@ -16,7 +16,7 @@ from discreet.runtime.spu.certificates import (
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.fleet import free_ports, local_session
+from discreet.runtime.spu.fleet import local_session
 from discreet.runtime.spu.owner import make_packages
 from discreet.runtime.spu.packages import combine
 from discreet.runtime.spu.session import Address, OwnerEntry, Session
@@ -97,10 +97,6 @@ def test_a_wrong_session_file_is_refused_with_a_sentence(session, old, new, sent
 def test_a_session_has_three_parties(session):
     with pytest.raises(PlanError, match="3 compute parties, got 2"):
         replace(session, parties=session.parties[:2])
-
-
-def test_ports_are_free_and_different():
-    assert len(set(free_ports(20))) == 20
 
 
 class TestOwners:
