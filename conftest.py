@@ -5,6 +5,10 @@ replaced, before the package is imported, by a stream that starts anew for each 
 for each fixture that several tests share), so that ``make test`` computes the same numbers
 every time. ``FUZZ_SEED`` starts all streams elsewhere, and Hypothesis with them: that is
 ``make fuzz``.
+
+Nothing is left behind: what programs keep in a home or a temporary folder goes into a
+folder of this run, which is removed at its end. pytest keeps its own ``tmp_path`` of the
+last three runs.
 """
 
 import hashlib
@@ -12,6 +16,8 @@ import itertools
 import os
 import re
 import secrets
+import shutil
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +27,31 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, settings
+
+_FOLDER = "DISCREET_TESTS_FOLDER"
+_KEPT = {
+    "XDG_CACHE_HOME": "cache",
+    "XDG_STATE_HOME": "state",
+    "FLWR_HOME": "flower",
+    "IPYTHONDIR": "ipython",
+    "MPLCONFIGDIR": "matplotlib",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "hypothesis",
+    "TMPDIR": "tmp",
+}
+
+
+def pytest_configure(config):
+    """Make the folder of this run; workers share it."""
+    if _FOLDER in os.environ:
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    os.environ[_FOLDER] = folder = tempfile.mkdtemp(prefix="discreet-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    for variable, name in _KEPT.items():
+        (Path(folder) / name).mkdir()
+        os.environ[variable] = str(Path(folder) / name)
+    tempfile.tempdir = None  # asked for again, it is the folder's
+
 
 _SEED = os.environ.get("FUZZ_SEED", "")
 _system_bytes = secrets.token_bytes
