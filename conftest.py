@@ -21,6 +21,10 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+# One thread each: several workers share the cores, and sums keep their order.
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
