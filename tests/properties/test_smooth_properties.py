@@ -1,7 +1,5 @@
 """What every reading of every noisy release must satisfy."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,7 +35,7 @@ def like(observed, negatives, positives):
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 @given(releases())
 def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
     reading = Smooth().read(observed)
@@ -56,7 +54,7 @@ def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
     assert ((precision >= 0) & (precision <= 1)).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 @given(releases())
 def test_areas_lie_in_their_limits_or_are_refused(observed):
     for estimate in measures(Smooth().read(observed), AREAS).values():
@@ -69,26 +67,49 @@ def test_areas_lie_in_their_limits_or_are_refused(observed):
         assert estimate.noise.sd > 0 or len(observed.edges) == 1
 
 
-def assert_same_auc(found, expected):
-    """Equal up to where the fits stop, which is far below the noise."""
-    assert np.isnan(found.value) == np.isnan(expected.value)
-    if not np.isnan(found.value):
-        tolerance = 1e-4 + 0.02 * expected.noise.sd
-        assert found.value == pytest.approx(expected.value, abs=tolerance)
+def auc_of(observed):
+    return measures(Smooth().read(observed), ["auc"])["auc"]
 
 
-@settings(max_examples=40, deadline=None)
+def assert_same(found, expected, *, mirrored=False):
+    """The AUC and its errors are equal, or mirrored at one half."""
+    if np.isnan(expected.value):
+        assert np.isnan(found.value)
+        return
+    numbers = [found.value, found.binning.low, found.binning.high]
+    if mirrored:
+        value, low, high = numbers
+        numbers = [1 - value, 1 - high, 1 - low]
+    wanted = [expected.value, expected.binning.low, expected.binning.high]
+    assert numbers == pytest.approx(wanted, abs=1e-9)
+    for name in ("noise", "sampling"):
+        sd = getattr(expected, name).sd
+        assert getattr(found, name).sd == pytest.approx(sd, rel=1e-6, abs=1e-9)
+
+
+@settings(deadline=None)
 @given(releases())
 def test_swapping_the_classes_mirrors_the_auc(observed):
-    first = measures(Smooth().read(observed), ["auc"])["auc"]
     swapped = like(observed, observed.positives, observed.negatives)
-    second = measures(Smooth().read(swapped), ["auc"])["auc"]
-    assert_same_auc(replace(second, value=1 - second.value), first)
+    assert_same(auc_of(swapped), auc_of(observed), mirrored=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
+@given(releases())
+def test_turning_the_scores_mirrors_the_auc(observed):
+    turned = like(observed, observed.negatives[::-1], observed.positives[::-1])
+    assert_same(auc_of(turned), auc_of(observed), mirrored=True)
+
+
+@settings(deadline=None)
 @given(releases())
 def test_turning_the_scores_and_the_classes_around_changes_nothing(observed):
-    first = measures(Smooth().read(observed), ["auc"])["auc"]
     turned = like(observed, observed.positives[::-1], observed.negatives[::-1])
-    assert_same_auc(measures(Smooth().read(turned), ["auc"])["auc"], first)
+    assert_same(auc_of(turned), auc_of(observed))
+
+
+@settings(deadline=None)
+@given(releases())
+def test_classes_with_equal_counts_have_an_auc_of_one_half(observed):
+    found = auc_of(like(observed, observed.positives, observed.positives))
+    assert np.isnan(found.value) or found.value == pytest.approx(0.5, abs=1e-9)
