@@ -91,16 +91,16 @@ class _Oriented:
             *np.concatenate([each.ravel() for each in numbers]).tolist(),
         )
 
-    def undo(self, found: Average) -> Average:
+    def undo(self, fitted: Average) -> Average:
         """Return the average for the release as it came."""
         classes, bins, size = self.classes, self.bins, self.counts.shape[1]
-        response = found.response.reshape(2, size, 2, size)
-        between = found.between.reshape(-1, 2, size)
+        response = fitted.response.reshape(2, size, 2, size)
+        between = fitted.between.reshape(-1, 2, size)
         return Average(
-            np.ascontiguousarray(found.cells[classes, bins, bins]),
+            np.ascontiguousarray(fitted.cells[classes, bins, bins]),
             response[classes, bins, classes, bins].reshape(2 * size, 2 * size),
             between[:, classes, bins].reshape(-1, 2 * size),
-            found.dispersion,
+            fitted.dispersion,
         )
 
 
@@ -123,13 +123,13 @@ def symmetric_average(
         for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2)
     ]
     first = min(every, key=lambda one: one.key)
-    found = average(
+    fitted = average(
         SplineModel(first.counts, noise_scale=first.noise_scale, places=first.places)
     )
-    if found is None:
+    if fitted is None:
         return None
     # A release that is its own mirror image has several such orientations.
-    return _mean([one.undo(found) for one in every if one.key == first.key])
+    return _mean([one.undo(fitted) for one in every if one.key == first.key])
 
 
 def _mean(averages: list[Average]) -> Average:

@@ -95,7 +95,7 @@ class Smooth:
     def _read(self, observed: NoisyHistogram) -> Reading:
         """Read scores that are not known to lie on a grid."""
         ties = find_ties(observed)
-        rest = np.count_nonzero(~(ties.tied | ties.gaps))
+        rest = int(np.count_nonzero(~(ties.tied | ties.gaps)))
         if ties.gaps.any() and rest < FEWEST_BINS:
             return self._ties(observed)
         inside = _pairs_inside_bins(observed, ties.tied)
