@@ -31,6 +31,8 @@ MOST_BINS: Final = GRID
 _NARROWEST: Final = 1e-3
 _APART: Final = 1e-8
 _FARTHEST: Final = 40.0
+_SNAP: Final = 2.0**32
+"""Places are multiples of 1/_SNAP, far finer than the least distance between them."""
 _MOST_STEPS: Final = 1000
 _WHOLE: Final = 1e-6
 _MOST_EXPONENT: Final = 64
@@ -340,7 +342,7 @@ def even_places(edges: Edges) -> FloatVector:
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     if edges.atoms or edges.scores.kind == "other" or len(edges) < 4:
-        return np.arange(len(edges) + 1) / len(edges)
+        return _snapped(np.arange(len(edges) + 1) / len(edges))
     inner = edges.array[1:-1]
     z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
     ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
@@ -351,7 +353,16 @@ def even_places(edges: Edges) -> FloatVector:
     if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
         places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
         places /= places[-1]
-    return places
+    return _snapped(places)
+
+
+def _snapped(places: FloatVector) -> FloatVector:
+    """Drop the digits that rounding made.
+
+    1 - u is then exact, and edges that lie symmetrically have symmetric places.
+    """
+    snapped: FloatVector = np.round(places * _SNAP) / _SNAP
+    return snapped
 
 
 def check_bins(bins: int) -> None:

@@ -5,11 +5,21 @@ over a coarse grid of them climbs the evidence; the counts are the average of ev
 on the way, each weighted by its evidence, so that no single choice decides and the
 estimate does not jump between neighbouring grid points. How far the fits are apart says
 what the choice may cost (:attr:`Average.between`).
+
+*Orientation.* A release can be swapped (each class takes the other's counts) and turned
+(the scores run the other way). The model treats all four orientations alike: swapping
+exchanges floor and ceiling, turning reverses the splines. A search does not, because the
+likelihood has several maxima and the order of its steps decides which one it reaches. So
+every release is fitted in one of its orientations, chosen by its counts, and the fit is
+put back by reversing classes and bins. Swapping or turning a release therefore does the
+same to its average, to the last bit.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
@@ -34,6 +44,8 @@ _BETTER: Final = 1.0
 """Evidence by which another start must win: more than fits differ that have settled."""
 _LIGHT: Final = 0.05
 """Fits with less of the best one's evidence do not matter to how counts respond."""
+_AS_IT_IS: Final = slice(None)
+_REVERSED: Final = slice(None, None, -1)
 
 
 class Average(NamedTuple):
@@ -48,6 +60,91 @@ class Average(NamedTuple):
     weight: what is not known of the smoothness (Hoeting et al. 1999)."""
     dispersion: float = 1.0
     """How many times the variance of a count exceeds its mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Oriented:
+    """A release in one of its orientations: rows of counts and noise, and its edges."""
+
+    classes: slice
+    bins: slice
+    counts: FloatArray
+    noise_scale: FloatArray
+    places: FloatVector
+
+    @cached_property
+    def key(self) -> tuple[float, ...]:
+        """The order of orientations, of which the least is fitted.
+
+        First those whose positives are the rarer class, then those whose positives
+        have the higher scores. Where this leaves a choice, the numbers decide.
+        """
+        size = self.counts.shape[1]
+        ranks = np.arange(size) - (size - 1) / 2
+        # Exact sums, which do not depend on the order of the bins.
+        low, high = (math.fsum(row) for row in self.counts)
+        low_ranks, high_ranks = (math.fsum(row) for row in ranks * self.counts)
+        numbers = (self.counts, self.noise_scale, self.places)
+        return (
+            high > low,
+            high_ranks * low < low_ranks * high,
+            *np.concatenate([each.ravel() for each in numbers]).tolist(),
+        )
+
+    def undo(self, fitted: Average) -> Average:
+        """Return the average for the release as it came."""
+        classes, bins, size = self.classes, self.bins, self.counts.shape[1]
+        response = fitted.response.reshape(2, size, 2, size)
+        between = fitted.between.reshape(-1, 2, size)
+        return Average(
+            np.ascontiguousarray(fitted.cells[classes, bins, bins]),
+            response[classes, bins, classes, bins].reshape(2 * size, 2 * size),
+            between[:, classes, bins].reshape(-1, 2 * size),
+            fitted.dispersion,
+        )
+
+
+def symmetric_average(
+    counts: FloatArray, *, noise_scale: FloatArray, places: FloatVector
+) -> Average | None:
+    """Return the average of a release's fits, swapped or turned as the release is.
+
+    The arguments are those of ``SplineModel``. None as in :func:`average`.
+    """
+    every = [
+        # Copied: sums over numbers that lie backwards in memory may round otherwise.
+        _Oriented(
+            classes,
+            bins,
+            np.ascontiguousarray(counts[classes, bins]),
+            np.ascontiguousarray(noise_scale[classes, bins]),
+            places if bins is _AS_IT_IS else 1 - places[::-1],
+        )
+        for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2)
+    ]
+    first = min(every, key=lambda one: one.key)
+    fitted = average(
+        SplineModel(first.counts, noise_scale=first.noise_scale, places=first.places)
+    )
+    if fitted is None:
+        return None
+    # A release that is its own mirror image has several such orientations.
+    return _mean([one.undo(fitted) for one in every if one.key == first.key])
+
+
+def _mean(averages: list[Average]) -> Average:
+    """Return the mean of averages, and what is between all of their fits."""
+    if len(averages) == 1:
+        return averages[0]
+    cells = np.mean([one.cells for one in averages], axis=0)
+    apart = [(one.cells - cells).sum(axis=2).reshape(1, -1) for one in averages]
+    between = np.concatenate([*(one.between for one in averages), *apart])
+    return Average(
+        cells,
+        np.mean([one.response for one in averages], axis=0),
+        between / math.sqrt(len(averages)),
+        averages[0].dispersion,
+    )
 
 
 def average(model: SplineModel) -> Average | None:

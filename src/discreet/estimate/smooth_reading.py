@@ -14,7 +14,7 @@ import numpy as np
 from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
-from discreet.estimate.evidence import Average, average
+from discreet.estimate.evidence import Average, symmetric_average
 from discreet.estimate.grid import Grid, find_grid
 from discreet.estimate.reading import (
     Flat,
@@ -23,7 +23,7 @@ from discreet.estimate.reading import (
     flat_reading,
     unusable_reading,
 )
-from discreet.estimate.spline_model import FEWEST_BINS, SplineModel
+from discreet.estimate.spline_model import FEWEST_BINS
 from discreet.estimate.steps import STEPS_NOTE, is_stepped, values_a_bin, with_steps
 from discreet.estimate.ties import Ties, end_ties, find_ties
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
@@ -95,7 +95,7 @@ class Smooth:
     def _read(self, observed: NoisyHistogram) -> Reading:
         """Read scores that are not known to lie on a grid."""
         ties = find_ties(observed)
-        rest = np.count_nonzero(~(ties.tied | ties.gaps))
+        rest = int(np.count_nonzero(~(ties.tied | ties.gaps)))
         if ties.gaps.any() and rest < FEWEST_BINS:
             return self._ties(observed)
         inside = _pairs_inside_bins(observed, ties.tied)
@@ -292,12 +292,11 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> _Found | None:
     # The Laplace law of the same variance, whatever the release's own.
     scale = np.sqrt(np.stack([noise.negatives, noise.positives]) / 2)
     out = ties.tied | ties.gaps
-    model = SplineModel(
+    read = symmetric_average(
         np.where(out, np.maximum(released, 0.0), released),
         noise_scale=np.where(out, _LEFT_OUT, 1.0) * scale,
         places=even_places(observed.edges),
     )
-    read = average(model)
     if read is None:
         return None
     cells, response, between, dispersion = read

@@ -234,6 +234,13 @@ def test_scores_that_are_no_probabilities_take_their_rank():
     np.testing.assert_array_equal(places, [0, 0.25, 0.5, 0.75, 1])
 
 
+@pytest.mark.parametrize("rule", [Warped, Uniform])
+def test_edges_that_lie_symmetrically_have_symmetric_places_to_the_last_bit(rule):
+    for bins in range(1, 257):
+        places = even_places(Edges.realise(rule(bins)))
+        np.testing.assert_array_equal(places, 1 - places[::-1])
+
+
 def test_many_bins_tell_scores_apart_that_lie_beyond_the_prior():
     """Logits around -16, four times too far out: a bin each of .5, not one for all."""
     for kind in ("probability", "logit"):

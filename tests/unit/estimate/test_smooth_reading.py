@@ -435,8 +435,8 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
     far = np.full((2, 20, 8), observed.total_negatives)
     for cells in (None, far):
         monkeypatch.setattr(
-            "discreet.estimate.smooth_reading.average",
-            lambda _, cells=cells: (
+            "discreet.estimate.smooth_reading.symmetric_average",
+            lambda *_, cells=cells, **__: (
                 None if cells is None else Average(cells, np.eye(40), np.zeros((1, 40)))
             ),
         )
@@ -455,8 +455,8 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     moved = np.stack([observed.negatives, observed.positives])
     moved[:, 4] += 100.0
     monkeypatch.setattr(
-        "discreet.estimate.smooth_reading.average",
-        lambda _: Average(
+        "discreet.estimate.smooth_reading.symmetric_average",
+        lambda *_, **__: Average(
             np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
             np.eye(40),
             np.zeros((1, 40)),
@@ -475,3 +475,92 @@ def test_what_came_with_the_release_is_passed_on(data, rng):
     counts = Smooth().read(observed).counts
     assert (counts.negatives >= 0).all()
     assert counts.total_positives == pytest.approx(observed.total_positives, rel=0.05)
+
+
+# -- orientation -------------------------------------------------------------
+
+ORIENTED = {
+    "two maxima of the evidence": (
+        3.0,
+        (20, 13, 11, 27, 34, 6, 2, 7, 12, 3),
+        (11, -5, -6, 2, -1, 17, 83, -2, 10, 2),
+    ),
+    "lone heavy bins": (
+        10.0,
+        (10, 13, 2, 4, -2, 154, 739),
+        (3, 743, 3, -10, 542, -29, 688),
+    ),
+    "a search that goes the other way": (
+        3.0,
+        (-1, 37, 12, 5, 11, 15, 3),
+        (103, 15, 5, 32, -5, 7, 14),
+    ),
+    "more positives than negatives": (
+        1.0,
+        (-2, -3, 4, 0, -1, 168, 1, 53),
+        (-1, 0, 0, -2, 0, 1044, 1, 552),
+    ),
+    "equal classes": (0.2, (0, 0, 83, 0, 0), (0, 0, 83, 0, 0)),
+    "each class its own mirror image": (
+        10.0,
+        (316, 803, 1370, 1163, 1163, 1370, 803, 316),
+        (22, -2, 17, 49, 49, 17, -2, 22),
+    ),
+    "each class the other's mirror image": (
+        1.0,
+        (0, 0, 3208, 7205, -1),
+        (-1, 7205, 3208, 0, 0),
+    ),
+    "as many positives as negatives": (
+        1.0,
+        (500, 300, 120, 60, 20),
+        (10, 90, 150, 350, 400),
+    ),
+}
+
+
+def fitted_auc(edges, scale, negatives, positives):
+    observed = NoisyHistogram(
+        edges,
+        np.array(negatives, dtype=np.float64),
+        np.array(positives, dtype=np.float64),
+        LaplaceLaw(scale),
+    )
+    reading = Smooth().read(observed)
+    assert reading.way == "model"
+    return measures(reading, ["auc"])["auc"].value
+
+
+@pytest.mark.parametrize("release", ORIENTED.values(), ids=ORIENTED)
+def test_a_swapped_or_turned_release_has_the_swapped_or_turned_fit(release):
+    scale, negatives, positives = release
+    edges = Edges.realise(Warped(len(negatives)))
+    found = fitted_auc(edges, scale, negatives, positives)
+    mirrored = 1 - found
+    for wanted, low, high in (
+        (mirrored, positives, negatives),
+        (mirrored, negatives[::-1], positives[::-1]),
+        (found, positives[::-1], negatives[::-1]),
+    ):
+        assert fitted_auc(edges, scale, low, high) == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["equal classes", "each class its own mirror image"])
+def test_a_release_that_swaps_or_turns_into_itself_has_an_auc_of_one_half(case):
+    scale, negatives, positives = ORIENTED[case]
+    edges = Edges.realise(Warped(len(negatives)))
+    found = fitted_auc(edges, scale, negatives, positives)
+    assert found == pytest.approx(0.5, abs=1e-9)
+
+
+def test_turned_edges_turn_the_fit_although_they_are_rounded():
+    """Counts that no smooth curve fits make much of a last bit of their edges."""
+    values = (0.0, 1 / 6, 2 / 6, 0.5, 4 / 6, 5 / 6, 1.0)
+    negatives, positives = (0, 205, 0, 926, 0, 0), (0, 679, 0, 276, 0, 0)
+    for inner in ((), (0.01, 0.013)):
+        edges = Edges.realise(Listed(values), thresholds=inner)
+        turned = Edges.realise(Listed(tuple(1 - v for v in edges.values[::-1])))
+        low, high = ((0,) * len(inner) + row for row in (negatives, positives))
+        assert fitted_auc(turned, 0.2, high[::-1], low[::-1]) == pytest.approx(
+            fitted_auc(edges, 0.2, low, high), abs=1e-9
+        )

@@ -5,7 +5,7 @@ import pytest
 
 from discreet.errors import InputError
 from discreet.estimate import evidence
-from discreet.estimate.evidence import average
+from discreet.estimate.evidence import Average, average, symmetric_average
 from discreet.estimate.spline_model import (
     Fit,
     Smoothness,
@@ -350,3 +350,62 @@ def test_a_fit_is_the_same_wherever_its_numbers_lie_in_memory(rng):
         kept.append(np.empty(int(rng.integers(1, 3_000))))
         found.add(model.fit(PLAIN, model.start()).log_evidence)
     assert len(found) == 1
+
+
+UNEVEN = np.round(1024 * np.linspace(0, 1, 21) ** 1.5) / 1024
+"""Edges of 20 bins that do not lie symmetrically; 1 - u is exact."""
+
+
+def symmetric(counts, places=UNEVEN):
+    return symmetric_average(
+        counts, noise_scale=np.full(counts.shape, 10.0), places=places
+    )
+
+
+def test_the_average_of_a_mirrored_release_is_the_mirrored_average_to_the_last_bit(rng):
+    _, counts = release(rng)
+    first = symmetric(counts)
+    for classes, step in ((-1, 1), (1, -1), (-1, -1)):
+        places = UNEVEN if step == 1 else 1 - UNEVEN[::-1]
+        other = symmetric(counts[::classes, ::step], places)
+        order = np.arange(40).reshape(2, 20)[::classes, ::step].ravel()
+        cells = first.cells[::classes, ::step, ::step]
+        np.testing.assert_array_equal(other.cells, cells)
+        np.testing.assert_array_equal(other.response, first.response[:, order][order])
+        np.testing.assert_array_equal(other.between, first.between[:, order])
+        assert other.dispersion == first.dispersion
+
+
+def test_a_usual_release_is_fitted_as_it_is(rng):
+    """Positives that are rarer and have the higher scores."""
+    _, counts = release(rng)
+    assert counts[1].sum() < counts[0].sum()
+    found = symmetric(counts, np.linspace(0, 1, 21)).cells
+    np.testing.assert_array_equal(found, average(model_of(counts)).cells)
+
+
+def test_a_release_that_is_its_own_mirror_image_has_a_symmetric_average(rng):
+    _, counts = release(rng)
+    counts = np.stack([counts[0], counts[0]])
+    found = symmetric(counts)
+    np.testing.assert_allclose(found.cells[0], found.cells[1], rtol=1e-14)
+    negatives, positives = np.split(found.response, 2)
+    np.testing.assert_allclose(
+        negatives, np.roll(positives, counts.shape[1], axis=1), rtol=1e-12
+    )
+
+
+def test_the_mean_of_two_averages_counts_the_distance_between_them():
+    """Fits at 1, 2 and 6, 9 with equal weights have one variance."""
+    halves = [
+        Average(
+            np.full((2, 4, 1), np.mean(fits)),
+            np.eye(8),
+            np.tile(np.subtract(fits, np.mean(fits))[:, None], 8) / np.sqrt(2),
+        )
+        for fits in ((1.0, 2.0), (6.0, 9.0))
+    ]
+    found = evidence._mean(halves)
+    assert found.cells == pytest.approx(4.5)
+    spread = np.linalg.norm(found.between, axis=0) ** 2
+    assert spread == pytest.approx(np.var([1, 2, 6, 9]))
