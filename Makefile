@@ -15,8 +15,8 @@ help:            ## List the targets
 demo: .venv/.demo    ## Set up and run the demo: twelve simulated hospitals, a report
 	$(BIN)/discreet demo
 
-quick: .venv/.dev    ## Unit tests without other processes, below a minute: before every commit
-	$(BIN)/pytest -m "not slow and not processes" -q -n 2 tests/unit
+quick: .venv/.dev    ## The short unit tests, below a minute and without other processes: before every commit
+	$(BIN)/pytest -m "not slow and not long" -q -n 2 tests/unit
 
 test: test-core test-flower test-mpc    ## Set up and run the tests (at most 10 minutes on two cores)
 

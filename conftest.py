@@ -140,9 +140,8 @@ def pytest_ignore_collect(collection_path, config):
         return None
     if not inside.name.startswith(("test_", "conftest")):
         return True  # what tests share has no examples
-    marked = re.search(
-        r"^pytestmark = (.+)$", collection_path.read_text(), re.MULTILINE
-    )
+    # Here a statement ends at the next empty line.
+    marked = re.search(r"(?ms)^pytestmark = (.+?)^$", collection_path.read_text())
     absent = marked and set(re.findall(r"mark\.(\w+)", marked[1])) & _ABSENT
     return True if absent else None
 

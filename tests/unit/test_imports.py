@@ -14,6 +14,8 @@ from typer.main import get_command
 import discreet
 from discreet.cli.main import app
 
+pytestmark = pytest.mark.long
+
 HEAVY = {
     *("scipy", "matplotlib", "pyarrow", "jinja2", "dp_accounting", "jax", "flwr"),
     *("sklearn", "pandas", "polars", "spu", "cryptography", "numpy"),

@@ -59,6 +59,8 @@ from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 
+pytestmark = pytest.mark.long
+
 SITES = 3
 BINS = Edges.realise(Warped(16))
 LOOK = Edges.realise(PriorSpread(32, 0.4))

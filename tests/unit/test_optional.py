@@ -10,6 +10,8 @@ from discreet.errors import MissingExtraError
 from discreet.exact import evaluate
 from discreet.optional import load
 
+pytestmark = pytest.mark.long
+
 
 def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "spu", None)

@@ -13,6 +13,8 @@ from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic.protocol import STATISTICS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("name", evidence.cases())
 def test_the_loss_is_at_most_the_claim(name):

@@ -21,6 +21,8 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.result.prediction import check_protocol
 
+pytestmark = pytest.mark.long
+
 
 def loss_of_the_reader(privacy, sites):
     """The exact loss of the sum of all shares but one, over one count moved by 1."""

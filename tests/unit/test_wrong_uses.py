@@ -17,6 +17,8 @@ import pytest
 import discreet
 from discreet.errors import DisclosureWarning, DiscreetError, IgnoredWarning
 
+pytestmark = pytest.mark.long
+
 RNG = np.random.default_rng(7)
 ROWS = 3000
 Y = RNG.random(ROWS) < 0.3

@@ -8,6 +8,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def discreet(*arguments, cwd=None):
     return subprocess.run(  # noqa: S603 - our own command

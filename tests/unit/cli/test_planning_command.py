@@ -10,6 +10,8 @@ from discreet.plan import file as planfile
 from discreet.plan.roster import key_text
 from discreet.statistic import RankSums
 
+pytestmark = pytest.mark.long
+
 USUAL = ("--examples", "20000", "--prevalence", "0.2", "--repetitions", "2")
 NOISY = ("--privacy", "distributed", "--epsilon", "1")
 LABEL = ("--privacy", "label", "--epsilon", "1")

@@ -13,6 +13,8 @@ from discreet.privacy.account import Permit, Use, answer_once
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, ROW
 
+pytestmark = pytest.mark.long
+
 HALF = PureDP(Fraction(1, 2))
 LABELS = [0, 1] * 200
 SCORES = list(range(400))

@@ -16,6 +16,8 @@ from discreet.curator.sensitivity import (
 )
 from discreet.errors import InputError
 
+pytestmark = pytest.mark.long
+
 STRICT = [(rows, False) for rows in range(2, 10)]
 TIED = [(rows, True) for rows in range(2, 6)]
 SLOW = [pytest.param(rows, True, marks=pytest.mark.slow) for rows in (6, 7)]

@@ -19,6 +19,8 @@ from discreet.curator.weighted_count import (
 from discreet.entropy import Seeded
 from discreet.errors import PlanError
 
+pytestmark = pytest.mark.long
+
 CASES = [(rows, False) for rows in range(2, 10)] + [(rows, True) for rows in (3, 4, 5)]
 SLOW = [pytest.param(rows, True, marks=pytest.mark.slow) for rows in (6, 7)]
 

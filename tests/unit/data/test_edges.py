@@ -18,6 +18,8 @@ from discreet.data.edges import (
 from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 
+pytestmark = pytest.mark.long
+
 LOGIT = ScoreRange.declare("logit")
 POINTS = ScoreRange.declare("other", 0, 30)
 RULES = [

@@ -14,6 +14,8 @@ from discreet.data.edges import Edges, Uniform
 from discreet.statistic import ClassHistogram, Grouped
 from discreet.statistic.weighted import Weighted
 
+pytestmark = pytest.mark.long
+
 SCORES = [0.1, 0.8, 0.4, 0.9]
 LABELS = [0, 1, 1, 0]
 

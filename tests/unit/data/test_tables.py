@@ -21,6 +21,8 @@ from discreet.site.bounding import bounded
 from discreet.statistic import ClassHistogram, Grouped, Paired
 from tests.unit.data import engines
 
+pytestmark = pytest.mark.long
+
 SMALL = ClassHistogram(Edges.realise(Warped(16), thresholds=(0.3,)))
 
 

@@ -31,6 +31,8 @@ from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
+pytestmark = pytest.mark.long
+
 Z = float(norm.ppf(0.975))
 
 

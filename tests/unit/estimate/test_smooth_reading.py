@@ -23,6 +23,8 @@ from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
+pytestmark = pytest.mark.long
+
 ALL = ("auc", "average_precision", "aupr", "brier")
 
 

@@ -17,6 +17,8 @@ from discreet.estimate.spline_model import (
 )
 from discreet.noise.laplace import simulate_discrete_laplace
 
+pytestmark = pytest.mark.long
+
 PLAIN = Smoothness(3.0, 25.0, 1.0)
 MIXED = Smoothness(3.0, 25.0, 1.0, floor=0.1, ceiling=0.3)
 

@@ -16,6 +16,8 @@ from discreet.runtime.hospitals import simulate_hospitals
 from discreet.runtime.simulation import run
 from discreet.statistic.observed import NoisyHistogram
 
+pytestmark = pytest.mark.long
+
 QUICK, LONG = 3, 100
 
 

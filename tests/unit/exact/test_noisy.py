@@ -26,6 +26,8 @@ from discreet.noise.laplace import discrete_laplace
 from discreet.noise.polya import PolyaShares, simulate_polya_difference
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
+pytestmark = pytest.mark.long
+
 NOTHING = [np.zeros(2, dtype=np.int64)] * PARTIES
 
 

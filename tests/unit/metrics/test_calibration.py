@@ -24,6 +24,8 @@ from discreet.result.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error
 
+pytestmark = pytest.mark.long
+
 VALUES = tuple(k / 20 for k in range(1, 20))
 KNOWN = Edges.realise(Support(VALUES))
 

@@ -8,7 +8,10 @@ import pytest
 import discreet
 from discreet.errors import InputError
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning"),
+    pytest.mark.long,
+]
 
 
 def draw(rng, n):

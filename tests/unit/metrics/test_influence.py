@@ -15,6 +15,8 @@ from discreet.metrics.influence import (
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 
+pytestmark = pytest.mark.long
+
 SEARCHES = 100_000
 BINS = 16
 RATE_NAMES = ("precision", "recall", "specificity", "accuracy", "f1")

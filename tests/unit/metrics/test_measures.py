@@ -15,7 +15,10 @@ from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from measure_oracles import at_threshold, made_up, over_thresholds, shared_scores
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning"),
+    pytest.mark.long,
+]
 SMOOTH = [name for name in METRICS if METRICS[name].smooth]
 RANKINGS = [name for name in METRICS if not METRICS[name].needs_probabilities]
 

@@ -33,6 +33,8 @@ from discreet.noise.skellam import skellam_table
 from discreet.noise.unary import UnaryLaw
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
+pytestmark = pytest.mark.long
+
 
 def _prevalence_slopes(cells):
     total = cells.negatives.sum() + cells.positives.sum()

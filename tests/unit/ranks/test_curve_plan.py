@@ -32,6 +32,8 @@ from discreet.runtime.label import evaluate_labels
 from discreet.site.policy import PolicyError
 from discreet.site.respond import respond
 
+pytestmark = pytest.mark.long
+
 CURVES = list(CURVE_MECHANISMS)
 
 

@@ -11,6 +11,8 @@ from discreet.recalibrate import METHODS, as_transformer, fit, from_json, load, 
 from discreet.recalibrate import transformer as transformer_module
 from discreet.recalibrate.maps import Identity, LogCurve, Steps
 
+pytestmark = pytest.mark.long
+
 GRID = np.linspace(0, 1, 1001)
 
 

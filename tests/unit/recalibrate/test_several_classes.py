@@ -7,7 +7,10 @@ import discreet
 from discreet.errors import InputError
 from discreet.recalibrate.several_classes import fit_classes, top_label_error
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning"),
+    pytest.mark.long,
+]
 NAMES = ["a", "b", "c", "d"]
 
 

@@ -30,6 +30,8 @@ from discreet.statistic import Paired
 from discreet.statistic.summed import SummedLaw
 from oracles import auc_by_pairs
 
+pytestmark = pytest.mark.long
+
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
 EDGES = (
     Edges.realise(Uniform(16), ScoreRange()),

@@ -10,7 +10,10 @@ from discreet.errors import InputError
 from discreet.estimate.reading import Reading
 from discreet.result.conformal import conformal_classes
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning"),
+    pytest.mark.long,
+]
 
 
 def draw(rng, n):

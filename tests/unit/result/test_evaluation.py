@@ -26,6 +26,8 @@ from discreet.result.build import evaluation, result_of
 from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run
 
+pytestmark = pytest.mark.long
+
 SA = SecureAggregation()
 
 

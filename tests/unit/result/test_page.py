@@ -24,6 +24,8 @@ from discreet.result.fairness import MEASURES
 from discreet.result.page import render
 from discreet.runtime.simulation import run
 
+pytestmark = pytest.mark.long
+
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 

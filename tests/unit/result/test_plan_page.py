@@ -11,6 +11,8 @@ from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
 from discreet.result.plan_page import plan_page
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def page():

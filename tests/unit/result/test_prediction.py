@@ -23,6 +23,8 @@ from discreet.result.prediction import (
 )
 from discreet.result.simulated import SPREADS, simulate_population
 
+pytestmark = pytest.mark.long
+
 PROBABILITY = ScoreRange.declare("probability", None, None)
 COHORT = Cohort(5, 1)
 

@@ -25,6 +25,8 @@ from discreet.runtime.in_process import simulate
 from discreet.runtime.simulation import run
 from discreet.statistic import EquiDepthFrom, Hierarchy
 
+pytestmark = pytest.mark.long
+
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)
 UNIT_RANGE = ScoreRange.declare("other", 0, 1)
 MODELS = {

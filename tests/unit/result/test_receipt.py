@@ -21,6 +21,8 @@ from discreet.result.receipt import Receipt
 from discreet.result.verification import attach, verify
 from discreet.runtime.simulation import run
 
+pytestmark = pytest.mark.long
+
 AT = "2026-01-01T09:30:00+00:00"
 KEYS = {name: Ed25519PrivateKey.generate() for name in ("east", "north")}
 

@@ -14,6 +14,8 @@ from discreet.result.page import render
 from discreet.result.record import SIGNED, digest
 from discreet.result.verification import verify
 
+pytestmark = pytest.mark.long
+
 
 def _sites(**more):
     rng = np.random.default_rng(4)

@@ -41,6 +41,8 @@ from unit.runtime.federations import (
     two_rounds,
 )
 
+pytestmark = pytest.mark.long
+
 
 @dataclass
 class Scripted:

@@ -43,6 +43,8 @@ from unit.runtime.federations import (
 )
 from unit.runtime.test_saved_session import Dying, KilledError
 
+pytestmark = pytest.mark.long
+
 SITES = 9
 GROUPS = 3
 

@@ -17,6 +17,8 @@ from discreet.result.prediction import check_protocol
 from discreet.runtime import simulation
 from discreet.secagg.random_groups import drawn_groups
 
+pytestmark = pytest.mark.long
+
 SITES = 20
 EACH = 800
 GROUPS = 5

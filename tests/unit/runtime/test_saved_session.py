@@ -21,6 +21,8 @@ from discreet.runtime.session import Exchange, Session
 from discreet.site.letters import Kind, Letter
 from unit.runtime.federations import COORDINATOR, Federation, plan_for, two_rounds
 
+pytestmark = pytest.mark.long
+
 
 class KilledError(Exception):
     """The coordinator's process is gone."""

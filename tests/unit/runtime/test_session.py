@@ -51,6 +51,8 @@ from unit.runtime.federations import (
     two_rounds,
 )
 
+pytestmark = pytest.mark.long
+
 PRIVACY = {
     "exact": SecureAggregation(),
     "distributed": DistributedDP("1"),

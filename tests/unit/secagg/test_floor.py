@@ -33,6 +33,8 @@ from discreet.secagg.messages import (
 from discreet.secagg.shamir import SHARE_SIZE
 from discreet.secagg.site_state import restore_site
 
+pytestmark = pytest.mark.long
+
 
 class Liar:
     """A coordinator that leaves the site which fewest others chose out of the sum."""

@@ -15,6 +15,8 @@ import pytest
 from discreet.errors import InputError
 from discreet.site.failures import exit_code, record, sentence
 
+pytestmark = pytest.mark.long
+
 MARKER = "Meier-7731"
 DRIVER = Path(__file__).parents[2] / "failing_driver.py"
 

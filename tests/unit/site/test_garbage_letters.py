@@ -20,6 +20,8 @@ from discreet.site import letters
 from discreet.site.letters import Invitation, Kind, Letter, pack, session_of, unpack
 from unit.runtime.federations import COORDINATOR, POLICY, Federation, plan_for
 
+pytestmark = pytest.mark.long
+
 PATIENT = replace(POLICY, sessions_per_plan=9)
 STEPS = {"advertise": 1, "share": 2, "mask": 3, "confirm": 4, "reveal": 5}
 GARBAGE = {

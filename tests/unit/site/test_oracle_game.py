@@ -36,6 +36,8 @@ from discreet.site.policy import Policy
 from discreet.site.progress import InMemoryOnce
 from discreet.site.session import Site
 
+pytestmark = pytest.mark.long
+
 POLICY = Policy(
     population="people",
     privacy=("distributed", "local", "label"),

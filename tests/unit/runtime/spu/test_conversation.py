@@ -18,10 +18,11 @@ from discreet.runtime.spu.packages import InconsistentSharesError, Package
 from discreet.runtime.spu.transport import Tag, client_context, connect
 from mpc_sessions import SIZES, CuttingEngine, InProcess
 
-# A connection that is cut in its handshake belongs to asyncio, which warns of it.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.long,
+    # A connection that is cut in its handshake belongs to asyncio, which warns of it.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture
