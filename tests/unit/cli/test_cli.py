@@ -34,7 +34,7 @@ def files(tmp_path, rng):
         {"y_score": s, "y_true": y.astype(int), "sex": np.where(s < 0.5, "f", "m")}
     )
     pq.write_table(table.slice(0, 9000), tmp_path / "north.parquet")
-    table.slice(9000).to_pandas().to_csv(tmp_path / "south.csv", index=False)
+    pc.write_csv(table.slice(9000), tmp_path / "south.csv")
     return tmp_path
 
 
