@@ -231,9 +231,9 @@ def test_the_old_command_of_the_papers_says_what_replaced_it():
 
 @pytest.mark.mpc
 def test_exact_areas_from_the_command_line(files):
-    for name, rows in (("a", slice(0, 40)), ("b", slice(40, 100))):
-        table = pq.read_table(files / "north.parquet")
-        pc.write_csv(table.take(range(*rows.indices(100))), files / f"{name}.csv")
+    table = pq.read_table(files / "north.parquet")
+    pc.write_csv(table.slice(0, 40), files / "a.csv")
+    pc.write_csv(table.slice(40, 60), files / "b.csv")
     run = discreet("evaluate", "a.csv", "b.csv", "--privacy", "exact", cwd=files)
     assert run.returncode == 0, run.stderr
     assert "AUC" in run.stdout
