@@ -105,7 +105,7 @@ class Environment:
         inside = ("-o", "pythonpath=tests .", "-p", "no:cacheprovider", "-k", chosen)
         where = "import discreet; print(discreet.__file__)"
         assert str(self.folder) in self.run("python", "-c", where)
-        printed = self.run(*("python", "-m", "pytest", "-q", *inside, path), cwd=ROOT)
+        printed = self.run("python", "-m", "pytest", "-q", *inside, path, cwd=ROOT)
         assert re.search(r"[1-9]\d* passed", printed), printed
 
 
