@@ -66,6 +66,10 @@ class Environment:
         """Run a command of the environment; what it prints, or an error that shows it."""
         # A path to the sources would hide what the wheel lacks.
         clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        clean |= {
+            "XDG_STATE_HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(self.folder),
+        }
         program, *rest = command
         run = subprocess.run(  # noqa: S603 - our own environment
             [self.folder / "bin" / program, *rest],
@@ -87,6 +91,8 @@ class Environment:
     def use(self) -> None:
         """Run the program as a user would: evaluate, plan, report, verify."""
         assert self.run("discreet", "--version").startswith("discreet ")
+        assert "evaluate" in self.run("discreet", "--help")
+        assert "--epsilon" in self.run("discreet", "evaluate", "--help")
         self.run("python", "-c", ROWS)
         sites = ("north.csv", "south.csv", "east.csv")
         for model in MODELS:
