@@ -72,7 +72,7 @@ def test_shares_for_another_session_end_the_session_for_everybody(world):
     wrong = [p.encode() for p in world.packages(1, other)]
 
     async def when_all_are_there():
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(2.5)
         await asyncio.to_thread(world.send, 1, wrong)
 
     outcome = world.run(
@@ -337,7 +337,7 @@ def test_a_plaintext_party_is_named_by_who_called_it(world):
 
         address = world.session.parties[2].intake
         server = await asyncio.start_server(answer, address.host, address.port)
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
         server.close()
 
     outcome = world.run(("fake", plaintext_party()), parties=(0, 1))
