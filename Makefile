@@ -3,6 +3,8 @@
 PYTHON     ?= python3
 # Only the mpc extra needs Python 3.11; without one its tests are left out, and a line says so.
 MPC_PYTHON ?= $(firstword $(foreach p,$(PYTHON) python3.11,$(shell $(p) -c 'import sys; print("$(p)" if sys.version_info[:2] == (3, 11) else "")' 2>/dev/null)))
+PYTHON_OF_flower = $(PYTHON)
+PYTHON_OF_mpc    = $(MPC_PYTHON)
 PIP        := -m pip --disable-pip-version-check install --quiet
 BIN        := .venv/bin
 export PYTHONHASHSEED ?= 0
@@ -32,7 +34,7 @@ test-flower: .venv-flower/.tests    ## Flower's tests, in an environment of thei
 	.venv-flower/bin/pytest -m "flower and not slow" -q -n 2 $(FLOWER)
 
 ifeq ($(MPC_PYTHON),)
-test-mpc:        ## The mpc extra's tests and the pinned releases, on Python 3.11 and numpy 1.26
+test-mpc:
 	@echo "No Python 3.11 here: the tests of the mpc extra are left out (make MPC_PYTHON=...)."
 else
 test-mpc: .venv-mpc/.tests    ## The mpc extra's tests and the pinned releases, on Python 3.11 and numpy 1.26
@@ -123,16 +125,10 @@ clean:           ## Remove the environments
 	touch $@ .venv/.demo
 
 # As a site installs it from the lock, and what tests need on top.
-.venv-flower/.tests: pyproject.toml locks/flower.txt locks/tests.txt
-	$(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python $(PIP) --require-hashes -r locks/flower.txt
-	.venv-flower/bin/python $(PIP) --no-deps -r locks/tests.txt
-	.venv-flower/bin/python $(PIP) --no-deps --no-build-isolation -e .
-	touch $@
-
-.venv-mpc/.tests: pyproject.toml locks/mpc.txt locks/tests.txt
-	$(MPC_PYTHON) -m venv .venv-mpc
-	.venv-mpc/bin/python $(PIP) --require-hashes -r locks/mpc.txt
-	.venv-mpc/bin/python $(PIP) --no-deps -r locks/tests.txt
-	.venv-mpc/bin/python $(PIP) --no-deps --no-build-isolation -e .
+.venv-%/.tests: pyproject.toml locks/%.txt locks/tests.txt
+	@test -n "$(PYTHON_OF_$*)" || { echo "Python 3.11 is needed here: make MPC_PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON_OF_$*) -m venv .venv-$*
+	.venv-$*/bin/python $(PIP) --require-hashes -r locks/$*.txt
+	.venv-$*/bin/python $(PIP) --no-deps -r locks/tests.txt
+	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
