@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from scipy.interpolate import PPoly
 
 Interpolation: TypeAlias = Literal["linear", "pchip"]
-_TINY: Final = 1e-12
+_TINY: Final = 1e-9
+"""Knots nearer than this are one. PCHIP's tangents beside a bin depend on its slope however
+thin it is, and the slope of a thinner bin is mostly rounding."""
 _TOLD: Final = 6.0
 """So many deviations of its noise a count holds before its classes are told apart."""
 
