@@ -29,6 +29,8 @@ About: TypeAlias = tuple[Unit | None, Loss]
 """A loss and whose; None for an exact sum, or where the unit was not recorded."""
 
 
+_ROUNDING: Final = 1e-14
+"""More than floats lose in the probabilities of a composed privacy loss."""
 _HOPELESS: Final = 1000
 """An epsilon above which no delta is worth converting."""
 
@@ -224,7 +226,9 @@ def tighter_epsilon(losses: Iterable[Loss], *, delta: float) -> float:
             common.DifferentialPrivacyParameters(float(epsilon), float(slack))
         )
         composed = composed.compose(one.self_compose(count))
-    tighter = float(composed.get_epsilon_for_delta(delta))
+    # Sums of floats may come out too small: what rounding may hide is taken off delta.
+    kept = max(delta - _ROUNDING, delta / 2)
+    tighter = float(composed.get_epsilon_for_delta(kept))
     if sum(slack * count for (_, slack), count in known) <= delta:
         return min(tighter, float(sum(e * count for (e, _), count in known)))
     return tighter
