@@ -76,23 +76,22 @@ def sites_table(repetitions: int, seed: int) -> None:
     print(f"Sites of {SIZES[0]} to {SIZES[1]:,} patients, {repetitions} cohorts a row")
     print("  AUC  prev  sites   tau | new site  textbook | mean   | fixed effect")
     for auc, prevalence in ((0.75, 0.15), (0.83, 0.3)):
-        for sites in (5, 10, 30):
+        for sites in (10, 30, 100):
             for tau in (0.02, 0.05, 0.1):
                 rng = np.random.default_rng([seed, sites, int(1000 * tau)])
                 drawn = cohorts(rng, sites, tau, auc, prevalence)
                 new = usual = mean = fixed = done = 0
                 for total, truth in (next(drawn) for _ in range(repetitions)):
-                    sums = terms.totals(total)
-                    found = RandomEffects(AnchoredSums.of_numbers(sums[0.1], 0.1))
+                    sums = AnchoredSums.of_numbers(terms.totals(total), terms.anchor)
+                    found = RandomEffects(sums)
                     if found.refusal is not None:
                         continue
                     done += 1
                     new += inside(found.prediction(), truth)
                     usual += inside(found.textbook_prediction(), truth)
                     mean += inside(found.interval(), logit(auc))
-                    at_zero = AnchoredSums.of_numbers(sums[0.0], 0.0)
-                    reach = 1.96 * math.sqrt(1 / at_zero.weight)
-                    fixed += abs(at_zero.mean - truth) <= reach
+                    reach = 1.96 * math.sqrt(float(sums.variance(0.0)))
+                    fixed += abs(sums.mean - truth) <= reach
                 shares = [x / done for x in (new, usual, mean, fixed)]
                 print(
                     f"  {auc:.2f} {prevalence:.2f} {sites:5d} {tau:6.2f} |  {shares[0]:.3f} "
@@ -130,7 +129,7 @@ def clusters_table(repetitions: int, seed: int) -> None:
         plain = dict.fromkeys(metrics, 0)
         over = dict.fromkeys(metrics, 0)
         for _ in range(repetitions):
-            drawn = [people(rng, 100) for _ in range(6)]
+            drawn = [people(rng, 60) for _ in range(10)]
             found = discreet.evaluate(drawn, edges=Warped(256), between=between)
             for m in metrics:
                 plain[m] += inside(found.metric(m).interval(), truth[m])
@@ -171,7 +170,7 @@ def alike_table(repetitions: int, seed: int) -> None:
         )
         large = discreet.evaluate([whole], edges=Warped(1024), interpolation="linear")
         truth = {m: large.metric(m).value for m in metrics}
-        for sites in (6, 10, 20, 50):
+        for sites in (10, 20, 50):
             plain, over = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0)
             for _ in range(repetitions):
                 found = discreet.evaluate(
@@ -223,7 +222,7 @@ def noise_table(repetitions: int, seed: int) -> None:
                 total += terms.of_effect(effect)
             noisy = total + law.sample(total, 1, rng)[0]
             pair = [
-                AnchoredSums.of_numbers(terms.totals(t)[0.1], 0.1)
+                AnchoredSums.of_numbers(terms.totals(t), terms.anchor)
                 for t in (total, noisy)
             ]
             if not pair[1].leverage > 0:  # not even the number of sites is left
@@ -231,7 +230,7 @@ def noise_table(repetitions: int, seed: int) -> None:
                 continue
             exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in pair)
             errors.append(float(seen - exact))
-            matrix = terms.sums(0.1)
+            matrix = terms.sums()
             variance = float(law.covariance(np.zeros(2)).negatives[0])
             found = RandomEffects(pair[1], noise=variance * (matrix @ matrix.T))
             if found.refusal or lost_in_noise(terms, found):

@@ -27,7 +27,9 @@ def property_tests() -> list[str]:
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests").rglob("test_*.py")
         if re.search(
-            r"^@given|^import hypothesis|RuleBasedState", path.read_text(), re.MULTILINE
+            r"^@given|^import hypothesis|RuleBasedState|^from fuzzing import",
+            path.read_text(),
+            re.MULTILINE,
         )
     )
 

@@ -4,9 +4,9 @@ import os
 
 from hypothesis import settings
 
-_TIMES = int(os.environ.get("FUZZ_TIMES", "1"))
+TIMES = int(os.environ.get("FUZZ_TIMES", "1"))
 
 
 def draws(examples: int) -> settings:
     """Return the settings of a property test that draws ``examples`` by default."""
-    return settings(max_examples=examples * _TIMES)
+    return settings(max_examples=examples * TIMES)

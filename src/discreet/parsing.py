@@ -44,6 +44,29 @@ def whole(
     return value
 
 
+def number(
+    value: object,
+    what: str,
+    *,
+    least: float,
+    most: float,
+    error: type[DiscreetError] = PlanError,
+) -> float:
+    """Return a finite float within limits; a truth value, a text or NaN is none.
+
+    Every float that strangers write has a range of its own, narrow enough that nothing
+    computed from it overflows.
+
+    >>> number(0.5, "the anchor", least=0, most=100)
+    0.5
+    """
+    if type(value) not in (int, float):
+        raise error(f"{what} must be a number")
+    if not least <= value <= most:  # type: ignore[operator]
+        raise error(f"{what} must be a number between {least:g} and {most:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
 def name(
     value: object,
     what: str,

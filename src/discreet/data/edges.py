@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
 from discreet.data.cell_table import GRID, MANY_BINS, CellTable
-from discreet.data.scores import ScoreRange
+from discreet.data.scores import FARTHEST, ScoreRange
 from discreet.errors import InputError
 from discreet.parsing import whole
 from discreet.registry import Registry
@@ -124,6 +124,11 @@ class _OfValues(EdgeRule):
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Read what ``table`` wrote."""
         return cls(tuple(float(v) for v in table["values"]))
+
+    def __post_init__(self) -> None:
+        # The limits of logits are infinite, and edges begin and end at them.
+        if any(abs(v) > FARTHEST and not math.isinf(v) for v in self.values):
+            raise InputError(f"edges are numbers of at most {FARTHEST:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,12 @@ class Examples:
         found.lenient, found.every_row = True, every_row
         return found
 
+    def emptied(self) -> Examples:
+        """Return the same columns and declarations without a single row."""
+        found = self._over(lambda: iter(()))
+        found.lenient, found.every_row = self.lenient, self.every_row
+        return found
+
     def _over(self, source: Source) -> Examples:
         found = Examples.from_source(
             source,

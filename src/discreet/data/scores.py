@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ScoreKind: TypeAlias = Literal["probability", "logit", "other"]
+FARTHEST: Final = 1e15
+"""Of a limit: differences, squares and their products stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,11 @@ class ScoreRange:
                 if limits != (-math.inf, math.inf):
                     raise InputError("logits range over the real line; omit the limits")
             case "other":
-                if not (math.isfinite(self.low) and math.isfinite(self.high)):
-                    raise InputError("scores of kind 'other' need finite low and high")
+                if not all(abs(limit) <= FARTHEST for limit in limits):
+                    raise InputError(
+                        "scores of kind 'other' need finite low and high, of at most "
+                        f"{FARTHEST:g}"
+                    )
                 if not self.low < self.high:
                     raise InputError("low must be less than high")
             case _:

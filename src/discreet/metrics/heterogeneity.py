@@ -122,8 +122,10 @@ class AnchoredSums:
 
     @property
     def i2(self) -> float:
-        """Share of Q that is more than chance: Higgins and Thompson (2002)."""
-        return max(0.0, 1.0 - (self.sites - 1.0) / self.q) if self.q > 0 else 0.0
+        """Share of Q that is more than chance; at anchor 0 Higgins and Thompson's (2002)."""
+        if not self.q > 0:
+            return 0.0
+        return max(0.0, 1.0 - float(self.expected_q(0.0)) / self.q)
 
     def variance(self, tau2: FloatVector | float) -> FloatVector | float:
         """Return the variance of the mean when sites differ by this variance."""
@@ -146,13 +148,10 @@ class RandomEffects:
 
     Args:
         sums: at the anchor that a plan fixed.
-        at_zero: at anchor 0, for DerSimonian and Laird's figures; None
-            where they were not asked for.
         noise: covariance of the noise in the sums' five numbers; None without noise.
     """
 
     sums: AnchoredSums
-    at_zero: AnchoredSums | None = None
     noise: FloatArray | None = None
 
     @property

@@ -143,9 +143,9 @@ def predicted_spreads(
     variance = 2.0 / (size * share * (1 - share))
     found = []
     for terms in statistic.effects:
-        anchor, usual = max(terms.anchors), terms.row.defaults.usual
-        sums = _typical(terms, variance, anchor, sites, usual)
-        matrix = terms.sums(anchor)
+        usual = terms.row.defaults.usual
+        sums = _typical(terms, variance, sites, usual)
+        matrix = terms.sums()
         plain = RandomEffects(sums)
         noisy = RandomEffects(sums, noise=each * (matrix @ matrix.T)) if each else plain
         few = plain.refusal or lost_in_noise(terms, noisy)
@@ -163,10 +163,12 @@ def predicted_spreads(
 
 
 def _typical(
-    terms: EffectTerms, variance: float, anchor: float, sites: int, usual: float
+    terms: EffectTerms, variance: float, sites: int, usual: float
 ) -> AnchoredSums:
     kept = max(variance, terms.least)
     middle = (terms.low + terms.high) / 2
-    sums = AnchoredSums.of_sites(np.full(sites, middle), np.full(sites, kept), anchor)
+    sums = AnchoredSums.of_sites(
+        np.full(sites, middle), np.full(sites, kept), terms.anchor
+    )
     q = float(sums.expected_q(usual))
     return replace(sums, effect_squared=sums.effect_squared + q)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from discreet.data.scores import FARTHEST
 from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
 from discreet.parsing import name, whole
@@ -84,6 +85,7 @@ class Plan:
             raise PlanError("the rounds' shares of the budget are positive, in all 1")
         self._check_statistics()
         low, high = self.facts.scores.low, self.facts.scores.high
+        low, high = max(low, -FARTHEST), min(high, FARTHEST)
         if any(not low <= t <= high for t in self.thresholds):
             raise PlanError(f"thresholds lie in the scores' range {self.facts.scores}")
         if not self.metrics <= set(METRICS):

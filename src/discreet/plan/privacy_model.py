@@ -132,8 +132,13 @@ class PrivacyModel(ABC):
 
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Raise ``PlanError`` for rounds that this model cannot keep private."""
+        sites = cohort.min_survivors
+        if self.protects is None:  # colluding sites take their own numbers off a sum
+            sites -= self.colluders_in(cohort)
         for r in rounds:
-            r.statistic.admits(self.protects, cohort.min_survivors)
+            r.statistic.admits(self.protects, sites)
+            if self.protects is not None:
+                r.statistic.blocks(self.protects)  # norms that no noise is sized for
             if r.statistic.only_for not in (None, self.name):
                 raise PlanError(
                     f"{r.statistic.name} are no sums of counts: they belong to the "

@@ -100,12 +100,12 @@ class Spread:
         )
 
     def _shown(self) -> str:
-        text = self.effects.at_zero
         scale = {"logit": "logit ", "log": "log ", "identity": ""}[self.terms.row.link]
         shown = f"; between sites {scale}sd {math.sqrt(self.effects.tau2):.3f}"
-        if text is None:
+        if self.effects.noise is not None:
             return shown
-        return f"{shown}, I2 {text.i2:.0%}, Q {text.q:.1f}"
+        sums = self.effects.sums
+        return f"{shown}, I2 {sums.i2:.0%}, Q {sums.q:.1f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -125,13 +125,8 @@ class Spread:
             "anchor": self.effects.sums.anchor,
             "noisy": self.effects.noise is not None,
         }
-        text = self.effects.at_zero
-        if text is not None:
-            found["dersimonian_laird"] = {
-                "tau2": text.tau2,
-                "q": text.q,
-                "i2": text.i2,
-            }
+        if self.effects.noise is None:
+            found |= {"q": self.effects.sums.q, "i2": self.effects.sums.i2}
         return found
 
 
@@ -225,13 +220,9 @@ def heterogeneity_of(opened: OpenedRound) -> Heterogeneity | None:
     each = 0.0 if exact else cell_variance(law_of_block(opened.law, 1))
     spreads = {}
     for terms, numbers in statistic.cut(opened.counts).items():
-        totals = terms.totals(numbers)
-        sums = {t: _sums(total, t, exact=exact) for t, total in totals.items()}
-        anchor = max(terms.anchors)
-        matrix = terms.sums(anchor)
+        matrix = terms.sums()
         found = RandomEffects(
-            sums[anchor],
-            sums.get(0.0),
+            _sums(terms.totals(numbers), terms.anchor, exact=exact),
             None if exact else each * (matrix @ matrix.T),
         )
         spreads[terms.key] = Spread(terms, found, opened.contributors)

@@ -1,6 +1,6 @@
 """A site's answer to one round: the one place where data meets randomness.
 
-The order is fixed: policy, stored answer, charge, data, noise, store, send. Nothing
+The order is fixed: policy, stored answer, charge, data, clip, noise, store, send. Nothing
 that depends on the data is said outside a charge, not even by a refusal: rows that do
 not fit the plan have a rule (``Examples.fitted``), and a retry gets the stored bytes
 whatever the data now say.
@@ -23,7 +23,9 @@ from discreet.privacy.account import Account, Use, answer_once
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.label_custody import answer as flipped_counts
 from discreet.site.bounding import bounded
+from discreet.site.failures import is_of_the_system, sentence
 from discreet.site.policy import Policy, PolicyError
+from discreet.statistic.bounds import within_bounds
 
 
 def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
@@ -88,6 +90,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     def protected() -> bytes:
         held = examples if isinstance(examples, Examples) else examples()
         exact = _counted(held, plan, this, strict=policy is None, log=log)
+        exact = confined(exact, plan, this, log=log)
         return mechanism.protect(exact, entropy=entropy).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
@@ -118,8 +121,22 @@ def _counted(
     unit = plan.privacy.protects
     # Who may see how many rows there are would see that one is missing.
     fitted = examples.fitted(every_row=unit is not None and unit.relation == "replace")
-    kept = bounded(fitted, unit)
-    exact = this.statistic.count(kept)
+    this.statistic.count(fitted.emptied())  # wrong columns: whatever the rows are
+    try:
+        kept = bounded(fitted, unit)
+        exact = this.statistic.count(kept)
+    except Exception as error:
+        if unit is None or is_of_the_system(error):
+            raise
+        # The budget is spent, and to decline now would tell that some row led here.
+        if log is not None:
+            log(
+                f"counting failed ({sentence(error, doing='counting')}); zeros were "
+                "counted instead, with the plan's noise: this site is missing in the result"
+            )
+        return np.zeros(this.statistic.size, dtype=np.int64)
+    if unit is None:
+        this.statistic.takes(exact)
     aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
     if aside and log is not None:
         log(f"{aside} rows did not fit the plan; its rule for such rows was used")
@@ -132,9 +149,33 @@ def _counted(
     return exact
 
 
+def confined(
+    exact: IntVector,
+    plan: Plan,
+    this: ResolvedRound,
+    *,
+    log: Callable[[str], None] | None = None,
+) -> IntVector:
+    """Clip a site's numbers to the statistic's own range, before noise is added.
+
+    The noise is sized for that range. A number outside of it is a mistake in the
+    statistic, and to refuse would tell that the data led there: the log alone says so.
+    """
+    kept = within_bounds(exact, this.statistic.bounds(plan.privacy.protects))
+    if not np.array_equal(kept, exact) and log is not None:
+        log(
+            f"what was counted left the range of the statistic "
+            f"{this.statistic.name!r} and was clipped to it: please report this as a "
+            "mistake in discreet, or in the plan's own statistic"
+        )
+    return kept
+
+
 def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVector:
     """Count one round's statistic: this validates every row, and draws nothing."""
     exact = this.statistic.count(bounded(examples, plan.privacy.protects))
+    if plan.privacy.protects is None:
+        this.statistic.takes(exact)
     floor = plan.cohort.min_examples_per_site
     if floor and len(examples) < floor:
         raise InputError(

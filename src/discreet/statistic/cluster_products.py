@@ -29,8 +29,9 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.examples import Batch, Examples
+from discreet.statistic.bounds import Bound
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.within_site import MOST_EXAMPLES
+from discreet.statistic.within_site import MOST_EXAMPLES, coarse
 
 Clusters: TypeAlias = Literal["site", "subject"]
 
@@ -38,6 +39,9 @@ TERMS: Final = 3
 """Coefficients a class."""
 SIZE: Final = TERMS * (2 * TERMS + 1)
 """The upper triangle of a matrix of 6 x 6."""
+BOUND: Final = Bound(SIZE, 2**46)
+_DIGITS: Final = 22
+"""Binary digits of each number; design effects are differences of them."""
 _MOST_ROWS: Final = 256
 _UNIT: Final[dict[Clusters, int]] = {"site": 2**4, "subject": 2**16}
 """What a 1 is: 2^20 rows as one cluster, or as clusters of 256, stay below 2^45."""
@@ -67,8 +71,7 @@ def encoded(
     kept = np.minimum(rows, most).sum()
     shrunk = min(1.0, MOST_EXAMPLES / max(float(kept), 1.0))
     products = (sums.T @ sums)[_UPPER] * shrunk * _UNIT[kind]
-    found: IntVector = np.rint(products).astype(np.int64)
-    return found
+    return np.array([coarse(x, _DIGITS) for x in products.tolist()], dtype=np.int64)
 
 
 def decoded(kind: Clusters, numbers: FloatVector) -> FloatArray:

@@ -27,9 +27,12 @@ sides of a change.
 
 *Rounding.* Every number is off by at most 1/2 an integer a site, so that k sites' sums of a theta^2
 are off by at most :math:`k\,(high-low)^2/(unit\,(v_{least}+t))` and less in the others.
+A finer unit than ``MOST_UNIT`` is refused: the digits of an exact sum tell the sites' own
+values, and nothing that is estimated from it needs more of them.
 
-*Overflow.* Every number is at most ``unit`` a site, and ``unit`` times the most sites
-that a sum can have is below 2^62.
+*Ranges.* Every float of the terms has limits of its own (``_LIMITS``), within which nothing
+that is computed from them overflows; each number is clipped to [0, unit], and what is
+not a number is 0.
 """
 
 from __future__ import annotations
@@ -44,22 +47,30 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.errors import PlanError
-from discreet.parsing import whole
+from discreet.parsing import MOST, number, whole
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
+from discreet.statistic.bounds import Bound
 from discreet.statistic.protocol import BinCounts
 
 Link: TypeAlias = Literal["logit", "log", "identity"]
 
 NUMBERS: Final = 5
-"""Integers an anchor, one less without squares."""
-MOST_SITES: Final = 100_000
-"""As many as a secure sum can have."""
-MOST_UNIT: Final = 2**45
+"""Integers of an effect, one less without squares."""
+MOST_UNIT: Final = 2**12
+"""Of an exact sum."""
 PRIVATE_UNIT: Final = 2**8
 """Under noise, which is far coarser; samplers work longer for larger integers."""
 FEWEST: Final = 5
 """Examples of each class that a site must have for an effect of its own."""
+_LIMITS: Final = {
+    "low": (-100.0, 100.0),
+    "high": (-100.0, 100.0),
+    "least": (1e-9, 100.0),
+    "anchor": (1e-9, 100.0),
+}
+"""Between which a plan's numbers lie; a variance of 100 on a logit says nothing."""
+_NARROWEST: Final = 1e-3
 
 
 class Effect(NamedTuple):
@@ -122,7 +133,7 @@ class EffectTerms:
         low: effects below are moved to it.
         high: effects above are moved to it.
         least: variances below are raised to it.
-        anchors: the variances between sites for which the weights are made.
+        anchor: the variance between sites for which the weights are made.
         unit: what a 1 is, in integers.
         fewest: examples of each class without which a site has no effect.
         at: the threshold, for effects that have one.
@@ -133,7 +144,7 @@ class EffectTerms:
     low: float
     high: float
     least: float
-    anchors: tuple[float, ...]
+    anchor: float
     unit: int
     fewest: int = FEWEST
     at: float | None = None
@@ -141,17 +152,17 @@ class EffectTerms:
 
     def __post_init__(self) -> None:
         row = SITE_EFFECTS[self.effect]
-        limits = (self.low, self.high, self.least, *self.anchors)
-        if not all(math.isfinite(x) for x in limits):
-            raise PlanError("an effect's range, least variance and anchors are numbers")
-        if not self.low < self.high or not self.least > 0:
-            raise PlanError("an effect has a range, and a least variance above 0")
-        if not 1 <= len(self.anchors) <= 2 or min(self.anchors) < 0:
-            raise PlanError("an effect has one or two anchors, none below 0")
-        if len(set(self.anchors)) != len(self.anchors):
-            raise PlanError("the anchors of an effect differ")
+        for key, (least, most) in _LIMITS.items():
+            value = number(
+                getattr(self, key), f"{key!r} of an effect", least=least, most=most
+            )
+            object.__setattr__(self, key, value)
+        if not self.high - self.low >= _NARROWEST:
+            raise PlanError(f"an effect has a range of at least {_NARROWEST:g}")
         whole(self.unit, "the unit of an effect", least=16, most=MOST_UNIT)
         whole(self.fewest, "the fewest examples of a class", least=2)
+        if type(self.squared) is not bool:
+            raise PlanError("squares of weights are added up or not: true or false")
         if row.at != (self.at is not None):
             raise PlanError(
                 f"{row.title} is taken at a threshold"
@@ -161,16 +172,15 @@ class EffectTerms:
 
     @classmethod
     def of(cls, name: str, *, private: bool, at: float | None = None) -> EffectTerms:
-        """Return the usual terms: narrow and with one anchor under noise."""
+        """Return the usual terms: narrower and without squares under noise."""
         usual = SITE_EFFECTS[name].defaults
         low, high = usual.private if private else (usual.low, usual.high)
-        anchors = (usual.anchor,) if private else (0.0, usual.anchor)
         return cls(
             name,
             float(low),
             float(high),
             usual.least,
-            anchors,
+            usual.anchor,
             PRIVATE_UNIT if private else MOST_UNIT,
             at=at,
             squared=not private,
@@ -194,18 +204,18 @@ class EffectTerms:
     @property
     def size(self) -> int:
         """Integers that a site adds."""
-        return self.numbers * len(self.anchors)
-
-    @property
-    def numbers(self) -> int:
-        """Integers an anchor."""
         return NUMBERS if self.squared else NUMBERS - 1
 
     def encoded(self, edges: Edges, counts: BinCounts) -> IntVector:
         """Return a site's integers, from its own exact counts."""
         if min(float(c.sum()) for c in counts) < self.fewest:
             return np.zeros(self.size, dtype=np.int64)
-        return self.of_effect(self.row.of(edges, counts, self.at))
+        try:
+            with np.errstate(all="ignore"):
+                found = self.row.of(edges, counts, self.at)
+        except (ArithmeticError, ValueError):  # a fit that found no end
+            return np.zeros(self.size, dtype=np.int64)
+        return self.of_effect(found)
 
     def of_effect(self, effect: Effect) -> IntVector:
         """Return the integers of an effect, kept in its range."""
@@ -214,21 +224,24 @@ class EffectTerms:
         share = (effect.value - self.low) / (self.high - self.low)
         phi = min(max(share, 0.0), 1.0)
         variance = max(effect.variance, self.least)
-        numbers = []
-        for anchor in self.anchors:
-            b = (self.least + anchor) / (variance + anchor)
-            b_phi = b * phi
-            parts = [b_phi * phi, b_phi * (1 - phi), b * (1 - phi) ** 2, 1 - b, b * b]
-            numbers += parts[: self.numbers]
-        found: IntVector = np.rint(np.array(numbers) * self.unit).astype(np.int64)
+        b = (self.least + self.anchor) / (variance + self.anchor)
+        b_phi = b * phi
+        parts = [b_phi * phi, b_phi * (1 - phi), b * (1 - phi) ** 2, 1 - b, b * b]
+        numbers = np.clip(np.nan_to_num(parts[: self.size], nan=0.0), 0.0, 1.0)
+        found: IntVector = np.rint(numbers * self.unit).astype(np.int64)
         return found
 
-    def sums(self, anchor: float) -> FloatArray:
+    def bounds(self) -> tuple[Bound, ...]:
+        """The four parts of 1, each rounded by a half at most, and the square."""
+        four = Bound(NUMBERS - 1, self.unit, self.unit + 2)
+        return (four, Bound(1, self.unit)) if self.squared else (four,)
+
+    def sums(self) -> FloatArray:
         """Return the matrix from the totals to 1, a, a^2, a theta, a theta^2.
 
         Without squares the third row is empty.
         """
-        g, low, width = self.least + anchor, self.low, self.high - self.low
+        g, low, width = self.least + self.anchor, self.low, self.high - self.low
         b = np.array([1.0, 2.0, 1.0, 0.0, 0.0])
         b_phi = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
         b_phi2 = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
@@ -241,33 +254,26 @@ class EffectTerms:
             (low * b + width * b_phi) / g,
             (low * low * b + 2 * low * width * b_phi + width * width * b_phi2) / g,
         ]
-        matrix: FloatArray = np.stack(rows)[:, : self.numbers] / self.unit
+        matrix: FloatArray = np.stack(rows)[:, : self.size] / self.unit
         return matrix
 
-    def totals(self, numbers: FloatVector) -> dict[float, FloatVector]:
-        """Return the sums of 1, a, a^2, a theta and a theta^2 by anchor."""
-        found = {}
-        cuts = np.split(numbers, len(self.anchors))
-        for anchor, cut in zip(self.anchors, cuts, strict=True):
-            total: FloatVector = self.sums(anchor) @ cut
-            if not self.squared:
-                total[2] = total[1] ** 2 / max(total[0], 1.0)
-            found[anchor] = total
-        return found
+    def totals(self, numbers: FloatVector) -> FloatVector:
+        """Return the sums of 1, a, a^2, a theta and a theta^2."""
+        total: FloatVector = self.sums() @ numbers
+        if not self.squared:
+            total[2] = total[1] ** 2 / max(total[0], 1.0)
+        return total
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
-        """Return the bounds that the module derives, for all anchors together."""
-        s, times = self.unit, len(self.anchors)
+        """Return the bounds that the module derives."""
+        s = self.unit
         present = unit.kind == "client" and unit.relation == "add_remove"
         most = (1 if present else 2) + self.squared  # in both norms, before rounding
-        off = self.numbers if not present else -(-self.numbers // 2)
+        off = self.size if not present else -(-self.size // 2)
         # (sqrt(most) s + sqrt(numbers) r)^2, r the rounding of one number
-        squares = most * s * s + math.isqrt(4 * most * self.numbers * s * s) + 1
+        squares = most * s * s + math.isqrt(4 * most * self.size * s * s) + 1
         return Sensitivity(
-            times * (most * s + off),
-            times * (squares + self.numbers),
-            s if present else s + 1,
-            unit,
+            most * s + off, squares + self.size, s if present else s + 1, unit
         )
 
     def table(self) -> dict[str, Any]:
@@ -277,7 +283,7 @@ class EffectTerms:
             "low": self.low,
             "high": self.high,
             "least": self.least,
-            "anchors": list(self.anchors),
+            "anchor": self.anchor,
             "unit": self.unit,
             "fewest": self.fewest,
         }
@@ -291,12 +297,12 @@ class EffectTerms:
         at = table.get("at")
         return cls(
             table["effect"],
-            float(table["low"]),
-            float(table["high"]),
-            float(table["least"]),
-            tuple(float(anchor) for anchor in table["anchors"]),
+            table["low"],
+            table["high"],
+            table["least"],
+            table["anchor"],
             table["unit"],
             table["fewest"],
-            None if at is None else float(at),
+            None if at is None else number(at, "a threshold", least=-MOST, most=MOST),
             table.get("squared", True),
         )

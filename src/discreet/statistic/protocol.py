@@ -17,6 +17,7 @@ from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
 from discreet.statistic.blocks import Block
+from discreet.statistic.bounds import Bound
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 
 
@@ -69,6 +70,17 @@ class Statistic(ABC):
         """Return the blocks that have noise of their own size; one, by default."""
         return (Block(self.size, self.sensitivity(unit)),)
 
+    def bounds(self, unit: Unit | None) -> tuple[Bound, ...]:
+        """Return the range of one site's numbers, to which its answer is clipped.
+
+        Counts are at least 0. Where all that a site holds is one unit, its numbers
+        lie as far from none at all as that unit moves them.
+        """
+        if unit is None or unit.kind != "client":
+            return (Bound(self.size),)
+        alone = self.sensitivity(Unit("client", "add_remove", unit.max_examples))
+        return (Bound(self.size, alone.linf, alone.l1),)
+
     @abstractmethod
     def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
         """Return the class histograms of a decoded sum; the only one is named ''."""
@@ -103,6 +115,10 @@ class Statistic(ABC):
     def admits(self, unit: Unit | None, sites: int) -> None:
         """Raise ``PlanError`` if a sum over so few sites must not be opened."""
         del unit, sites
+
+    def takes(self, exact: IntVector) -> None:
+        """Raise ``InputError`` if a site with these counts stays out of exact sums."""
+        del exact
 
     @property
     def follows(self) -> Statistic | None:

@@ -17,17 +17,24 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
-from discreet.errors import PlanError
+from discreet.errors import InputError, PlanError
 from discreet.privacy.loss import amount_from_text, decimal_text
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic import cluster_products, within_site
 from discreet.statistic.blocks import Block, law_of_block
+from discreet.statistic.bounds import Bound
 from discreet.statistic.cluster_products import Clusters
-from discreet.statistic.effect_terms import EffectTerms
+from discreet.statistic.effect_terms import FEWEST, EffectTerms
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
+FEWEST_EXACT: Final = 10
+"""Sites whose numbers are added up without noise."""
+_FEWEST_NOISY: Final = 3
+"""Sites of a sum with noise, without which nothing can be said of how they differ."""
+_FARTHEST_LOGIT: Final = 30.0
+"""Of a threshold at which sites compare their rates."""
 MOST_BYTES: Final = 400
 """What the further numbers may add to a site's message."""
 USUAL_SHARE: Final = Fraction(1, 4)
@@ -71,6 +78,10 @@ class SiteSums(Statistic):
             if terms.at is not None and terms.at not in self.inner.edges.values:
                 raise PlanError(
                     f"{terms.title} is taken at one of the plan's thresholds"
+                )
+            if scores.kind == "logit" and abs(terms.at or 0.0) > _FARTHEST_LOGIT:
+                raise PlanError(
+                    f"sites compare their rates at logits up to {_FARTHEST_LOGIT:g}"
                 )
         if 8 * self.further > MOST_BYTES:
             raise PlanError(
@@ -121,24 +132,44 @@ class SiteSums(Statistic):
     def admits(self, unit: Unit | None, sites: int) -> None:
         """Refuse so few sites that the sums would show each of them.
 
-        A site has two unknown numbers an effect, and an anchor opens four sums beside
-        the number of sites: as many sums as unknowns determine them all but for which
-        site is which.
+        Exact sums of as many numbers as there are unknown ones determine these, but for
+        which site is which. The sites' sizes are often public: a site then has one
+        unknown number an effect, one more where pairs are added up (the variance of its
+        area), four more where there are clusters. With k sites, k times these must be
+        half as many again as all numbers that are opened; and never are
+        fewer than ``FEWEST_EXACT`` sites added up without noise.
         """
         if unit is not None and (self.within or self.clusters):
             raise PlanError(
                 "pairs within sites and clusters are added up exactly: under noise ask "
                 "for the sites' effects alone"
             )
-        if unit is not None:
-            fewest = 3
-        else:
-            anchors = max((len(terms.anchors) for terms in self.effects), default=1)
-            fewest = 2 * anchors + 1
+        fewest = _FEWEST_NOISY
+        if unit is None:
+            beside = self.within + 4 * (self.clusters is not None)
+            unknown = len(self.effects) + beside
+            fewest = max(FEWEST_EXACT, -(-3 * self.further // (2 * unknown)))
         if sites < fewest:
             raise PlanError(
                 f"sums over fewer than {fewest} sites would show each site's own values: "
-                f"ask for at least {fewest} surviving sites, or leave them out"
+                f"ask for at least {fewest} surviving sites that do not collude, or "
+                "leave them out"
+            )
+
+    def takes(self, exact: IntVector) -> None:
+        """Refuse a site that has no effect of its own: a sum would hold fewer of them.
+
+        Of a sum to which one site alone adds, everybody reads that site's value; and how
+        many add to it is known only when it is open.
+        """
+        halves = self.inner.split(exact[: self.inner.size].astype(np.float64))
+        smaller = min(float(c.sum()) for c in halves)
+        fewest = max([FEWEST * self.within, *(terms.fewest for terms in self.effects)])
+        if smaller < fewest:
+            raise InputError(
+                f"this site has fewer than {fewest} examples of a class and so no value of "
+                "its own to compare: without noise every site of such a sum needs one; "
+                "leave this site out, or do not compare sites"
             )
 
     def count(self, examples: Examples) -> IntVector:
@@ -165,9 +196,20 @@ class SiteSums(Statistic):
             unit,
         )
 
+    def bounds(self, unit: Unit | None) -> tuple[Bound, ...]:
+        """The histogram's own, and those of what is beside it."""
+        found = [*self.inner.bounds(unit)]
+        for terms in self.effects:
+            found += terms.bounds()
+        if self.within:
+            found.append(within_site.BOUND)
+        if self.clusters is not None:
+            found.append(cluster_products.BOUND)
+        return tuple(found)
+
     def blocks(self, unit: Unit) -> tuple[Block, ...]:
         """The histogram, and the effects, each with its share of the budget."""
-        self.admits(unit, sites=3)
+        self.admits(unit, sites=_FEWEST_NOISY)
         effects = [terms.sensitivity(unit) for terms in self.effects]
         together = Sensitivity(
             sum(s.l1 for s in effects),

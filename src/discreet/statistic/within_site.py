@@ -11,6 +11,9 @@ A = U/(nm) its own AUC, Var A by DeLong, N = n + m: from the totals follow the m
 the sites' AUCs weighted by pairs and by size, and what sampling patients does to
 either. Exact sums only. Sites of one class add zeros.
 
+*Rounding.* A site gives twelve binary digits of each number, whatever its size: further
+ones would tell the sites' own values more surely, and no result needs them.
+
 *Overflow.* A site counts as at most ``MOST_EXAMPLES``: above, its counts are scaled
 down. Numbers of more than 40 bits are cut into two limbs of 40, so that 100,000 sites
 stay below 2^57 in each.
@@ -25,12 +28,15 @@ from typing import Final, Self
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.statistic.bounds import Bound
 from discreet.statistic.protocol import BinCounts
 
 SIZE: Final = 8
 MOST_EXAMPLES: Final = 2**20
+BOUND: Final = Bound(SIZE, 2**41)
+_DIGITS: Final = 12
 _LIMB: Final = 40
-_FINE: Final = 2**20
+_FINE: Final = 2**10
 """What a 1 is where numbers are no whole ones."""
 
 
@@ -81,19 +87,29 @@ def encoded(counts: BinCounts) -> IntVector:
     shrunk = min(1.0, MOST_EXAMPLES / (n + m))
     area, variance = auc_and_variance(counts)
     n, m = n * shrunk, m * shrunk
-    pairs, size = round(n * m), round(n + m)
+    size = n + m
     spread = min(variance, 1.0)
     return np.array(
         [
-            round(2 * n * m * area),
-            pairs,
-            *_limbs(round(n * m * (n * m * spread))),
-            round(size * area * _FINE),
-            size,
-            *_limbs(round(size * size * spread * _FINE)),
+            coarse(2 * n * m * area, _DIGITS),
+            coarse(n * m, _DIGITS),
+            *_limbs(coarse(n * m * (n * m * spread), _DIGITS)),
+            coarse(size * area * _FINE, _DIGITS),
+            coarse(size, _DIGITS),
+            *_limbs(coarse(size * size * spread * _FINE, _DIGITS)),
         ],
         dtype=np.int64,
     )
+
+
+def coarse(number: float, digits: int) -> int:
+    """Round to the nearest integer of so many binary digits, zeros after them.
+
+    >>> coarse(1000.2, 12), coarse(1234567.0, 12)
+    (1000, 1234432)
+    """
+    step = 2.0 ** max(0, math.frexp(number)[1] - digits)
+    return round(number / step) * int(step)
 
 
 def auc_and_variance(counts: BinCounts) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def test_the_predicted_noise_is_what_simulated_releases_have():
         total = sum(terms.of_effect(Effect(*e)) for e in pairs).astype(float)
         noisy = total + law.sample(total, 1, rng)[0]
         exact, read = (
-            AnchoredSums.of_numbers(terms.totals(t)[0.1], 0.1) for t in (total, noisy)
+            AnchoredSums.of_numbers(terms.totals(t), 0.1) for t in (total, noisy)
         )
         errors.append(
             (read.noisy_q - read.expected_q(0)) / read.leverage

@@ -59,18 +59,14 @@ def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, nam
     ]
     values, variances = np.array(effects).T
     found = result.heterogeneity[name].effects
-    known = RandomEffects(AnchoredSums.of_sites(values, variances, max(terms.anchors)))
-    laird = AnchoredSums.of_sites(values, variances)
-    for attribute in ("mean", "tau2", "sites"):
-        assert getattr(found, attribute) == pytest.approx(
-            getattr(known, attribute), abs=1e-6
-        )
-    assert found.interval() == pytest.approx(known.interval(), abs=1e-6)
-    assert found.prediction() == pytest.approx(known.prediction(), abs=1e-6)
-    for attribute in ("tau2", "i2"):
-        assert getattr(found.at_zero, attribute) == pytest.approx(
-            getattr(laird, attribute), abs=1e-6
-        )
+    known = RandomEffects(AnchoredSums.of_sites(values, variances, terms.anchor))
+    off = 0.02 * math.sqrt(terms.row.defaults.usual)  # twelve binary digits a site
+    assert found.sites == known.sites
+    assert found.mean == pytest.approx(known.mean, abs=off)
+    assert found.tau2 == pytest.approx(known.tau2, abs=off**2 * 50)
+    assert found.sums.i2 == pytest.approx(known.sums.i2, abs=0.02)
+    assert found.interval() == pytest.approx(known.interval(), abs=off)
+    assert found.prediction() == pytest.approx(known.prediction(), abs=3 * off)
 
 
 def test_the_real_protocol_opens_the_same_sums(sites, result):
@@ -89,7 +85,7 @@ def test_text_json_and_page_say_it(result, tmp_path):
     text = str(result)
     assert "a new site's" in text
     assert "Within a site" in text
-    assert "10 further numbers of the sites' own AUC" in text
+    assert "5 further numbers of the sites' own AUC" in text
     found = json.loads(result.to_json())["heterogeneity"]
     low, high = found["effects"]["auc"]["prediction95"]
     assert low < found["effects"]["auc"]["mean"] < high
@@ -98,11 +94,24 @@ def test_text_json_and_page_say_it(result, tmp_path):
     assert "What a new site can expect" in (tmp_path / "report.html").read_text()
 
 
-def test_one_class_sites_are_counted_and_nothing_else_is_said(sites):
-    lonely = [Examples([0.3, 0.4], [0, 0]), Examples([0.9], [1])]
-    found = _evaluate([*sites, *lonely], between=True).heterogeneity["auc"]
-    assert (found.sites, found.not_estimable) == (12, 2)
-    assert "2 more not estimable" in found.sentence()
+def test_a_site_without_an_effect_of_its_own_stays_out_of_exact_sums(sites):
+    """Else one site alone might add to a sum, and everybody would read its value."""
+    lonely = Examples([0.3] * 9 + [0.4], [0] * 9 + [1])
+    with pytest.raises(discreet.InputError, match="no value of its own"):
+        _evaluate([*sites, lonely], between=True)
+
+
+def test_under_noise_sites_without_an_effect_are_counted_as_such():
+    lonely = [Examples([0.3, 0.4], [0, 0])] * 20
+    private = discreet.DistributedDP(16, unit="client", max_examples=200)
+    found = _evaluate(
+        [*hospitals(60), *lonely],
+        privacy=private,
+        examples=12_000,
+        between=BetweenSites(within=False),
+    ).heterogeneity["auc"]
+    assert found.sites < 75
+    assert "more not estimable" in found.sentence()
 
 
 def test_a_plan_with_sums_over_sites_survives_its_file(result):
@@ -114,8 +123,8 @@ def test_a_plan_with_sums_over_sites_survives_its_file(result):
 
 
 def test_so_few_sites_are_refused_before_anything_is_counted(sites):
-    with pytest.raises(discreet.PlanError, match="at least 5"):
-        discreet.evaluate(sites[:4], between=True)
+    with pytest.raises(discreet.PlanError, match="at least 10"):
+        discreet.evaluate(sites[:9], between=True)
 
 
 def test_classes_and_groups_do_not_go_with_it(sites):
@@ -167,8 +176,8 @@ def repeated(rows, seed, *, people=400):
 def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
     """Rows that repeat a person add little: deviations are near those of people."""
     people = BetweenSites((), within=False, clusters="subject")
-    found = _evaluate([repeated(6, k) for k in range(5)], between=people)
-    alone = _evaluate([repeated(1, k) for k in range(5)])
+    found = _evaluate([repeated(6, k) for k in range(10)], between=people)
+    alone = _evaluate([repeated(1, k) for k in range(10)])
     low, high = found.metric(metric).interval(cluster="subject")
     plain = found.metric(metric).interval()
     single = alone.metric(metric).interval()
@@ -178,7 +187,7 @@ def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
 
 def test_single_rows_are_clusters_that_change_nothing():
     people = BetweenSites((), within=False, clusters="subject")
-    found = _evaluate([repeated(1, k) for k in range(5)], between=people)
+    found = _evaluate([repeated(1, k) for k in range(10)], between=people)
     for metric in ("auc", "average_precision", "brier"):
         factor = found.metric(metric).clustered.factor
         assert factor == pytest.approx(1.0, abs=1e-4)
