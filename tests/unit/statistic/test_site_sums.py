@@ -11,8 +11,13 @@ import pytest
 
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.examples import Examples
+from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.metrics.heterogeneity import AnchoredSums
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import Round
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.secagg.wire import MAX_SITES
 from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
@@ -273,6 +278,7 @@ def test_at_most_400_further_bytes():
         ({"anchor": "0.1"}, "'anchor' of an effect"),
         ({"squared": 1}, "true or false"),
         ({"unit": 3}, "unit of an effect"),
+        ({"unit": 2**13}, "unit of an effect"),
         ({"fewest": 1}, "fewest examples"),
         ({"at": 0.5}, "not taken at a threshold"),
         ({"effect": "charm"}, "unknown effect"),
@@ -307,8 +313,30 @@ def test_so_few_sites_that_sums_determine_them_are_refused():
     pairs.admits(None, 12)
     with pytest.raises(PlanError, match="at least 12"):
         pairs.admits(None, 11)
+    clusters = SiteSums(INNER, clusters="site")
+    with pytest.raises(PlanError, match="at least 10"):
+        clusters.admits(None, 3)  # three sites leave one solution in whole numbers
     with pytest.raises(PlanError, match="added up exactly"):
         replace(statistic, within=True).admits(EXAMPLE, 30)
+
+
+def test_colluding_sites_do_not_count_among_those_that_hide_each_other():
+    rounds = (Round(SiteSums(INNER, (EffectTerms.of("auc", private=False),))),)
+    exact = SecureAggregation()
+    facts = PublicFacts()
+    Plan(exact, rounds, (0.5,), facts=facts, cohort=Cohort(11, 1))
+    with pytest.raises(PlanError, match="do not collude"):
+        Plan(exact, rounds, (0.5,), facts=facts, cohort=Cohort(10, 1))
+
+
+def test_a_threshold_far_out_on_the_logit_scale_is_refused():
+    """Its odds overflow, at sites with enough examples of both classes alone."""
+    far = 800.0
+    edges = Edges.realise(Warped(8), ScoreRange.declare("logit"), thresholds=(far,))
+    for name in ("net_benefit", "recall"):
+        terms = EffectTerms.of(name, private=True, at=far)
+        with pytest.raises(PlanError, match="logits up to 30"):
+            SiteSums(ClassHistogram(edges), (terms,))
 
 
 def test_without_squares_sites_weigh_the_same_and_little_changes():
