@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ScoreKind: TypeAlias = Literal["probability", "logit", "other"]
-FARTHEST: Final = 1e15
+FARTHEST: Final = 1e100
 """Of a limit: differences, squares and their products stay finite."""
 
 

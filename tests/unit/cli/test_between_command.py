@@ -39,7 +39,7 @@ def test_a_plan_that_is_of_use_says_how_much_the_noise_costs(tmp_path):
 def files(tmp_path):
     rng = np.random.default_rng(5)
     found = []
-    for k in range(6):
+    for k in range(10):
         y = rng.random(800) < 0.4
         s = 1 / (1 + np.exp(-rng.normal(1.3 * y - 0.6, 1)))
         rows = [
@@ -61,8 +61,8 @@ def test_evaluate_says_how_the_files_differ(files):
     )
     assert said.exit_code == 0, said.output
     text = " ".join(said.output.split())
-    assert "AUC over 6 sites: mean" in text
-    assert "recall at 0.5 over 6 sites" in text
+    assert "AUC over 10 sites: mean" in text
+    assert "recall at 0.5 over 10 sites" in text
     assert "Within a site, the AUC is" in text
     assert "If rows of one subject are alike" in text
 
