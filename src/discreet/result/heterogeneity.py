@@ -104,8 +104,7 @@ class Spread:
         shown = f"; between sites {scale}sd {math.sqrt(self.effects.tau2):.3f}"
         if self.effects.noise is not None:
             return shown
-        sums = self.effects.sums
-        return f"{shown}, I2 {sums.i2:.0%}, Q {sums.q:.1f}"
+        return f"{shown}, I2 {self.effects.sums.i2:.0%}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -126,7 +125,7 @@ class Spread:
             "noisy": self.effects.noise is not None,
         }
         if self.effects.noise is None:
-            found |= {"q": self.effects.sums.q, "i2": self.effects.sums.i2}
+            found["i2"] = self.effects.sums.i2
         return found
 
 
