@@ -141,17 +141,26 @@ def test_each_of_two_rounds_asks_each_site_once(held, rng, queries):
     assert queries(lambda: discreet.evaluate(sites, privacy=privacy)) == 2 * len(sites)
 
 
-def test_a_persons_rows_are_bounded_by_a_window_function(held, rng):
+def test_a_persons_rows_are_bounded_by_a_window_function(rng):
     rows = engines.rows_of_people(rng)
-    there = engines.bounded_outcomes(held(rows), SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadHereWarning)
+        there = engines.bounded_outcomes(in_duckdb(rows, None), SMALL)
     assert there == engines.bounded_outcomes(rows, SMALL)
 
 
-def test_rows_of_nobody_are_refused_before_joining(held):
+def test_a_persons_rows_are_read_from_sqlite_whose_cells_may_be_text(rng, tmp_path):
+    rows = engines.rows_of_people(rng)
+    with pytest.warns(ReadHereWarning, match="not told apart there as here"):
+        there = engines.bounded_outcomes(in_sqlite(rows, tmp_path), SMALL)
+    assert there == engines.bounded_outcomes(rows, SMALL)
+
+
+def test_rows_of_nobody_are_refused_before_joining():
     rows = pa.table(
         {"y_score": [0.1, 0.2], "y_true": [0, 1], "who": pa.array([1, None])}
     )
-    site = discreet.read(held(rows), subject="who")
+    site = discreet.read(in_duckdb(rows, None), subject="who")
     with pytest.raises(InputError, match="1 rows name no subject"):
         bounded(site, Unit("subject", "add_remove", max_examples=1))
 
