@@ -42,6 +42,7 @@ _MISSING: Final = frozenset(
 )
 """Words for what is not there: Arrow's, and how pandas prints its own."""
 _TRUTHS: Final = {"true": "1", "false": "0"}
+_DIGITS: Final = re.compile(r"-?[0-9]{1,20}")
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][+-]?[0-9]+)?"
@@ -135,7 +136,7 @@ def equal(column: NDArray[Any], text: str) -> NDArray[np.bool_]:
     least, most = 0, 1
     if kind != "b":
         least, most = np.iinfo(column.dtype).min, np.iinfo(column.dtype).max
-    whole = int(text) if _WHOLE.fullmatch(text) and len(text) < _MOST_DIGITS else -1
+    whole = int(text) if _DIGITS.fullmatch(text) else -1
     if str(whole) != text or not least <= whole <= most:
         return np.zeros(column.shape, dtype=np.bool_)
     return np.asarray(column == column.dtype.type(whole), dtype=np.bool_)

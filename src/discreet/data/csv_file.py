@@ -153,6 +153,8 @@ class _Lines(io.RawIOBase):
             # A line without an end: what was read of it so far is enough of it.
             text, end = text[:_LONGEST], 0
         self._rest, text = text[end:], text[:end]
+        if last and not text.endswith(b"\n"):
+            text += b"\n"  # without it Arrow refuses a header without rows
         if b'"' not in text and len(text) <= _LONGEST:
             return text
         return b"".join(_mended(line) for line in text.splitlines(keepends=True))

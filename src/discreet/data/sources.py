@@ -170,7 +170,7 @@ def _frame(frame: Any, names: Names) -> pa.Table:
     found = {}
     for name in names.all():
         column = frame[name]
-        if str(column.dtype) not in ("object", "Object"):
+        if str(column.dtype) not in ("object", "Object", "Int128"):
             found[name] = pa.table(frame[[name]]).column(name)
             continue
         cells = np.empty(len(column), dtype=object)

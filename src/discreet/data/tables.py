@@ -210,6 +210,8 @@ def connected(
         if backend.name == "duckdb":  # so that it can be asked how far a query is
             backend.raw_sql("SET enable_progress_bar = true")
             backend.raw_sql("SET enable_progress_bar_print = false")
+        if backend.name == "sqlite":
+            return _untyped(backend, table, where, query)
         if query is not None:
             return backend.sql(query)
         if where is not None:
@@ -221,6 +223,25 @@ def connected(
             f"the database could not be opened ({type(err).__name__}); check the "
             "address, the table and the driver's credentials"
         ) from None
+
+
+def _untyped(
+    backend: Any, table: str | None, where: str | None, query: str | None
+) -> Any:
+    """Return a table of SQLite without asking what its columns hold.
+
+    Ibis takes the types of columns that declare none from the first row, and refuses
+    columns in which it is missing.
+    """
+    if query is None:
+        parts = [] if table is None else table.split(".")
+        named = (
+            table if where else ".".join(f'"{p.replace(chr(34), "")}"' for p in parts)
+        )
+        query = f"SELECT * FROM {named} WHERE {where or 'TRUE'}"  # noqa: S608 - as above
+    found = backend.con.execute(f"SELECT * FROM ({query}) LIMIT 0")  # noqa: S608
+    names = [column[0] for column in found.description]
+    return backend.sql(query, schema=dict.fromkeys(names, "string"))
 
 
 def _url(address: str) -> tuple[str, dict[str, Any]]:

@@ -212,6 +212,82 @@ def test_text_in_a_number_column_of_sqlite_is_no_number(tmp_path):
     assert fitted.set_aside == 1
 
 
+CELLS = {"y_true": ["unknown", 1.5, b"\xff", None], "who": ["p7", None, 1.5]}
+CELLS["ward"] = [1, 2.5, b"caf\xe9", "b", None]
+
+
+@pytest.mark.parametrize("column", CELLS)
+def test_a_cell_of_any_type_in_sqlite_decides_about_its_own_row(column, tmp_path, rng):
+    """A text in a column of whole numbers was a refusal inside a session."""
+    rows = pa.table(
+        {
+            "y_score": rng.random(40),
+            "y_true": rng.integers(0, 2, 40),
+            "ward": rng.choice(["a", "b"], 40),
+            "who": rng.integers(0, 9, 40),
+        }
+    )
+    in_sqlite(rows, tmp_path)
+    grouped = Grouped(SMALL, ("a", "b", "other"))
+    person = Unit("subject", "add_remove", max_examples=2)
+
+    def counted():
+        site = discreet.read(path, table="rows", group="ward", subject="who").fitted()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReadHereWarning)
+            return grouped.count(site), grouped.count(bounded(site, person))
+
+    path = tmp_path / "rows.sqlite"
+    before = counted()
+    for odd in CELLS[column]:
+        row = {"y_score": 0.5, "y_true": 1, "ward": "a", "who": 77, column: odd}
+        with sqlite3.connect(path) as made:
+            made.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", list(row.values()))
+        made.close()
+        after = counted()
+        assert np.abs(after[0] - before[0]).sum() <= 1
+        assert np.abs(after[1] - before[1]).sum() <= 2
+        before = after
+    if column == "y_true":
+        with pytest.raises(InputError, match="labels are missing or other than 0"):
+            SMALL.count(discreet.read(path, table="rows"))
+
+
+def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_holds(
+    tmp_path,
+):
+    path = tmp_path / "rows.sqlite"
+    for first in ((None, None), ("0.2", "0"), (0.2, 0), ("high", "x")):
+        path.unlink(missing_ok=True)
+        with sqlite3.connect(path) as made:
+            made.execute("CREATE TABLE rows (y_score, y_true)")
+            rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
+            made.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+        made.close()
+        counts = SMALL.count(discreet.read(path, table="rows").fitted())
+        assert counts.sum() == 3 + (first == (0.2, 0))
+
+
+def test_labels_and_groups_of_other_types_are_cast_to_text_by_the_engine():
+    connection = ibis.duckdb.connect()
+    connection.con.execute(
+        "CREATE TABLE odd AS SELECT 0.25 AS y_score, 1::DECIMAL(9, 2) AS y_true, "
+        "DATE '2025-01-31' AS day UNION ALL SELECT 0.75, 0, '290000-01-01'"
+    )
+    statistic = Grouped(SMALL, ("2025-01-31", "other"))
+    counts = statistic.count(discreet.read(connection.table("odd"), group="day"))
+    assert counts.reshape(2, 2, -1).sum(axis=2).tolist() == [[0, 1], [1, 0]]
+
+
+def test_subjects_beyond_64_bits_with_a_sign_are_read(rng):
+    rows = engines.rows_of_people(rng, 60)
+    connection = ibis.duckdb.connect()
+    table = loaded(connection, "rows", rows).drop("person")
+    table = table.mutate(person=ibis.literal(2**64 - 1, "uint64"))
+    with pytest.warns(ReadHereWarning, match="not told apart there as here"):
+        engines.bounded_outcomes(table, SMALL)
+
+
 def test_a_file_and_an_address_are_opened_by_table_where_and_query(tmp_path):
     rows = pa.table({"y_score": [0.2, 0.8, 0.5], "y_true": [0, 1, 1]})
     in_sqlite(rows, tmp_path)
