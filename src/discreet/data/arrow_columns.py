@@ -138,7 +138,7 @@ def words(column: pa.Array) -> NDArray[Any]:
         return found
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp(kind.unit))  # no zone is UTC
-    return _by_value(column, canonical)
+    return _by_value(column, canonical, bits=True)
 
 
 def _buffer(column: pa.Array) -> NDArray[Any]:
@@ -154,7 +154,9 @@ def _buffer(column: pa.Array) -> NDArray[Any]:
     return whole[column.offset : column.offset + len(column)]
 
 
-def _by_value(column: pa.Array, rule: Callable[[object], str | None]) -> NDArray[Any]:
+def _by_value(
+    column: pa.Array, rule: Callable[[object], str | None], *, bits: bool = False
+) -> NDArray[Any]:
     """Apply a rule to every different value once; a null is None."""
     try:
         coded = column.dictionary_encode()
@@ -162,8 +164,12 @@ def _by_value(column: pa.Array, rule: Callable[[object], str | None]) -> NDArray
         places = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # lists, structures
         cells, places = column.to_pylist(), np.arange(len(column))
-    told = np.empty(len(cells) + 1, dtype=object)
-    told[:-1] = [rule(cell) for cell in cells]
+    values = [rule(cell) for cell in cells]
+    if bits and {*values} <= {"0", "1"}:  # labels, mostly: numbers of the same texts
+        told = np.array([*map(float, values), np.nan])  # type: ignore[arg-type]
+    else:
+        told = np.empty(len(cells) + 1, dtype=object)
+        told[:-1] = values
     found: NDArray[Any] = told[places]
     return found
 

@@ -56,6 +56,8 @@ class Columns:
     weights: IntVector | None = None
     amounts: NDArray[Any] | None = None
     """What each example weighs, where a plan adds weights up."""
+    worded: bool = False
+    """Whether groups and subjects are texts already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,7 +103,7 @@ def texts(column: NDArray[Any]) -> NDArray[Any]:
     kind = column.dtype.kind
     found: list[str | None]
     if kind in "iu":
-        found = _each(column.tolist(), str)
+        found = list(map(str, column.tolist()))
     elif kind == "f":
         found = _each(column.tolist(), _of_float)
     elif kind in "Mm":

@@ -36,9 +36,11 @@ from discreet.data.cells import number
 
 _BLOCK: Final = 2**22
 """Bytes that Arrow parses at a time."""
-_LONGEST: Final = _BLOCK // 4
+_LONGEST: Final = _BLOCK // 2
 """A longer line is cut: Arrow refuses a file whose line does not fit into its blocks."""
-_FIELD: Final = rb'(?:"(?:[^"]|"")*"[^,"]*|[^",][^,]*|)'
+_QUOTED: Final = re.compile(rb'"(?<![^,\r\n]")[^"\r\n]*(?:""[^"\r\n]*)*"(?=[,\r\n])')
+"""A cell in quotes that its line closes: blocks without other quotes are as they should be."""
+_FIELD: Final = rb'(?:"[^"]*(?:""[^"]*)*"[^,"]*|[^",][^,]*|)'
 _CLOSED: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*[\r\n]*")
 """A line that closes every quote it opens."""
 
@@ -139,7 +141,7 @@ class _Lines(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            block = self._file.read(_LONGEST)
+            block = self._file.read(_LONGEST // 2)
             if not block and not self._rest:
                 return 0
             self._ready = memoryview(self._harmless(self._rest + block, not block))
@@ -149,13 +151,12 @@ class _Lines(io.RawIOBase):
 
     def _harmless(self, text: bytes, last: bool) -> bytes:
         end = len(text) if last else text.rfind(b"\n") + 1
-        if not end and len(text) > 2 * _LONGEST:
-            # A line without an end: what was read of it so far is enough of it.
-            text, end = text[:_LONGEST], 0
+        if not end:  # a line without an end so far: it is cut where all long ones are
+            text = text[: _LONGEST + 1]
         self._rest, text = text[end:], text[:end]
         if last and not text.endswith(b"\n"):
             text += b"\n"  # without it Arrow refuses a header without rows
-        if b'"' not in text and len(text) <= _LONGEST:
+        if len(text) <= _LONGEST and b'"' not in _QUOTED.sub(b"", text):
             return text
         return b"".join(_mended(line) for line in text.splitlines(keepends=True))
 

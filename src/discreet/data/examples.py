@@ -92,7 +92,7 @@ class Examples:
             )
         columns = (matrix,) if matrix.ndim == 1 else tuple(np.asfortranarray(matrix).T)
         y = _cells(labels, "labels")
-        extra = {
+        extra: dict[str, Any] = {
             "groups": None if groups is None else _cells(groups, "groups"),
             "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
@@ -393,14 +393,11 @@ def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: Columns) -> Batch:
-    return Batch(
-        scores,
-        labels,
-        None if raw.groups is None else texts(raw.groups),
-        None if raw.subjects is None else texts(raw.subjects),
-        raw.weights,
-        raw.amounts,
-    )
+    groups, subjects = raw.groups, raw.subjects
+    if not raw.worded:
+        groups = None if groups is None else texts(groups)
+        subjects = None if subjects is None else texts(subjects)
+    return Batch(scores, labels, groups, subjects, raw.weights, raw.amounts)
 
 
 @dataclass(slots=True)

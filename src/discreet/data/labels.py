@@ -142,8 +142,8 @@ def _codes_of_texts(
         known = np.asarray(labels != None, dtype=np.bool_)  # noqa: E711 - each cell
         return np.equal(labels, code.positive_name).astype(np.int64), known
     places = {name: k for k, name in enumerate(code.names)}
-    found = (places.get(text, -1) for text in labels.tolist())
-    codes = np.fromiter(found, dtype=np.int64, count=labels.size)
+    found = [places.get(text, -1) for text in labels.tolist()]
+    codes = np.array(found, dtype=np.int64)
     return np.maximum(codes, 0), codes >= 0
 
 

@@ -85,6 +85,7 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
         None if rows.groups is None else rows.groups[kept],
         None if rows.subjects is None else rows.subjects[kept],
         amounts=None if rows.amounts is None else rows.amounts[kept],
+        worded=True,
     )
 
 
