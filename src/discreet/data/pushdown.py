@@ -228,6 +228,8 @@ def _is_word(kind: Any) -> bool:
 def _meant(column: Any, engine: str) -> Any:
     """Return a column of whole numbers; NULL where SQLite has something else in it."""
     ibis = load("ibis", "sql")
+    if column.type().is_boolean():  # which PostgreSQL casts to small numbers alone
+        return ibis.cases((column, 1), (~column, 0), else_=None).cast("int64")
     whole = column.cast("int64")
     if engine != "sqlite":
         return whole

@@ -243,6 +243,11 @@ def test_a_plan_names_no_group_or_class_twice_or_by_a_missing_value(groups):
         discreet.Examples([[0.1, 0.2]], ["a"], classes=groups)
 
 
+def test_a_plan_may_write_a_group_another_way_than_a_column_does():
+    held = discreet.Examples([0.1, 0.2, 0.3], [0, 1, 1], groups=[1, True, 0.5])
+    assert Grouped(PLAIN, ("1.0", "0.50")).count(held).sum() == 3
+
+
 def test_a_positive_label_is_no_missing_value():
     with pytest.raises(InputError, match="positive= names a missing value"):
         discreet.Examples([0.1], ["a"], positive="NA")

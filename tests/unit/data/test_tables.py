@@ -12,8 +12,11 @@ import pytest
 
 import discreet
 from discreet import InputError
+from discreet.data.arrow_columns import Names
 from discreet.data.cuts import Cuts
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.pushdown import Bound, written
+from discreet.data.scores import ScoreRange
 from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
@@ -251,6 +254,21 @@ def test_a_cell_of_any_type_in_sqlite_decides_about_its_own_row(column, tmp_path
     if column == "y_true":
         with pytest.raises(InputError, match="labels are missing or other than 0"):
             SMALL.count(discreet.read(path, table="rows"))
+
+
+def test_a_query_by_hand_counts_no_row_of_sqlite_unbounded(tmp_path):
+    """A label or a person that is text there is left out, not taken for the number 0."""
+    names = Names(("y_score",), "y_true", subject="who")
+    cuts = [Cuts.within(ScoreRange(), SMALL.edges)]
+    bound = Bound("subject", "add_remove", 2, "who")
+    text = written("rows", names, cuts, "sqlite", scores=ScoreRange(), bound=bound)
+    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
+        made.execute("CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)")
+        rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
+        made.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
+        found = made.execute(text).fetchall()
+    made.close()
+    assert sum(n for _, score, n in found if score is not None) == 2
 
 
 def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_holds(
