@@ -124,7 +124,7 @@ class Rows(InDatabase):
             names = Names(tuple(self.score), self.label, self.group, title=title)
             cuts = plan_cuts(plan, len(self.score))
             return Examples.from_source(
-                CountsFile(self.counts, names, cuts, plan_bound(plan)),
+                CountsFile(self.counts, names, cuts, plan_bound(plan, self.subject)),
                 labels=LabelCode(self.positive, classes),
                 scores=facts,
                 columns=len(self.score),

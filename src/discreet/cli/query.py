@@ -51,11 +51,8 @@ def query(
             "the plan adds up weights, which a database does not do for it: take part "
             "with the rows themselves"
         )
-    bound, unit = plan_bound(asked), asked.privacy.protects
-    alone = unit is not None and unit.kind == "subject"
-    if alone and subject is None:
-        raise InputError("the plan protects subjects: name their column with --subject")
-    names = Names(tuple(score), label, group, subject if alone else None)
+    bound = plan_bound(asked, subject)
+    names = Names(tuple(score), label, group, bound.subject)
     text = written(
         table,
         names,

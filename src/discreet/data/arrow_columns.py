@@ -14,17 +14,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from discreet.data.batches import Columns
+from discreet.data.cells import canonical
 from discreet.errors import InputError
 
 Convert: TypeAlias = Callable[[pa.Array], NDArray[Any]]
 _DATA: Final = re.compile(r"[-+]?[.,]?\d")
 """How a cell begins that may be data, not a name: a number or a date."""
-_WHOLE: Final = 2**53
-"""Whole numbers up to it are floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +79,15 @@ def plain_columns(
             ) from None
 
 
-def taken(
-    batch: pa.RecordBatch,
-    names: Names,
-    *,
-    numbers: Convert,
-    labels: Convert,
-    words: Convert,
-) -> Columns:
-    """Take the named columns out of a batch, each converted as its kind is."""
+def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> Columns:
+    """Take the named columns out of a batch: numbers by a rule, the others as texts."""
 
     def column(name: str) -> pa.Array:
         return batch.column(batch.schema.get_field_index(name))
 
     return Columns(
         tuple(numbers(column(name)) for name in names.scores),
-        labels(column(names.label)),
+        words(column(names.label)),
         None if names.group is None else words(column(names.group)),
         None if names.subject is None else words(column(names.subject)),
         None,
@@ -105,50 +96,112 @@ def taken(
 
 
 def _columns(batch: pa.RecordBatch, names: Names, weight: str | None) -> Columns:
-    found = taken(batch, names, numbers=_numbers, labels=_numbers, words=_to_numpy)
+    found = taken(batch, names, _numbers)
     if weight is None:
         return found
     many = batch.column(batch.schema.get_field_index(weight))
-    return replace(found, weights=_to_numpy(many).astype(np.int64))
+    return replace(found, weights=_numbers(many).astype(np.int64))
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
-    """Convert scores or labels; where nulls are among numbers they become NaN."""
-    if not column.null_count or not _is_whole(column.type):
-        return _to_numpy(column)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    ends = pc.min_max(column).as_py()
-    if max(abs(v or 0) for v in ends.values()) > _WHOLE:
-        return _to_numpy(column)
-    found: NDArray[Any] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
-
-
-def _to_numpy(column: pa.Array) -> NDArray[Any]:
-    """Convert without copying where possible; nulls become None or NaN."""
+    """Convert scores or weights; a null is NaN, text stays text for whoever judges it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_decimal(column.type):
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        if not column.null_count:
+            return _buffer(column)
+        column = column.cast(pa.float64(), safe=False)
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8()).cast(pa.float64())
+    elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
-    if column.null_count and not pa.types.is_floating(column.type):
-        return np.array(column.to_pylist(), dtype=object)
-    kinds = (
-        pa.types.is_floating,
-        pa.types.is_signed_integer,
-        pa.types.is_unsigned_integer,
-    )
-    letter = next(
-        (k for k, fits in zip("fiu", kinds, strict=True) if fits(column.type)), ""
-    )
-    if letter and len(column) and not column.null_count:
-        # to_numpy() would load pandas where it is installed, for nothing.
-        dtype = f"{letter}{column.type.bit_width // 8}"
-        whole: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)
-        return whole[column.offset : column.offset + len(column)]
+    elif _is_text(kind):
+        return _by_value(column, _decoded)
+    else:  # no numbers at all, such as dates
+        return np.full(len(column), None, dtype=object)
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found
+
+
+def words(column: pa.Array) -> NDArray[Any]:
+    """Convert labels, groups or subjects: numbers as they are, all else to texts."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _numbers(column)
+    if not column.null_count and pa.types.is_integer(kind):
+        return _buffer(column)
+    if not column.null_count and pa.types.is_boolean(kind):
+        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp(kind.unit))  # no zone is UTC
+    return _by_value(column, canonical, bits=True)
+
+
+def _buffer(column: pa.Array) -> NDArray[Any]:
+    """Return numbers without copying: to_numpy() would load pandas, for nothing."""
+    kind = column.type
+    letter = "f"
+    if pa.types.is_integer(kind):
+        letter = "i" if pa.types.is_signed_integer(kind) else "u"
+    dtype = f"{letter}{kind.bit_width // 8}"
+    if not len(column):
+        return np.zeros(0, dtype)
+    whole: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)
+    return whole[column.offset : column.offset + len(column)]
+
+
+def _by_value(
+    column: pa.Array, rule: Callable[[object], str | None], *, bits: bool = False
+) -> NDArray[Any]:
+    """Apply a rule to every different value once; a null is None."""
+    try:
+        coded = column.dictionary_encode()
+        cells = _plain(coded.dictionary)
+        places = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # lists, structures
+        cells, places = column.to_pylist(), np.arange(len(column))
+    values = [rule(cell) for cell in cells]
+    if bits and {*values} <= {"0", "1"}:  # labels, mostly: numbers of the same texts
+        told = np.array([*map(float, values), np.nan])  # type: ignore[arg-type]
+    else:
+        told = np.empty(len(cells) + 1, dtype=object)
+        told[:-1] = values
+    found: NDArray[Any] = told[places]
+    return found
+
+
+def _plain(values: pa.Array) -> list[Any]:
+    """Return values as Python has them; text as bytes, which may be no UTF-8."""
+    kind = values.type
+    if _is_text(kind):
+        large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+        values = values.cast(pa.large_binary() if large else pa.binary())
+    elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        # A year that Python does not know is no reason to refuse a site.
+        values = values.cast(pa.string())
+    cells: list[Any] = values.to_pylist()
+    return cells
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    told = pa.types
+    return bool(
+        told.is_string(kind)
+        or told.is_large_string(kind)
+        or told.is_string_view(kind)
+        or told.is_binary(kind)
+        or told.is_large_binary(kind)
+        or told.is_binary_view(kind)
+        or told.is_fixed_size_binary(kind)
+    )
+
+
+def _decoded(cell: object) -> str | None:
+    try:
+        return cell.decode() if isinstance(cell, bytes) else None
+    except UnicodeDecodeError:
+        return None

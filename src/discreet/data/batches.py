@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Columns:
     """Raw columns of a few rows, as a source reads them: not yet validated.
 
-    A null score or label is None in an object array or NaN in a float one. Where a
+    What is missing is None in an object array or NaN in a float one. Where a
     source counted for itself, each row stands for as many as ``weights`` says.
     """
 
@@ -56,11 +56,16 @@ class Columns:
     weights: IntVector | None = None
     amounts: NDArray[Any] | None = None
     """What each example weighs, where a plan adds weights up."""
+    worded: bool = False
+    """Whether groups and subjects are texts already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Validated rows: float scores in their range, labels coded 0 .. K-1."""
+    """Validated rows: float scores in their range, labels coded 0 .. K-1.
+
+    Groups and subjects are texts (``data.cells``), None where one is missing.
+    """
 
     scores: tuple[FloatVector, ...]
     labels: CodeVector
@@ -138,6 +143,17 @@ class Parted(Protocol):
 
     def parts(self) -> Sequence[Source]:
         """Return the parts, each to be read by itself."""
+
+
+@runtime_checkable
+class MayBeDamaged(Protocol):
+    """A source some of whose rows may not be rows: a file of text."""
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read every row."""
+
+    def damage(self) -> str | None:
+        """Say what the last pass found, for the site's own operator."""
 
 
 @runtime_checkable

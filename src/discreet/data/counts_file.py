@@ -1,29 +1,36 @@
 """Counts that somebody had the engine make by hand, for a site that lets no tool connect.
 
 ``discreet query`` writes the query of a plan; its result, saved as CSV with its
-header, stands for the rows. The header says which query it was: another plan's
-counts are refused. A file of counts holds no rows, so plans that look at each row
-by itself cannot use one.
+header, stands for the rows. The header says which query it was: counts of another plan,
+of another unit of privacy or by another column of people are refused. A file of counts
+holds no rows, so plans that look at each row by itself cannot use one.
+
+A cell that is no count (negative, or no whole number) counts as 0, and so do more rows
+than a client may have; ``damage`` says so, for the site's own checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.csv
+import numpy as np
 
-from discreet.data.arrow_columns import Names, plain_columns
+from discreet.arrays import IntVector
+from discreet.data.arrow_columns import Names, taken
 from discreet.data.batches import Columns
+from discreet.data.csv_file import CsvFile, numbers
 from discreet.data.cuts import Cuts
-from discreet.data.pushdown import weight_name
+from discreet.data.pushdown import UNBOUNDED, Bound, weight_name
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError
+
+_MOST: Final = 2**40
+"""No table has more rows alike: sums of such counts are exact."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CountsFile:
     """The result of a plan's query, as a source that has counted itself."""
 
@@ -31,18 +38,20 @@ class CountsFile:
     names: Names
     cuts: tuple[Cuts, ...]
     """How the query rounded: as all of the plan's rounds need it."""
-    bound: int | None = None
-    """How many rows of a person the query counted at most, if the plan says so."""
+    bound: Bound = UNBOUNDED
+    """Of whom the query kept how many rows, as the plan says it."""
+    _wrong: int = field(default=0, init=False)
+    _beyond: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.path.is_file():
             raise self.names.problem("no such file")
-        header = self._header()
+        header = self._file.header()
         if self.weight not in header:
             raise self.names.problem(
-                "these are not the counts of this plan's query: no column "
-                f"{self.weight}; run `discreet query` for this plan and save "
-                "its result with the header"
+                "these are not the counts of this plan's query, with its unit of privacy "
+                f"and its column of people: no column {self.weight}; run `discreet "
+                "query` for this plan and save its result with the header"
             )
         self.names.check(header)
 
@@ -51,12 +60,17 @@ class CountsFile:
         """The column of counts; its name tells which query they come from."""
         return weight_name(self.cuts, self.bound)
 
+    @property
+    def _file(self) -> CsvFile:
+        return CsvFile(self.path, self.names, (self.weight,))
+
     def bounded(
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
     ) -> CountsFile | None:
-        """Return itself, if the query has bounded people's rows like this."""
-        del scores, alone, strict
-        return self if most == self.bound else None
+        """Return itself, if the query has bounded these people's rows like this."""
+        del scores, strict
+        kind = "subject" if alone else "client"
+        return self if (kind, most) == (self.bound.kind, self.bound.most) else None
 
     def __call__(self) -> Iterator[Columns]:
         """Refuse: there are no rows."""
@@ -70,33 +84,41 @@ class CountsFile:
             mine.covers(asked) for mine, asked in zip(self.cuts, cuts, strict=True)
         ):
             raise self.names.problem("these counts were made for other edges")
-        return plain_columns(self._batches(), self.names, self.weight)
+        return self._rows()
 
     def query(self, cuts: Sequence[Cuts]) -> None:
         """Return nothing: it has been asked already."""
         del cuts
 
-    def _header(self) -> list[str]:
-        try:
-            with pa.csv.open_csv(self.path) as reader:
-                return list(reader.schema.names)
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise self._unreadable() from None
+    def damage(self) -> str | None:
+        """Say what was wrong with the counts of the last pass."""
+        if self._wrong:
+            return (
+                f"{self._wrong} lines have a count that is no whole number from 0 on: "
+                "run the query of `discreet query` again and save its result as it is"
+            )
+        if self._beyond:
+            return (
+                f"these are counts of more than the {self.bound.most} rows that the plan "
+                "takes of a client: run the query of `discreet query` again"
+            )
+        return None
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        kinds = dict.fromkeys(self.names.scores, pa.float64())
-        options = pa.csv.ConvertOptions(
-            include_columns=[*self.names.all(), self.weight],
-            column_types={**kinds, self.weight: pa.int64()},
-            strings_can_be_null=True,
-        )
-        try:
-            with pa.csv.open_csv(self.path, convert_options=options) as reader:
-                yield from reader
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise self._unreadable() from None
-
-    def _unreadable(self) -> InputError:
-        return self.names.problem(
-            "this is not a readable CSV file of counts, with its header"
-        )
+    def _rows(self) -> Iterator[Columns]:
+        self._wrong, self._beyond, file = 0, False, self._file
+        left = self.bound.most if self.bound.kind == "client" else None
+        for batch in file.batches():
+            rows = taken(batch, self.names, numbers)
+            given = numbers(batch.column(batch.schema.get_field_index(self.weight)))
+            fits = (given >= 0) & (given <= _MOST) & (given == np.floor(given))
+            self._wrong += int(np.count_nonzero(~fits))
+            many: IntVector = np.where(fits, given, 0).astype(np.int64)
+            if left is not None:
+                allowed = np.minimum(np.cumsum(many), left)
+                kept = np.diff(allowed, prepend=0)
+                fits &= kept == many
+                self._beyond |= bool((kept != many).any())
+                many, left = kept, left - int(kept.sum())
+            # A score that is missing leads whoever checks the file to ``damage``.
+            scores = (np.where(fits, s, np.nan) for s in rows.scores)
+            yield replace(rows, scores=tuple(scores), weights=many)

@@ -1,72 +1,172 @@
-"""CSV files: every cell is text, and is read by itself.
+"""CSV files: a row is a line, every cell is text, and is read by itself.
 
 Arrow would guess a column's type from its cells, and one odd cell (``n.a.`` among
 weights) would turn a whole column into text: one person's cell would decide about
 everybody's rows, and the noise that hides one row would not hide that. So columns come
-as bytes, and a rule for one cell says what it is:
+as bytes, and a rule for one cell says what it is: a score or a weight is a number, or
+missing; labels, groups and subjects are texts (``data.cells``).
 
-- a score or a weight is a number, or missing;
-- a label is a number, ``true`` or ``false``, or else text; groups and subjects are text;
-- a cell that is no UTF-8 is missing, and so are Arrow's words for it (empty, NA, null...).
-
-A file whose rows have different numbers of cells is refused as a whole.
+A line with more or fewer cells than the header is a row of which everything is missing.
+A quote that its own line does not close would take the next rows in: such a line is read
+without its quotes, so a cell that holds line breaks is no cell. ``damage`` says how many
+lines there were, for the site's own checks.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector
 from discreet.data.arrow_columns import Names, taken
-from discreet.data.batches import Columns, Source
+from discreet.data.batches import Columns
+from discreet.data.cells import number
 
-_UNREADABLE: Final = (
-    "this is not a readable CSV file: it needs UTF-8 text, a header, and as many "
-    "cells in every row"
-)
-_NOT_UTF8: Final = "is not UTF-8 text; save the file as UTF-8"
-_WORDS: Final = {"true": True, "false": False}
-Cell: TypeAlias = "str | None"
+_BLOCK: Final = 2**22
+"""Bytes that Arrow parses at a time."""
+_LONGEST: Final = _BLOCK // 2
+"""A longer line is cut: Arrow refuses a file whose line does not fit into its blocks."""
+_QUOTED: Final = re.compile(rb'"(?<![^,\r\n]")[^"\r\n]*(?:""[^"\r\n]*)*"(?=[,\r\n])')
+"""A cell in quotes that its line closes: blocks without other quotes are as they should be."""
+_FIELD: Final = rb'(?:"[^"]*(?:""[^"]*)*"[^,"]*|[^",][^,]*|)'
+_CLOSED: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*[\r\n]*")
+"""A line that closes every quote it opens."""
 
 
-def csv_file(path: Path, names: Names) -> Source:
-    """Return the rows of a file; its header is looked at once, now."""
-    try:
-        with pa.csv.open_csv(path) as reader:
-            header, kinds = list(reader.schema.names), list(reader.schema.types)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise names.problem(_UNREADABLE) from None
-    names.check(header)
-    for column, kind in zip(header, kinds, strict=True):
-        if column in names.all() and pa.types.is_binary(kind):
-            # Such a cell is missing. A file full of them is worth a word of its own.
-            raise names.problem(f"column {column} {_NOT_UTF8}")
-    options = pa.csv.ConvertOptions(
-        include_columns=names.all(),
-        column_types=dict.fromkeys(names.all(), pa.binary()),
-        strings_can_be_null=True,
-    )
+@dataclass(eq=False)
+class CsvFile:
+    """The rows of a file."""
 
-    def rows() -> Iterator[Columns]:
+    path: Path
+    names: Names
+    more: tuple[str, ...] = ()
+    """Columns that are read beside the named ones."""
+    _damaged: list[int] = field(default_factory=list, repr=False)
+
+    def header(self) -> list[str]:
+        """Return the names of the columns: no row is looked at."""
+        with self._unreadable(), _Lines(self.path) as lines:
+            first = next((line for line in lines if line.strip()), b"")
+            with pa.csv.open_csv(io.BytesIO(first)) as reader:
+                return list(reader.schema.names)
+
+    def __call__(self) -> Iterator[Columns]:
+        """Read all rows, from the first one on."""
+        for batch in self.batches():
+            yield taken(batch, self.names, numbers)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows as bytes; at last the lines that are no rows, all missing."""
+        wanted = [*self.names.all(), *self.more]
+        self._damaged.clear()
+        yield from self._rows(wanted)
+        if self._damaged:
+            empty = pa.nulls(len(self._damaged), pa.binary())
+            yield pa.RecordBatch.from_arrays([empty] * len(wanted), names=wanted)
+
+    def damage(self) -> str | None:
+        """Say how many lines of the last pass were no rows."""
+        if not self._damaged:
+            return None
+        return (
+            f"{len(self._damaged)} lines have more or fewer cells than the header: a CSV "
+            "file needs as many cells in every row, and a row is one line"
+        )
+
+    def _rows(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        def skipped(row: pa.csv.InvalidRow) -> str:
+            self._damaged.append(row.actual_columns)
+            return "skip"
+
+        with (
+            self._unreadable(),
+            _Lines(self.path) as lines,
+            pa.csv.open_csv(
+                lines,
+                read_options=pa.csv.ReadOptions(block_size=_BLOCK),
+                parse_options=pa.csv.ParseOptions(invalid_row_handler=skipped),
+                convert_options=pa.csv.ConvertOptions(
+                    include_columns=wanted,
+                    column_types=dict.fromkeys(wanted, pa.binary()),
+                    strings_can_be_null=True,
+                ),
+            ) as reader,
+        ):
+            yield from reader
+
+    @contextmanager
+    def _unreadable(self) -> Iterator[None]:
         try:
-            with pa.csv.open_csv(path, convert_options=options) as reader:
-                for batch in reader:
-                    yield taken(
-                        batch, names, numbers=numbers, labels=labels, words=_objects
-                    )
-        except (pa.ArrowException, OSError):
-            raise names.problem(_UNREADABLE) from None
+            yield
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+            raise self.names.problem(
+                "this is not a readable CSV file: it needs UTF-8 text and a header"
+            ) from None
 
-    return rows
+
+def csv_file(path: Path, names: Names) -> CsvFile:
+    """Return the rows of a file; its header is looked at once, now."""
+    found = CsvFile(path, names)
+    names.check(found.header())
+    return found
+
+
+class _Lines(io.RawIOBase):
+    """A file's bytes, with lines that close no quote or are too long made harmless."""
+
+    def __init__(self, path: Path) -> None:
+        zipped = path.suffix.lower() == ".gz"
+        self._file: Any = (gzip.open if zipped else open)(path, "rb")
+        self._rest = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            block = self._file.read(_LONGEST // 2)
+            if not block and not self._rest:
+                return 0
+            self._ready = memoryview(self._harmless(self._rest + block, not block))
+        many = min(len(buffer), len(self._ready))
+        buffer[:many], self._ready = self._ready[:many], self._ready[many:]
+        return many
+
+    def _harmless(self, text: bytes, last: bool) -> bytes:
+        end = len(text) if last else text.rfind(b"\n") + 1
+        if not end:  # a line without an end so far: it is cut where all long ones are
+            text = text[: _LONGEST + 1]
+        self._rest, text = text[end:], text[:end]
+        if last and not text.endswith(b"\n"):
+            text += b"\n"  # without it Arrow refuses a header without rows
+        if len(text) <= _LONGEST and b'"' not in _QUOTED.sub(b"", text):
+            return text
+        return b"".join(_mended(line) for line in text.splitlines(keepends=True))
+
+
+def _mended(line: bytes) -> bytes:
+    if len(line) > _LONGEST:
+        line = line[:_LONGEST] + b"\n"
+    if b'"' in line and not _CLOSED.fullmatch(line):
+        return line.replace(b'"', b"")
+    return line
 
 
 def numbers(column: pa.Array) -> FloatVector:
@@ -75,67 +175,6 @@ def numbers(column: pa.Array) -> FloatVector:
         text = pc.utf8_trim_whitespace(column.cast(pa.string()))
         found: FloatVector = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
-        return _each(column, lambda cell: math.nan if cell is None else number(cell))
+        cells = column.to_pylist()
+        return np.array([math.nan if c is None else number(c) for c in cells])
     return found
-
-
-def labels(column: pa.Array) -> NDArray[Any]:
-    """Read each cell as a number, a truth or text, None where it is missing.
-
-    An array of floats where all are numbers or truths: what is counted is the same.
-    """
-    coded = column.dictionary_encode()
-    values = [_label(cell) for cell in _texts(coded.dictionary)]
-    places = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    told: NDArray[Any] = np.array([*values, None], dtype=object)
-    if all(isinstance(value, float | bool) for value in values):
-        told = np.array([*values, math.nan], dtype=np.float64)
-    found: NDArray[Any] = told[places]
-    return found
-
-
-def _label(cell: Cell) -> float | bool | str | None:
-    if cell is None:
-        return None
-    value = number(cell)
-    if not math.isnan(value):
-        return value
-    return _WORDS.get(cell.strip().lower(), cell)
-
-
-def number(cell: str) -> float:
-    """Read a cell as a number; NaN where it is none.
-
-    >>> number(" 0.25"), number("1e3"), number("n.a."), number("1_000")
-    (0.25, 1000.0, nan, nan)
-    """
-    try:
-        return math.nan if "_" in cell else float(cell)
-    except ValueError:
-        return math.nan
-
-
-def _objects(column: pa.Array) -> NDArray[Any]:
-    found = np.empty(len(column), dtype=object)
-    found[:] = _texts(column)
-    return found
-
-
-def _each(column: pa.Array, rule: Callable[[Cell], float]) -> FloatVector:
-    return np.array([rule(cell) for cell in _texts(column)], dtype=np.float64)
-
-
-def _texts(column: pa.Array) -> list[Cell]:
-    """Return the cells as text, None where there is none or it cannot be decoded."""
-    try:
-        found: list[Cell] = column.cast(pa.string()).to_pylist()
-    except pa.ArrowException:
-        found = [_decoded(cell) for cell in column.to_pylist()]
-    return found
-
-
-def _decoded(cell: bytes | None) -> Cell:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return None

@@ -52,13 +52,28 @@ def parquet_folder(path: Path, names: Names) -> DatasetSource:
         raise names.problem("no file of this folder ends in .parquet or .pq")
     try:
         found = ds.dataset(
-            files, format="parquet", partitioning="hive", partition_base_dir=str(path)
+            files,
+            format="parquet",
+            partitioning=_folders(path, files),
+            partition_base_dir=str(path),
         )
     except BROKEN:
         raise names.problem(
             "not every file of this folder is readable Parquet"
         ) from None
     return DatasetSource(found, names, folder=True)
+
+
+def _folders(path: Path, files: Sequence[str]) -> ds.Partitioning:
+    """Return the columns that the folders' names give: texts, whatever they look like.
+
+    Arrow would take them for whole numbers where all look like it, so that one folder
+    would decide how the others are read.
+    """
+    parts = {part for f in files for part in Path(f).relative_to(path).parts[:-1]}
+    names = sorted({part.partition("=")[0] for part in parts if "=" in part})
+    fields = [(name, pa.string()) for name in names]
+    return ds.partitioning(pa.schema(fields), flavor="hive")
 
 
 def _refuse_lakes(path: Path, names: Names) -> None:

@@ -20,13 +20,15 @@ from discreet.data.batches import (
     BoundsItself,
     Columns,
     CountsItself,
+    MayBeDamaged,
     Parted,
     Source,
 )
+from discreet.data.cells import numbers, texts
 from discreet.data.cuts import Cuts
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
 from discreet.data.pace import Listener, spread_told
-from discreet.data.scores import ScoreKind, ScoreRange, floats, nearest_floats
+from discreet.data.scores import ScoreKind, ScoreRange, floats
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,12 +91,10 @@ class Examples:
                 f"scores must be a vector or a matrix, got {matrix.ndim}-d"
             )
         columns = (matrix,) if matrix.ndim == 1 else tuple(np.asfortranarray(matrix).T)
-        y = _plain_array(labels, "labels")
-        extra = {
-            "groups": None if groups is None else _plain_array(groups, "groups"),
-            "subjects": (
-                None if subjects is None else _plain_array(subjects, "subjects")
-            ),
+        y = _cells(labels, "labels")
+        extra: dict[str, Any] = {
+            "groups": None if groups is None else _cells(groups, "groups"),
+            "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
         }
         for what, column in (("labels", y), *extra.items()):
@@ -280,8 +280,7 @@ class Examples:
             or any(self.scores.outside(c) for c in scores if c is not None)
         ):
             return None
-        found = tuple(c for c in scores if c is not None)
-        return Batch(found, labels, raw.groups, raw.subjects, raw.weights, raw.amounts)
+        return _batch(tuple(c for c in scores if c is not None), labels, raw)
 
     def _fitting(self, raw: Columns, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
@@ -289,19 +288,13 @@ class Examples:
             fits = self._all_fit(raw, seen)
             if fits is not None:
                 return fits
-        columns = [nearest_floats(column) for column in raw.scores]
+        columns = [numbers(column) for column in raw.scores]
         labels, kept = codes_row_by_row(raw.labels, self.label_code)
         for column in columns:
             kept &= ~np.isnan(column)
         low, high = self.scores.low, self.scores.high
-        batch = Batch(
-            tuple(np.clip(column, low, high) for column in columns),
-            labels,
-            raw.groups,
-            raw.subjects,
-            raw.weights,
-            raw.amounts,
-        )
+        clipped = tuple(np.clip(column, low, high) for column in columns)
+        batch = _batch(clipped, labels, raw)
         seen.aside += batch.number(~kept)
         if self.every_row:
             return batch.moved(~kept, [low] * self.columns)
@@ -351,7 +344,12 @@ class Examples:
                 else:
                     outside += int(weights[~self.scores.inside(scores)].sum())
                     percents = percents and not ((scores < 0) | (scores > 100)).any()
-        if nonnumeric:
+        damage = None
+        if isinstance(self._source, MayBeDamaged):
+            damage = self._source.damage()
+        if damage is not None:
+            problem = damage
+        elif nonnumeric:
             problem = "scores are text or other objects; give numbers"
         elif outside:
             problem = (
@@ -370,11 +368,42 @@ def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:
             "drop the masked rows first"
         )
     try:
-        return np.asarray(values)
+        found = np.asarray(values)
+        if found.dtype.kind in "US" and not isinstance(values, np.ndarray):
+            # One text among numbers makes all of them text: they are taken one by one.
+            return np.array(values, dtype=object)
     except ValueError:
         raise InputError(
             f"{what} are not a vector: the rows differ in length"
         ) from None
+    return found
+
+
+def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
+    """Return a vector whose cells are as they were given, whatever the others are.
+
+    NumPy gives a list one type for all: of whole numbers and one missing it makes floats,
+    which are not exact from 2^53 on.
+    """
+    found = _plain_array(values, what)
+    own = isinstance(getattr(values, "dtype", None), np.dtype)
+    if own or found.dtype.kind not in "fUS" or found.ndim != 1:
+        return found
+    for way in ("to_list", "tolist"):  # of polars, of Arrow
+        if hasattr(values, way):
+            values = getattr(values, way)()
+            break
+    whole = np.empty(len(found), dtype=object)
+    whole[:] = list(values)  # type: ignore[arg-type]
+    return whole
+
+
+def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: Columns) -> Batch:
+    groups, subjects = raw.groups, raw.subjects
+    if not raw.worded:
+        groups = None if groups is None else texts(groups)
+        subjects = None if subjects is None else texts(subjects)
+    return Batch(scores, labels, groups, subjects, raw.weights, raw.amounts)
 
 
 @dataclass(slots=True)

@@ -1,21 +1,26 @@
-"""Labels: how the values in a file become the codes 0 .. K-1."""
+"""Labels: how the values in a file become the codes 0 .. K-1.
+
+A label is what its text is (``discreet.data.cells``): a column of 0 and 1, of 0.0 and
+1.0, of truths and of their texts all hold the labels 0 and 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.arrays import CodeVector
+from discreet.data.cells import canonical, equal, texts
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabelCode:
     """How raw labels become codes 0 .. K-1; binary 0/1 unless told otherwise."""
 
@@ -25,10 +30,24 @@ class LabelCode:
     def __post_init__(self) -> None:
         if self.positive is not None and self.classes is not None:
             raise InputError("give positive= (two labels) or classes= (more), not both")
+        if self.positive is not None and canonical(self.positive) is None:
+            raise InputError("positive= names a missing value; name a label")
+        named = set(self.names)
         if self.classes is not None and (
-            len(set(self.classes)) != len(self.classes) or len(self.classes) < 2
+            None in named or len(named) != len(self.classes) or len(named) < 2
         ):
             raise InputError("classes must be at least two distinct labels")
+
+    @cached_property
+    def names(self) -> tuple[str | None, ...]:
+        """The texts of the classes: of 0 and 1 where none are declared."""
+        classes = (0, 1) if self.classes is None else self.classes
+        return tuple(canonical(label) for label in classes)
+
+    @cached_property
+    def positive_name(self) -> str | None:
+        """The text of the positive label, where one is named."""
+        return canonical(self.positive)
 
 
 class Coder:
@@ -36,33 +55,28 @@ class Coder:
 
     def __init__(self, code: LabelCode) -> None:
         self._code = code
-        self._other: object | None = None
+        self._other: str | None = None
         self._too_many = False
         self._met = False
 
     def encode(self, labels: NDArray[Any]) -> CodeVector | None:
         """Return codes, or None when a label is missing or not of the code."""
-        if self._code.classes is not None:
-            return _codes_of_classes(labels, self._code.classes)
-        if self._code.positive is not None:
-            return self._codes_of_two(labels, self._code.positive)
-        return _codes_of_bits(labels)
+        if self._code.positive_name is not None:
+            return self._codes_of_two(labels, self._code.positive_name)
+        if self._code.classes is None and labels.dtype.kind in "iufb":
+            return _codes_of_bits(labels)
+        codes, known = codes_row_by_row(labels, self._code)
+        return codes if known.all() else None
 
     @property
-    def other(self) -> object | None:
-        """The label that stands for the negatives, as met; None if none was."""
+    def other(self) -> str | None:
+        """The text of the negatives' label, as met; None if none was."""
         return self._other
 
     def strangers(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mark the labels that cannot be coded (all of them, if none can)."""
-        if self.encode(labels) is not None:
-            return np.zeros(labels.shape, dtype=np.bool_)
-        if self._code.positive is not None:
-            return _nulls(labels)
-        classes: tuple[object, ...] = self._code.classes or (0, 1)
-        known = _places(classes, labels)
-        marks = (not _known(label, known) for label in labels.tolist())
-        return np.fromiter(marks, dtype=np.bool_, count=labels.size)
+        """Mark the labels that cannot be coded."""
+        self.encode(labels)  # notices a third label
+        return ~codes_row_by_row(labels, self._code)[1]
 
     def complaint(self, strange: int, rows: int) -> str:
         """Say what is wrong with the labels."""
@@ -85,20 +99,19 @@ class Coder:
             "the positive label with positive=, or more classes with classes="
         )
 
-    def _codes_of_two(
-        self, labels: NDArray[Any], positive: object
-    ) -> CodeVector | None:
-        if _nulls(labels).any():
-            return None
-        codes = _equal(labels, positive)
+    def _codes_of_two(self, labels: NDArray[Any], positive: str) -> CodeVector | None:
+        codes = equal(labels, positive)
         self._met = self._met or bool(codes.any())
         rest = labels[~codes]
-        if rest.size:
-            if self._other is None:
-                self._other = rest[0]
-            if not np.asarray(rest == self._other).all():
-                self._too_many = True
-                return None
+        if rest.size and rest.dtype.kind in "iufb" and (rest == rest[0]).all():
+            rest = rest[:1]
+        others = set(texts(rest).tolist())
+        if None in others:
+            return None
+        self._other = self._other if self._other or not others else min(others)
+        if others - {self._other}:
+            self._too_many = True
+            return None
         return codes.view(np.uint8)
 
 
@@ -110,101 +123,36 @@ def codes_row_by_row(
     With a positive label, any other value that is there is a negative one: which
     second value comes first must not decide which rows count.
     """
-    missing = _nulls(labels)
-    if code.positive is not None:
-        same = _equal(labels, code.positive)
-        return same.astype(np.int64), ~missing
-    classes: tuple[object, ...] = (0, 1) if code.classes is None else code.classes
-    if labels.dtype.kind in "iufb":
-        codes = np.full(labels.shape, -1, dtype=np.int64)
-        for k, label in enumerate(classes):
-            codes[_equal(labels, label)] = k
-    else:
-        places = _places(classes, labels)
-        found = (places[v] if _known(v, places) else -1 for v in labels.tolist())
-        codes = np.fromiter(found, dtype=np.int64, count=labels.size)
-    return np.maximum(codes, 0), (codes >= 0) & ~missing
+    if labels.dtype.kind not in "iufb":
+        return _codes_of_texts(texts(labels), code)
+    if code.positive_name is not None:
+        known = ~np.isnan(labels) if labels.dtype.kind == "f" else np.True_
+        codes = equal(labels, code.positive_name).astype(np.int64)
+        return codes, np.broadcast_to(known, codes.shape).copy()
+    codes = np.full(labels.shape, -1, dtype=np.int64)
+    for k, name in enumerate(code.names):
+        codes[equal(labels, str(name))] = k
+    return np.maximum(codes, 0), codes >= 0
+
+
+def _codes_of_texts(
+    labels: NDArray[Any], code: LabelCode
+) -> tuple[CodeVector, NDArray[np.bool_]]:
+    if code.positive_name is not None:
+        known = np.asarray(labels != None, dtype=np.bool_)  # noqa: E711 - each cell
+        return np.equal(labels, code.positive_name).astype(np.int64), known
+    places = {name: k for k, name in enumerate(code.names)}
+    found = [places.get(text, -1) for text in labels.tolist()]
+    codes = np.array(found, dtype=np.int64)
+    return np.maximum(codes, 0), codes >= 0
 
 
 def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
     if labels.dtype == np.bool_:
         return labels.view(np.uint8)
-    if labels.dtype.kind == "O" and all(isinstance(v, bool) for v in labels.tolist()):
-        return labels.astype(np.uint8)
-    if labels.dtype.kind not in "iuf":
-        return None if labels.size else np.zeros(0, dtype=np.uint8)
     if labels.dtype.kind == "f":
         whole = (labels == 0) | (labels == 1)  # NaN is neither
         return labels.astype(np.uint8) if whole.all() else None
     # Only 0 and 1 have no other bit: one pass instead of two.
     found = np.bitwise_or.reduce(labels) if labels.size else 0
     return labels if 0 <= found <= 1 else None
-
-
-def _codes_of_classes(
-    labels: NDArray[Any], classes: tuple[object, ...]
-) -> CodeVector | None:
-    code = _places(classes, labels)
-    try:
-        return np.fromiter(
-            (code[label] for label in labels.tolist()),
-            dtype=np.int64,
-            count=labels.size,
-        )
-    except (KeyError, TypeError):
-        return None
-
-
-def _readings(label: object, labels: NDArray[Any]) -> tuple[object, ...]:
-    """Return what cells may hold that mean this label.
-
-    A command line and a plan only have text, and a column may hold 0, 1 and 2. A column
-    of objects may hold both: there a number is the text that it stands for.
-    """
-    if not isinstance(label, str) or labels.dtype.kind not in "iufbO":
-        return (label,)
-    try:
-        value: object = float(label)
-    except ValueError:
-        value = {"true": True, "false": False}.get(label.lower(), label)
-    return (label, value) if labels.dtype.kind == "O" else (value,)
-
-
-def _places(classes: tuple[object, ...], labels: NDArray[Any]) -> dict[object, int]:
-    """Return the code of everything that means a class."""
-    return {
-        reading: k
-        for k, label in enumerate(classes)
-        for reading in _readings(label, labels)
-    }
-
-
-def _equal(labels: NDArray[Any], label: object) -> NDArray[np.bool_]:
-    """Mark the cells that mean a label."""
-    found = np.zeros(labels.shape, dtype=np.bool_)
-    for reading in _readings(label, labels):
-        same = np.asarray(labels == reading)
-        if same.shape == labels.shape:  # else compared as different types: none equal
-            found |= same.astype(np.bool_)
-    return found
-
-
-def _known(label: object, known: Container[object]) -> bool:
-    try:
-        return label in known
-    except TypeError:
-        return False
-
-
-def _nulls(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark None and NaN, the two ways in which a label can be missing."""
-    if column.dtype.kind == "f":
-        missing: NDArray[np.bool_] = np.isnan(column)
-        return missing
-    if column.dtype.kind == "O":
-        return np.fromiter(
-            (v is None or v != v for v in column.tolist()),  # noqa: PLR0124 - NaN
-            dtype=np.bool_,
-            count=column.size,
-        )
-    return np.zeros(column.shape, dtype=np.bool_)

@@ -5,7 +5,7 @@
 Each score is rounded as ``Cuts`` says, by a product with a power of two, a floor and
 a quotient: exact in doubles. Numbers are written as quotients of whole numbers, since
 engines read decimals in ways of their own. Labels and groups are grouped as they
-are: what they mean is decided at the site, by the rules for rows that are read.
+are: what they mean is decided at the site, by their texts (``data.cells``).
 
 What engines do differently, and the rule here:
 
@@ -17,8 +17,9 @@ casts to integer       of what a floor made whole only: some round, others trunc
 whole numbers, float32 cast to double, the nearest one
 decimals               cast to double where every engine rounds alike: up to 15
                        digits, and any in PostgreSQL
-text in a number's     SQLite allows it: such a cell is NULL
-column
+text in a number's     SQLite allows it in any column: a text is never a score, and
+column                 labels and groups come as the bytes of their texts
+other labels, groups   dates, decimals and the like are cast to text by the engine
 equal texts            byte by byte: MariaDB's collations know no capitals
 text, dates, others    not counted in place: the rows are read
 =====================  ==========================================================
@@ -29,8 +30,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
+
+import pyarrow as pa
 
 from discreet.data.arrow_columns import Names
 from discreet.data.cuts import Cuts
@@ -60,6 +64,19 @@ MULTIPLIER: Final = 48271
 """A subject's number times this, modulo the prime, says where its sample begins."""
 
 
+@dataclass(frozen=True)
+class Bound:
+    """Of whom a query keeps how many rows: a plan's unit, and the column of people."""
+
+    kind: str = ""
+    relation: str = ""
+    most: int | None = None
+    subject: str | None = None
+
+
+UNBOUNDED: Final = Bound()
+
+
 def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
     """Say why an engine cannot count these rows in place; None when it can."""
     if names.weight is not None:
@@ -84,11 +101,11 @@ def folded(
     cuts: Sequence[Cuts],
     engine: str,
     *,
-    bound: int | None = None,
+    bound: Bound = UNBOUNDED,
 ) -> Any:
     """Return the query: label, group, rounded scores, and how many rows that is.
 
-    ``bound`` says of how many rows of a subject the table was made, if it was.
+    ``bound`` says of whose rows the table was made.
     """
     ibis = load("ibis", "sql")
     kept = [names.label, *([] if names.group is None else [names.group])]
@@ -125,26 +142,35 @@ def _hex(text: str) -> str:  # type: ignore[empty-body]
 
 
 def bounded(
-    table: Any, names: Names, scores: ScoreRange, most: int, engine: str
+    table: Any,
+    names: Names,
+    scores: ScoreRange,
+    most: int,
+    engine: str,
+    *,
+    strict: bool = False,
 ) -> Any | None:
     """Keep at most so many rows of each subject, by the rule of ``site.bounding``.
 
     Rows that do not fit belong to nobody's sample, and go on to the rule for them.
     Without a subject column all rows are one client's. None where an engine would
     order or number rows in its own way: text for labels or subjects, or groups.
+
+    With ``strict`` a row whose label does not fit keeps its score, to be complained of.
+    Else it loses it, so that no row counts that was not bounded.
     """
     ibis = load("ibis", "sql")
     numbers = [number(table[name], engine) for name in names.scores]
     label = table[names.label]
-    whole = label.type().is_integer() or label.type().is_boolean()
+    whole = _is_word(label.type()) or label.type().is_boolean()
     known = engine in TESTED and names.group is None
     if any(column is None for column in numbers) or not (whole and known):
         return None
-    code = label.cast("int64")
+    code = _meant(label, engine)
     if names.subject is None:
         subject, named = ibis.literal(0, "int64"), ibis.literal(True)
-    elif table[names.subject].type().is_integer():
-        subject = table[names.subject].cast("int64")
+    elif _is_word(table[names.subject].type()):
+        subject = _meant(table[names.subject], engine)
         named = subject.notnull()
     else:
         return None
@@ -162,7 +188,7 @@ def bounded(
         **{names.label: label},
         **{
             # A row of nobody has no place: it is left out as one without a score.
-            name: ibis.ifelse(named, column, ibis.null("float64"))
+            name: ibis.ifelse(named if strict else fits, column, ibis.null("float64"))
             for name, column in zip(names.scores, numbers, strict=True)
         },
     )
@@ -194,11 +220,52 @@ def _missing(score: Any, engine: str) -> Any:
     return score.isnull() | score.isnan()
 
 
-def weight_name(cuts: Sequence[Cuts], bound: int | None = None) -> str:
+def _is_word(kind: Any) -> bool:
+    """Say whether a type holds whole numbers that 64 bits with a sign hold, too."""
+    return bool(kind.is_integer()) and not kind.is_uint64()
+
+
+def _meant(column: Any, engine: str) -> Any:
+    """Return a column of whole numbers; NULL where SQLite has something else in it."""
+    ibis = load("ibis", "sql")
+    if column.type().is_boolean():  # which PostgreSQL casts to small numbers alone
+        return ibis.cases((column, 1), (~column, 0), else_=None).cast("int64")
+    whole = column.cast("int64")
+    if engine != "sqlite":
+        return whole
+    return ibis.ifelse(column.typeof() == "integer", whole, ibis.null("int64"))
+
+
+def word(column: Any, engine: str) -> Any:
+    """Return labels, groups or subjects in a type that can be fetched whatever they are.
+
+    SQLite's cells have types of their own: they come as the digits of their text's bytes
+    (``unhexed``). Text that is no UTF-8 could not be fetched either.
+    """
+    kind = column.type()
+    if engine == "sqlite":
+        return load("ibis", "sql").udf.scalar.builtin(name="hex")(_hex_of_any)(column)
+    if kind.is_boolean() or kind.is_integer() or kind.is_floating():
+        return column
+    return column if kind.is_string() or kind.is_binary() else column.cast("string")
+
+
+def _hex_of_any(cell) -> str:  # type: ignore[empty-body,no-untyped-def]
+    """Return any cell's bytes in hexadecimal digits, by SQLite's own function."""
+
+
+def unhexed(column: pa.Array) -> pa.Array:
+    """Return the bytes of what ``word`` made of SQLite's cells."""
+    coded = column.dictionary_encode()
+    values = [bytes.fromhex(v) for v in coded.dictionary.to_pylist()]
+    return pa.array(values, pa.binary()).take(coded.indices)
+
+
+def weight_name(cuts: Sequence[Cuts], bound: Bound = UNBOUNDED) -> str:
     """Return the name of the column of counts: it tells queries of plans apart.
 
     Counts of another plan's query would fall into wrong bins unseen, or hold more rows
-    of a person than the noise was sized for.
+    of a person or client than the noise was sized for.
     """
     digest = hashlib.sha256(repr((tuple(cuts), bound)).encode())
     return f"rows_{digest.hexdigest()[:12]}"
@@ -207,13 +274,13 @@ def weight_name(cuts: Sequence[Cuts], bound: int | None = None) -> str:
 def number(column: Any, engine: str) -> Any | None:
     """Return a score column as doubles; None where engines would differ."""
     kind = column.type()
-    if engine == "sqlite" and kind.is_numeric():
+    if engine == "sqlite":  # whose cells have types of their own
         ibis = load("ibis", "sql")
         meant = column.typeof().isin(["real", "integer"])
-        column = ibis.ifelse(meant, column, ibis.null(kind))
+        return ibis.ifelse(meant, column.cast("float64"), ibis.null("float64"))
     if kind.is_floating() or kind.is_integer():
         return column.cast("float64")
-    if kind.is_decimal() and engine != "sqlite":
+    if kind.is_decimal():
         digits = kind.precision
         if engine == "postgres" or (digits is not None and digits <= _MOST_DIGITS):
             return column.cast("float64")
@@ -258,7 +325,7 @@ def written(
     engine: str,
     *,
     scores: ScoreRange,
-    bound: int | None = None,
+    bound: Bound = UNBOUNDED,
 ) -> str:
     """Return the query in an engine's SQL, for a table that nobody has looked at.
 
@@ -267,12 +334,12 @@ def written(
     """
     ibis = load("ibis", "sql")
     schema, _, name = table.rpartition(".")
-    other = "string" if bound is None else "int64"
+    other = "string" if bound.most is None else "int64"
     columns = {n: "float64" if n in names.scores else other for n in names.all()}
     unseen = ibis.table(columns, name=name, database=schema or None)
     reason = obstacle(unseen, names, cuts, engine)
-    if reason is None and bound is not None:
-        unseen = bounded(unseen, names, scores, bound, engine)
+    if reason is None and bound.most is not None:
+        unseen = bounded(unseen, names, scores, bound.most, engine)
         reason = None if unseen is not None else "people in groups are not told apart"
     if reason is not None:
         raise InputError(f"there is no such query: {reason}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector
+from discreet.data.cells import numbers
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 ScoreKind: TypeAlias = Literal["probability", "logit", "other"]
 FARTHEST: Final = 1e100
 """Of a limit: differences, squares and their products stay finite."""
+_NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +114,6 @@ def floats(column: NDArray[Any]) -> FloatVector | None:
         return column.astype(np.float64)
     if column.dtype.kind == "O":
         cells = column.tolist()
-        if all(v is None or isinstance(v, int | float) for v in cells):
-            return np.array([np.nan if v is None else v for v in cells], dtype=float)
+        if all(v is None or isinstance(v, _NUMBERS) for v in cells):
+            return numbers(column)
     return None
-
-
-def nearest_floats(column: NDArray[Any]) -> FloatVector:
-    """Return a column as floats, NaN where a cell holds no number."""
-    found = floats(column)
-    if found is not None:
-        return found
-    cells = column.tolist()
-    return np.array(
-        [float(v) if isinstance(v, int | float) else np.nan for v in cells],
-        dtype=np.float64,
-    )

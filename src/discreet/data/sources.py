@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, PART_ROWS, Columns, Source
+from discreet.data.cells import numbers, texts
 from discreet.data.csv_file import csv_file
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
@@ -96,7 +98,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     elif _module(source) == "polars" and hasattr(source, "collect_batches"):
         opened = _lazy(source, names)
     else:
-        opened = _table(_as_table(source), names)
+        opened = _table(_as_table(source, names), names)
     examples = Examples.from_source(
         opened,
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
@@ -140,21 +142,44 @@ def _dataset(source: Readable, names: Names) -> Source:
     return DatasetSource(source, names)
 
 
-def _as_table(source: Readable) -> pa.Table:
+def _as_table(source: Readable, names: Names) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
+    if _module(source) in ("pandas", "polars"):
+        return _frame(source, names)
     if hasattr(source, "__arrow_c_stream__"):
         try:
             return pa.table(source)
         except (pa.ArrowException, TypeError, ValueError):
             raise InputError(
-                "the frame is no Arrow table: some column mixes kinds of values, such "
-                "as text and numbers; give every column one kind"
+                "the frame is no Arrow table: give pandas, polars or Arrow"
             ) from None
     raise InputError(
         "read takes a path, an Arrow table, a pandas or polars frame, or a database's "
         "table; for arrays use Examples(scores, labels)"
     )
+
+
+def _frame(frame: Any, names: Names) -> pa.Table:
+    """Take the named columns of a frame, each by itself.
+
+    A column of objects may hold text and numbers side by side, which Arrow would refuse
+    or turn into one type: its cells are taken one by one.
+    """
+    names.check([str(name) for name in frame.columns])
+    found = {}
+    for name in names.all():
+        column = frame[name]
+        if str(column.dtype) not in ("object", "Object", "Int128"):
+            found[name] = pa.table(frame[[name]]).column(name)
+            continue
+        cells = np.empty(len(column), dtype=object)
+        cells[:] = column.to_list()
+        if name in names.scores or name == names.weight:
+            found[name] = pa.array(numbers(cells), pa.float64())
+        else:
+            found[name] = pa.array(texts(cells).tolist(), pa.string())
+    return pa.table(found)
 
 
 def _lazy(frame: Any, names: Names) -> Source:

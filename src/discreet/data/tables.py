@@ -58,11 +58,10 @@ class TableSource:
 
     def __call__(self) -> Iterator[Columns]:
         """Read every row, in the engine's order."""
-        numbers = {
-            name: pushdown.number(self.table[name], self.engine)
-            for name in self.names.scores
-        }
-        rows = self.table.select(*self.names.all()).mutate(
+        engine, amount = self.engine, self.names.weight
+        counted = [*self.names.scores, *([] if amount is None else [amount])]
+        numbers = {name: pushdown.number(self.table[name], engine) for name in counted}
+        rows = self._worded(self.table.select(*self.names.all())).mutate(
             **{name: column for name, column in numbers.items() if column is not None}
         )
         return plain_columns(self._run(rows), self.names)
@@ -77,7 +76,7 @@ class TableSource:
                 stacklevel=2,
             )
             return None
-        asked = pushdown.folded(self.table, self.names, cuts, self.engine)
+        asked = self._folded(cuts)
         weight = pushdown.weight_name(cuts)
         return plain_columns(
             self._run(asked), replace(self.names, subject=None), weight
@@ -90,7 +89,11 @@ class TableSource:
         if (alone and self.names.subject is None) or self.names.weight is not None:
             return None  # whoever reads the rows says what is missing
         names = self.names if alone else replace(self.names, subject=None)
-        found = pushdown.bounded(self.table, names, scores, most, self.engine)
+        found = None
+        if self.engine != "sqlite":  # in any column of which a cell may be text
+            found = pushdown.bounded(
+                self.table, names, scores, most, self.engine, strict=strict
+            )
         if found is None:
             warnings.warn(
                 self._said("whose rows they are is not told apart there as here"),
@@ -112,7 +115,7 @@ class TableSource:
         """Return what the engine is asked, in its own SQL."""
         if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
             return None
-        asked = pushdown.folded(self.table, self.names, cuts, self.engine)
+        asked = self._folded(cuts)
         return str(load("ibis", "sql").to_sql(asked))
 
     def pace(self) -> float | None:
@@ -130,6 +133,21 @@ class TableSource:
         except Exception:  # noqa: BLE001 - a question of courtesy must end no count
             return None
 
+    @property
+    def _words(self) -> list[str]:
+        names = (self.names.label, self.names.group, self.names.subject)
+        return [name for name in names if name is not None]
+
+    def _worded(self, rows: Any) -> Any:
+        """Ask for labels, groups and subjects so that any cell can be fetched."""
+        return rows.mutate(
+            **{name: pushdown.word(rows[name], self.engine) for name in self._words}
+        )
+
+    def _folded(self, cuts: Sequence[Cuts]) -> Any:
+        rows = self._worded(self.table.select(*self.names.all()))
+        return pushdown.folded(rows, self.names, cuts, self.engine)
+
     def _said(self, reason: str) -> str:
         return str(self.names.problem(f"rows are read instead of counted: {reason}"))
 
@@ -144,13 +162,21 @@ class TableSource:
 
     def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._batches(rows)
+            for batch in self._batches(rows):
+                yield self._decoded(batch) if self.engine == "sqlite" else batch
         except DiscreetError:
             raise
         except Exception as err:  # noqa: BLE001 - each engine has errors of its own
             raise self.names.problem(
                 f"the engine gave up ({type(err).__name__}); its own log says why"
             ) from None
+
+    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {
+            name: pushdown.unhexed(column) if name in self._words else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        return pa.RecordBatch.from_pydict(columns)
 
 
 def is_address(source: object) -> bool:
@@ -184,6 +210,8 @@ def connected(
         if backend.name == "duckdb":  # so that it can be asked how far a query is
             backend.raw_sql("SET enable_progress_bar = true")
             backend.raw_sql("SET enable_progress_bar_print = false")
+        if backend.name == "sqlite":
+            return _untyped(backend, table, where, query)
         if query is not None:
             return backend.sql(query)
         if where is not None:
@@ -195,6 +223,25 @@ def connected(
             f"the database could not be opened ({type(err).__name__}); check the "
             "address, the table and the driver's credentials"
         ) from None
+
+
+def _untyped(
+    backend: Any, table: str | None, where: str | None, query: str | None
+) -> Any:
+    """Return a table of SQLite without asking what its columns hold.
+
+    Ibis takes the types of columns that declare none from the first row, and refuses
+    columns in which it is missing.
+    """
+    if query is None:
+        parts = [] if table is None else table.split(".")
+        named = (
+            table if where else ".".join(f'"{p.replace(chr(34), "")}"' for p in parts)
+        )
+        query = f"SELECT * FROM {named} WHERE {where or 'TRUE'}"  # noqa: S608 - as above
+    found = backend.con.execute(f"SELECT * FROM ({query}) LIMIT 0")  # noqa: S608
+    names = [column[0] for column in found.description]
+    return backend.sql(query, schema=dict.fromkeys(names, "string"))
 
 
 def _url(address: str) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ order in a file or table. Of its m rows, sorted by score, label and group, the r
 .. math:: (r k + h) \bmod m < k,
    \qquad h = (48271\, x \bmod (2^{31} - 1)) \bmod m
 
-with x the subject's number (a hash of a name that is no whole number). That is
+with x the subject's number (a hash of a text that is no whole number). That is
 systematic sampling: exactly k rows, spread over the subject's scores, and with h
 even over subjects each row has the chance k/m. So adding or removing a subject changes
 nobody else's rows, a second round or a retry keeps the same ones, and a database can do
@@ -17,21 +17,24 @@ it by a window function (``discreet.data.pushdown.bounded``), since all numbers 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.batches import Columns
+from discreet.data.cells import numbers
 from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import MULTIPLIER, PRIME
-from discreet.data.scores import nearest_floats
 from discreet.errors import InputError
 from discreet.privacy.unit import Unit
 
-_EVERYBODY: Final = 0
+_EVERYBODY: Final = "0"
 """Under unit client all rows of a site belong to one."""
+_WHOLE: Final = re.compile("-?[0-9]{1,19}")
+"""Whole numbers that a database has too."""
 
 
 def bounded(examples: Examples, unit: Unit | None) -> Examples:
@@ -57,7 +60,7 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
 def _kept(examples: Examples, unit: Unit) -> Columns:
     """Read everything once; return the rows that count."""
     batches: list[Batch] = []
-    subjects: list[object] = []
+    subjects: list[str] = []
     for batch in examples.batches():
         named = _subjects(batch, unit, lenient=examples.lenient)
         known = np.array([name is not None for name in named], dtype=np.bool_)
@@ -67,12 +70,11 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
     if not batches:
         none = np.zeros(0)
         return Columns((none,) * examples.columns, none.astype(np.int64))
-    numbers = {name: k for k, name in enumerate(dict.fromkeys(subjects))}
-    code = np.array([numbers[name] for name in subjects], dtype=np.int64)
-    seed = np.array([_seed(name) for name in numbers], dtype=np.int64)
+    names, code = _coded(subjects)
+    seed = np.array([_seed(name) for name in names], dtype=np.int64)
     rows = _joined(batches)
-    groups = [] if rows.groups is None else [rows.groups.astype(str)]
-    amounts = [] if rows.amounts is None else [nearest_floats(rows.amounts)]
+    groups = [] if rows.groups is None else [_in_order(rows.groups.tolist())]
+    amounts = [] if rows.amounts is None else [numbers(rows.amounts)]
     order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
     kept = np.sort(order[_places(code[order], seed, unit.examples)])
     classes = examples.label_code.classes
@@ -83,6 +85,7 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
         None if rows.groups is None else rows.groups[kept],
         None if rows.subjects is None else rows.subjects[kept],
         amounts=None if rows.amounts is None else rows.amounts[kept],
+        worded=True,
     )
 
 
@@ -111,7 +114,21 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
-def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object | None]:
+def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the different texts, and which of them each one is."""
+    places: dict[str, int] = {}
+    code = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(code, dtype=np.int64)
+
+
+def _in_order(groups: list[str | None]) -> NDArray[np.int64]:
+    """Return each group's place in the order of all, so that no text sets a width."""
+    ordered = sorted({"" if group is None else group for group in groups})
+    places = {group: k for k, group in enumerate(ordered)}
+    return np.array([places[group or ""] for group in groups], dtype=np.int64)
+
+
+def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[str | None]:
     """Return whom each row belongs to; None is nobody, if the reader is lenient."""
     if unit.kind == "client":
         return [_EVERYBODY] * len(batch)
@@ -122,7 +139,7 @@ def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object | None]
         )
     if batch.subjects is None:
         return [None] * len(batch)
-    named = [_named(subject) for subject in batch.subjects.tolist()]
+    named: list[str | None] = batch.subjects.tolist()
     missing = named.count(None)
     if missing and not lenient:
         raise InputError(
@@ -132,13 +149,9 @@ def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[object | None]
     return named
 
 
-def _named(subject: object) -> object | None:
-    return None if subject != subject else subject  # noqa: PLR0124 - NaN is nobody
-
-
-def _seed(subject: object) -> int:
-    if isinstance(subject, int):
-        return subject % PRIME
-    text = f"{type(subject).__name__}:{subject}".encode()
-    digest = hashlib.blake2b(text, digest_size=16).digest()
+def _seed(subject: str) -> int:
+    """Return a subject's number; of a text that is no whole number, a hash."""
+    if _WHOLE.fullmatch(subject):
+        return int(subject) % PRIME
+    digest = hashlib.blake2b(subject.encode(), digest_size=16).digest()
     return int.from_bytes(digest, "big") % PRIME

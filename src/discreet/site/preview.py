@@ -7,12 +7,13 @@ away: no noise is drawn, nothing is charged, nothing is shown that a count would
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.data.cuts import Cuts
 from discreet.data.examples import Examples
-from discreet.errors import DiscreetError
+from discreet.data.pushdown import UNBOUNDED, Bound
+from discreet.errors import DiscreetError, InputError
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Claim
@@ -150,19 +151,25 @@ def plan_cuts(plan: Plan, columns: int) -> tuple[Cuts, ...]:
     return tuple(found)
 
 
-def plan_bound(plan: Plan) -> int | None:
-    """Return how many rows of a person or client count at most; None for any."""
+def plan_bound(plan: Plan, subject: str | None) -> Bound:
+    """Return of whom a plan counts how many rows, and which column names people."""
     unit = plan.privacy.protects
-    if unit is None or unit.kind not in ("subject", "client"):
-        return None
-    return unit.examples
+    if unit is None:
+        return UNBOUNDED
+    alone = unit.kind == "subject"
+    if alone and subject is None:
+        raise InputError("the plan protects subjects: name their column with --subject")
+    bound = Bound(unit.kind, unit.relation, unit.max_examples)
+    return replace(bound, subject=subject) if alone else bound
 
 
 def _query(plan: Plan, examples: Examples) -> str | None:
-    bound, unit = plan_bound(plan), plan.privacy.protects
+    unit = plan.privacy.protects
     asked: Examples | None = examples
-    if bound is not None and unit is not None:
-        asked = examples.bounded_in_place(bound, alone=unit.kind == "subject")
+    if unit is not None and unit.max_examples is not None:
+        asked = examples.bounded_in_place(
+            unit.max_examples, alone=unit.kind == "subject"
+        )
     if asked is None or plan.privacy.route == "ranks":
         return None
     return asked.query(plan_cuts(plan, examples.columns))

@@ -105,10 +105,8 @@ def _sums_by_subject(
     return sums
 
 
-def _subjects(batch: Batch) -> Iterator[object]:
+def _subjects(batch: Batch) -> Iterator[str | None]:
     if batch.subjects is None:
         yield from (None for _ in range(len(batch)))
         return
-    for subject in batch.subjects.tolist():
-        missing = subject is None or subject != subject  # noqa: PLR0124 - NaN
-        yield None if missing else subject
+    yield from batch.subjects.tolist()

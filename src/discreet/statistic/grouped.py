@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.cells import canonical
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
@@ -43,10 +44,15 @@ class Grouped(Statistic):
     name: ClassVar[str] = "grouped"
 
     def __post_init__(self) -> None:
-        if not self.groups or len(set(self.groups)) != len(self.groups):
-            raise PlanError("a grouped plan names one or more distinct groups")
         for group in self.groups:
             name(group, "a group's name")
+        texts = {canonical(group) for group in self.groups}
+        if None in texts:
+            raise PlanError("a group's name is no word for a missing value, such as NA")
+        if not self.groups or len(texts) != len(self.groups):
+            raise PlanError(
+                "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
+            )
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
@@ -82,9 +88,9 @@ class Grouped(Statistic):
                     "the plan counts by group, but the examples carry no group column"
                 )
             return np.zeros(0, dtype=np.intp)
-        code = {group: k for k, group in enumerate(self.groups)}
+        code = {canonical(group): k for k, group in enumerate(self.groups)}
         other = code.get(OTHER, -1)
-        places = [code.get(str(group), other) for group in batch.groups.tolist()]
+        places = [code.get(group, other) for group in batch.groups.tolist()]
         return np.asarray(places, dtype=np.intp)
 
     def _cells(self, batch: Batch) -> CodeVector:

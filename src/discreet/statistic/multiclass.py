@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.data.cells import canonical
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
@@ -36,10 +37,13 @@ class _OfClasses(Statistic):
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
-            raise PlanError("a multi-class plan names at least two distinct classes")
         for one in self.classes:
             name(one, "a class's name")
+        texts = {canonical(one) for one in self.classes}
+        if None in texts:
+            raise PlanError("a class's name is no word for a missing value, such as NA")
+        if len(self.classes) < 2 or len(texts) != len(self.classes):
+            raise PlanError("a multi-class plan names at least two distinct classes")
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
@@ -48,8 +52,9 @@ class _OfClasses(Statistic):
 
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
-        declared = examples.label_code.classes
-        if declared is None or tuple(str(c) for c in declared) != self.classes:
+        declared = examples.label_code
+        agreed = tuple(canonical(one) for one in self.classes)
+        if declared.classes is None or declared.names != agreed:
             raise InputError(
                 f"the plan names {len(self.classes)} classes in an agreed order; read "
                 "the examples with the same classes="

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
 from discreet.data.batches import Batch
+from discreet.data.cells import numbers
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
-from discreet.data.scores import nearest_floats
 from discreet.errors import InputError, PlanError
 from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
@@ -138,7 +138,7 @@ class Weighted(Statistic):
         """Leave out rows without a weight: each row is judged by itself."""
         if batch.amounts is None:  # a refusal would tell an empty site from others
             return np.zeros(len(batch), dtype=np.bool_)
-        return super().fits(batch) & ~np.isnan(nearest_floats(batch.amounts))
+        return super().fits(batch) & ~np.isnan(numbers(batch.amounts))
 
     def _cells(self, batch: Batch) -> CodeVector:
         cells = self.inner.cells(batch)
@@ -155,7 +155,7 @@ class Weighted(Statistic):
                     "column with weight="
                 )
             return np.zeros((1 + self.squares) * len(batch), dtype=np.int64)
-        given = nearest_floats(batch.amounts)
+        given = numbers(batch.amounts)
         nearest = np.clip(np.rint(np.nan_to_num(given)), 0, self.most)
         strange = int(np.count_nonzero(given != nearest))
         if strange and not lenient:

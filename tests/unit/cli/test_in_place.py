@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
@@ -19,11 +20,13 @@ from discreet.cli.preview import preview
 from discreet.cli.query import query
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.pace import Pace
+from discreet.data.pushdown import weight_name
 from discreet.errors import InputError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.site.bounding import bounded
+from discreet.site.preview import plan_bound, plan_cuts
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 
 WARDS = ("a", "b", "other")
@@ -167,17 +170,70 @@ def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_pat
     shown = run(query, *asked, "--subject", "who")
     assert shown.exit_code == 0, shown.output
     by_hand(path, shown.output, tmp_path / "counts.csv")
-    site = Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(plan)
+    counts = tmp_path / "counts.csv"
+    named = Rows(score=["p"], label="died", subject="who", counts=counts)
+    site = named.read(plan)
     unit = plan.privacy.protects
     here = discreet.read(people, score="p", label="died", subject="who")
     expected = plan.statistic.count(bounded(here, unit))
     assert np.array_equal(plan.statistic.count(bounded(site, unit)), expected)
     assert expected.sum() < rows.num_rows
-    more = discreet.DistributedDP(1, unit="subject", max_examples=3)
-    with pytest.raises(InputError, match="not the counts of this plan's query"):
-        Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(
-            Plan(more, plan.rounds, thresholds=(0.3,))
-        )
+    for asking, unit in (
+        (named, {"unit": "subject", "max_examples": 3}),
+        (named, {"unit": "client", "max_examples": 2}),
+        (named, {"unit": "example"}),
+        (replace(named, subject="died"), {"unit": "subject", "max_examples": 2}),
+    ):
+        other = Plan(discreet.DistributedDP(1, **unit), plan.rounds, thresholds=(0.3,))
+        with pytest.raises(InputError, match="not the counts of this plan's query"):
+            asking.read(other)
+    with pytest.raises(InputError, match="name their column with --subject"):
+        replace(named, subject=None).read(plan)
+
+
+def bad_counts(plan, tmp_path, *lines):
+    """Write counts by hand, with the header of a plan's own query."""
+    path = tmp_path / "counts.csv"
+    weight = weight_name(plan_cuts(plan, 1), plan_bound(plan, None))
+    path.write_text("\n".join([f"died,p,{weight}", *lines, ""]))
+    return Rows(score=["p"], label="died", counts=path).read(plan)
+
+
+@pytest.mark.parametrize("odd", ["-7", "1.5", "many", "", "1e300", "inf", "7,7"])
+def test_a_count_that_is_none_is_an_error_here_and_nothing_in_a_session(
+    plan, tmp_path, odd
+):
+    rows = ["1,0.25,3", "0,0.75,2"]
+    expected = plan.statistic.count(bad_counts(plan, tmp_path, *rows))
+    site = bad_counts(plan, tmp_path, *rows, f"1,0.5,{odd}")
+    assert np.array_equal(plan.statistic.count(site.fitted()), expected)
+    with pytest.raises(InputError, match="1 lines have a count that is no whole"):
+        plan.statistic.count(site)
+
+
+def test_counts_of_more_rows_than_a_client_has_are_cut(plan, tmp_path):
+    client = Plan(
+        discreet.DistributedDP(1, unit="client", max_examples=4),
+        plan.rounds,
+        thresholds=(0.3,),
+    )
+    unit, statistic = client.privacy.protects, client.statistic
+    site = bad_counts(client, tmp_path, "1,0.25,3", "0,0.75,1")
+    assert statistic.count(bounded(site, unit)).sum() == 4
+    site = bad_counts(client, tmp_path, "1,0.25,3", "0,0.75,2000")
+    assert statistic.count(bounded(site.fitted(), unit)).sum() <= 4
+    with pytest.raises(InputError, match="more than the 4 rows"):
+        statistic.count(bounded(site, unit))
+
+
+def test_one_cell_of_counts_decides_about_no_other(plan, tmp_path):
+    """Arrow would read 0 and 1 as text, where one label is text."""
+    lines = [f"{k % 2},{k / 40},{1 + k % 3}" for k in range(40)]
+    alone = plan.statistic.count(bad_counts(plan, tmp_path, *lines).fitted())
+    assert alone.sum() > 40
+    for odd in ("unknown,0.5,1", "1,high,1", "1.0,0.5,0"):
+        site = bad_counts(plan, tmp_path, *lines, odd)
+        assert np.array_equal(plan.statistic.count(site.fitted()), alone)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

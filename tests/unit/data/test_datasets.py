@@ -52,6 +52,22 @@ def test_a_partitioned_folder_counts_as_its_rows_do(tmp_path, scored):
     assert len(site) == scored.num_rows
 
 
+def test_the_name_of_one_folder_decides_about_no_other(tmp_path, scored):
+    """Arrow takes folders' names for whole numbers, unless one of them is a word."""
+    grouped = Grouped(HISTOGRAM, ("01", "1", "other"))
+
+    def counted(*names):
+        for name in names:
+            (tmp_path / f"ward={name}").mkdir()
+            own = scored.slice(0, 10).drop_columns("ward")
+            pq.write_table(own, tmp_path / f"ward={name}" / "a.parquet")
+        counts = grouped.count(discreet.read(tmp_path, group="ward").fitted())
+        return counts.reshape(3, -1).sum(axis=1).tolist()
+
+    assert counted("01", "1") == [10, 10, 0]
+    assert counted("b") == [10, 10, 10]
+
+
 @pytest.mark.usefixtures("on_cores")
 def test_a_file_and_a_dataset_of_many_row_groups_count_alike(tmp_path, scored):
     path = tmp_path / "scores.parquet"

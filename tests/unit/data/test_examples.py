@@ -37,7 +37,7 @@ def test_scores_0_and_1_are_inside():
 
 
 @pytest.mark.parametrize(
-    "labels", [[0, 1, 2], [-1, 1, 1], [0.5, 0, 1], ["0", "1", "1"], [None, 1, 0]]
+    "labels", [[0, 1, 2], [-1, 1, 1], [0.5, 0, 1], ["0", "1", "x"], [None, 1, 0]]
 )
 def test_labels_other_than_0_and_1_are_refused_with_the_remedy(labels):
     message = refusal([SECRET, 0.2, 0.3], labels)
@@ -52,6 +52,9 @@ def test_labels_other_than_0_and_1_are_refused_with_the_remedy(labels):
         ([0, 1, 1], None),
         ([0.0, 1.0, 1.0], None),
         ([False, True, True], None),
+        (["0", "1.0", "true"], None),
+        (["0", 1, True], None),
+        (["2", 1.0, True], "1"),
         (["no", "yes", "yes"], "yes"),
         ([2, 1, 1], 1),
         ([2, 1, 1], "1"),
@@ -134,7 +137,7 @@ def test_groups_and_subjects_are_carried():
     site = Examples([0.1, 0.2], [0, 1], groups=["f", "m"], subjects=[7, 7])
     (batch,) = site.batches()
     assert batch.groups.tolist() == ["f", "m"]
-    assert batch.subjects.tolist() == [7, 7]
+    assert batch.subjects.tolist() == ["7", "7"]
 
 
 @given(st.integers(0, 3), st.integers(-2, 2))

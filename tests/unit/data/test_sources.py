@@ -188,6 +188,56 @@ def test_damaged_rows_get_one_sentence(tmp_path):
     assert "as many cells in every row" in refusal(path)
 
 
+GOOD = "".join(f"{k / 40},{k % 2},ward {k % 3}\n" for k in range(40))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"0.2,1,a,9,9",
+        b"0.2",
+        b'0.2,1,"a',
+        b'"0.2,1,a',
+        b'0.2,x"y,"a',
+        b"0.2,1,caf\xe9",
+        b"caf\xe9,1,a",
+        b"0.2,1," + b"a" * 3_000_000,
+        b'0.2,1,"' + b'a,"' * 3_000_000,
+        b'0.2,1,"a""b, c"',
+    ],
+)
+@pytest.mark.parametrize("place", [0, 20, 40])
+def test_one_line_of_a_csv_decides_about_no_other(tmp_path, odd, place):
+    """An open quote took in all rows after it; more cells refused the whole file."""
+    grouped = Grouped(
+        ClassHistogram(Edges.realise(Uniform(4))), ("ward 0", "ward 1", "other")
+    )
+    lines = GOOD.encode().splitlines()
+
+    def counted(rows):
+        path = tmp_path / "a.csv"
+        path.write_bytes(b"\n".join([b"y_score,y_true,ward", *rows]))
+        return grouped.count(discreet.read(path, group="ward").fitted())
+
+    alone = counted(lines)
+    assert alone.sum() == 40
+    assert counted([]).sum() == 0
+    beside = counted([*lines[:place], odd, *lines[place:]])
+    assert np.abs(beside - alone).sum() <= 1
+
+
+def test_lines_with_other_numbers_of_cells_are_told_before_a_session(tmp_path):
+    path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n0.2,1,9,9\n0.3\n")
+    message = refusal(path)
+    assert message.startswith("a.csv: 2 lines have more or fewer cells")
+    site = discreet.read(path).fitted()
+    histogram = ClassHistogram(Edges.realise(Uniform(4)))
+    assert histogram.count(site).sum() == 1
+    assert site.set_aside == 2
+    every = discreet.read(path).fitted(every_row=True)
+    assert histogram.count(every).sum() == 3
+
+
 def test_binary_rubbish_gets_one_sentence(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(bytes(range(256)) * 20)

@@ -12,8 +12,11 @@ import pytest
 
 import discreet
 from discreet import InputError
+from discreet.data.arrow_columns import Names
 from discreet.data.cuts import Cuts
 from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.pushdown import Bound, written
+from discreet.data.scores import ScoreRange
 from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
@@ -141,17 +144,26 @@ def test_each_of_two_rounds_asks_each_site_once(held, rng, queries):
     assert queries(lambda: discreet.evaluate(sites, privacy=privacy)) == 2 * len(sites)
 
 
-def test_a_persons_rows_are_bounded_by_a_window_function(held, rng):
+def test_a_persons_rows_are_bounded_by_a_window_function(rng):
     rows = engines.rows_of_people(rng)
-    there = engines.bounded_outcomes(held(rows), SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadHereWarning)
+        there = engines.bounded_outcomes(in_duckdb(rows, None), SMALL)
     assert there == engines.bounded_outcomes(rows, SMALL)
 
 
-def test_rows_of_nobody_are_refused_before_joining(held):
+def test_a_persons_rows_are_read_from_sqlite_whose_cells_may_be_text(rng, tmp_path):
+    rows = engines.rows_of_people(rng)
+    with pytest.warns(ReadHereWarning, match="not told apart there as here"):
+        there = engines.bounded_outcomes(in_sqlite(rows, tmp_path), SMALL)
+    assert there == engines.bounded_outcomes(rows, SMALL)
+
+
+def test_rows_of_nobody_are_refused_before_joining():
     rows = pa.table(
         {"y_score": [0.1, 0.2], "y_true": [0, 1], "who": pa.array([1, None])}
     )
-    site = discreet.read(held(rows), subject="who")
+    site = discreet.read(in_duckdb(rows, None), subject="who")
     with pytest.raises(InputError, match="1 rows name no subject"):
         bounded(site, Unit("subject", "add_remove", max_examples=1))
 
@@ -201,6 +213,97 @@ def test_text_in_a_number_column_of_sqlite_is_no_number(tmp_path):
     fitted = discreet.read(table).fitted()
     assert SMALL.count(fitted).sum() == 3  # SQLite itself reads '0.9' as a number
     assert fitted.set_aside == 1
+
+
+CELLS = {"y_true": ["unknown", 1.5, b"\xff", None], "who": ["p7", None, 1.5]}
+CELLS["ward"] = [1, 2.5, b"caf\xe9", "b", None]
+
+
+@pytest.mark.parametrize("column", CELLS)
+def test_a_cell_of_any_type_in_sqlite_decides_about_its_own_row(column, tmp_path, rng):
+    """A text in a column of whole numbers was a refusal inside a session."""
+    rows = pa.table(
+        {
+            "y_score": rng.random(40),
+            "y_true": rng.integers(0, 2, 40),
+            "ward": rng.choice(["a", "b"], 40),
+            "who": rng.integers(0, 9, 40),
+        }
+    )
+    in_sqlite(rows, tmp_path)
+    grouped = Grouped(SMALL, ("a", "b", "other"))
+    person = Unit("subject", "add_remove", max_examples=2)
+
+    def counted():
+        site = discreet.read(path, table="rows", group="ward", subject="who").fitted()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReadHereWarning)
+            return grouped.count(site), grouped.count(bounded(site, person))
+
+    path = tmp_path / "rows.sqlite"
+    before = counted()
+    for odd in CELLS[column]:
+        row = {"y_score": 0.5, "y_true": 1, "ward": "a", "who": 77, column: odd}
+        with sqlite3.connect(path) as made:
+            made.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", list(row.values()))
+        made.close()
+        after = counted()
+        assert np.abs(after[0] - before[0]).sum() <= 1
+        assert np.abs(after[1] - before[1]).sum() <= 2
+        before = after
+    if column == "y_true":
+        with pytest.raises(InputError, match="labels are missing or other than 0"):
+            SMALL.count(discreet.read(path, table="rows"))
+
+
+def test_a_query_by_hand_counts_no_row_of_sqlite_unbounded(tmp_path):
+    """A label or a person that is text there is left out, not taken for the number 0."""
+    names = Names(("y_score",), "y_true", subject="who")
+    cuts = [Cuts.within(ScoreRange(), SMALL.edges)]
+    bound = Bound("subject", "add_remove", 2, "who")
+    text = written("rows", names, cuts, "sqlite", scores=ScoreRange(), bound=bound)
+    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
+        made.execute("CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)")
+        rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
+        made.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
+        found = made.execute(text).fetchall()
+    made.close()
+    assert sum(n for _, score, n in found if score is not None) == 2
+
+
+def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_holds(
+    tmp_path,
+):
+    path = tmp_path / "rows.sqlite"
+    for first in ((None, None), ("0.2", "0"), (0.2, 0), ("high", "x")):
+        path.unlink(missing_ok=True)
+        with sqlite3.connect(path) as made:
+            made.execute("CREATE TABLE rows (y_score, y_true)")
+            rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
+            made.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+        made.close()
+        counts = SMALL.count(discreet.read(path, table="rows").fitted())
+        assert counts.sum() == 3 + (first == (0.2, 0))
+
+
+def test_labels_and_groups_of_other_types_are_cast_to_text_by_the_engine():
+    connection = ibis.duckdb.connect()
+    connection.con.execute(
+        "CREATE TABLE odd AS SELECT 0.25 AS y_score, 1::DECIMAL(9, 2) AS y_true, "
+        "DATE '2025-01-31' AS day UNION ALL SELECT 0.75, 0, '290000-01-01'"
+    )
+    statistic = Grouped(SMALL, ("2025-01-31", "other"))
+    counts = statistic.count(discreet.read(connection.table("odd"), group="day"))
+    assert counts.reshape(2, 2, -1).sum(axis=2).tolist() == [[0, 1], [1, 0]]
+
+
+def test_subjects_beyond_64_bits_with_a_sign_are_read(rng):
+    rows = engines.rows_of_people(rng, 60)
+    connection = ibis.duckdb.connect()
+    table = loaded(connection, "rows", rows).drop("person")
+    table = table.mutate(person=ibis.literal(2**64 - 1, "uint64"))
+    with pytest.warns(ReadHereWarning, match="not told apart there as here"):
+        engines.bounded_outcomes(table, SMALL)
 
 
 def test_a_file_and_an_address_are_opened_by_table_where_and_query(tmp_path):

@@ -1,0 +1,524 @@
+"""Neighbouring sites through every source: one odd row, and how far the counts move.
+
+    python tests/neighbours.py 700        # pairs of sites of each source; prints the cases
+
+A pair of sites differs in one unit (a row, a person, or all rows). Both go through a real
+source and the rules of a session, and every statistic counts both: the difference must be
+within the sensitivity that the noise is sized for.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import math
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import discreet
+from discreet.data.arrow_columns import Names
+from discreet.data.cells import canonical
+from discreet.data.counts_file import CountsFile
+from discreet.data.cuts import column_cuts
+from discreet.data.edges import Edges, Uniform
+from discreet.data.examples import Examples
+from discreet.data.labels import LabelCode
+from discreet.data.pushdown import UNBOUNDED, weight_name
+from discreet.data.scores import ScoreRange
+from discreet.errors import ReadHereWarning
+from discreet.privacy.unit import EXAMPLE, Unit
+from discreet.site.bounding import bounded
+from discreet.statistic import ClassHistogram, Grouped, OneVsRest, Paired
+from discreet.statistic.weighted import Weighted
+
+EDGES = Edges.realise(Uniform(4))
+PLAIN = ClassHistogram(EDGES)
+SOME = Grouped(PLAIN, ("1", "2", "a"))
+ALL = Grouped(PLAIN, ("1", "a", "other"))
+REPLACED = Unit("example", "replace")
+PERSON = Unit("subject", "add_remove", 2)
+CLIENT = Unit("client", "add_remove", 3)
+CLASSES = ("0", "1", "2")
+SCORES = ("s0", "s1", "s2")
+COLUMNS = (*SCORES, "y", "g", "who", "w")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a plan asks, of which columns, for which unit."""
+
+    statistic: object
+    unit: Unit
+    group: str | None = None
+    weight: str | None = None
+    scores: int = 1
+    labels: dict = field(default_factory=dict)
+
+    @property
+    def subject(self):
+        return "who" if self.unit.kind == "subject" else None
+
+    def options(self):
+        return {
+            "score": list(SCORES[: self.scores]) if self.scores > 1 else "s0",
+            "label": "y",
+            "group": self.group,
+            "subject": self.subject,
+            "weight": self.weight,
+            **self.labels,
+        }
+
+
+CASES = {
+    "histogram": Case(PLAIN, EXAMPLE),
+    "histogram, a row replaced": Case(PLAIN, REPLACED),
+    "groups": Case(SOME, EXAMPLE, group="g"),
+    "groups and the rest": Case(ALL, EXAMPLE, group="g"),
+    "groups, a row replaced": Case(ALL, REPLACED, group="g"),
+    "weights": Case(Weighted(PLAIN, 5), EXAMPLE, weight="w"),
+    "a positive number": Case(PLAIN, EXAMPLE, labels={"positive": 1}),
+    "a positive text": Case(PLAIN, EXAMPLE, labels={"positive": "1"}),
+    "classes": Case(
+        OneVsRest(EDGES, CLASSES), EXAMPLE, scores=3, labels={"classes": CLASSES}
+    ),
+    "two models": Case(Paired(EDGES, EDGES, "joint"), EXAMPLE, scores=2),
+    "people": Case(PLAIN, PERSON),
+    "people in groups": Case(ALL, PERSON, group="g"),
+    "people with weights": Case(Weighted(PLAIN, 5), PERSON, weight="w"),
+    "people, a positive text": Case(PLAIN, PERSON, labels={"positive": "1"}),
+    "a client": Case(PLAIN, CLIENT),
+    "a client in groups": Case(ALL, CLIENT, group="g"),
+}
+
+BIG = 2**60 + 1
+STYLES = {
+    "s": [lambda r: float(np.round(r.random(), 3)), lambda r: int(r.integers(2))],
+    "y": [
+        lambda r: int(r.integers(2)),
+        lambda r: float(r.integers(2)),
+        lambda r: bool(r.integers(2)),
+        lambda r: str(r.integers(2)),
+    ],
+    "g": [
+        lambda r: int(r.integers(4)),
+        lambda r: float(r.integers(4)),
+        lambda r: "abc"[r.integers(3)],
+        lambda r: str(r.integers(4)),
+        lambda r: bool(r.integers(2)),
+    ],
+    "who": [
+        lambda r: int(r.integers(6)),
+        lambda r: float(r.integers(6)),
+        lambda r: "p" + str(r.integers(6)),
+        lambda r: str(r.integers(6)),
+    ],
+    "w": [lambda r: int(r.integers(6)), lambda r: float(r.integers(6))],
+}
+"""How a site's plain columns are written: one way for a whole column."""
+ODD = {
+    "s": [
+        *(None, math.nan, "high", "0.5", True, 7.0, -3, math.inf, -math.inf, 10**400),
+        *("", 1e308, " 0.25", 10**20, "1_0"),
+    ],
+    "y": [
+        *(None, math.nan, 1.0, "1", "0.0", True, False, "yes", "", 7, "x", 0.5, 10**30),
+        *("NA", "true", " 1", 2, "2.0", "01"),
+    ],
+    "g": [
+        *(None, math.nan, 1.0, "1", "1.0", True, "a", "", "NA", BIG, 10**30, 1.5),
+        *(" a ", "other", "é", "z" * 3000, 2, "false", "007", "nan"),
+    ],
+    "who": [None, math.nan, 3.0, "3", "3.0", 3, "p", True, "", BIG, "NA", 2.5, "p3"],
+    "w": [None, math.nan, "3", "many", -2, 2.5, 1e9, True, 10**30, math.inf, ""],
+}
+
+
+def kind_of(column):
+    return "s" if column in SCORES else column
+
+
+@dataclass
+class Site:
+    """Rows of a random site: plain ones, and odd ones at a place of their own."""
+
+    rows: list
+    odd: list
+    stand_in: dict
+    place: int
+
+    @classmethod
+    def drawn(cls, rng):
+        style = {
+            c: STYLES[kind_of(c)][rng.integers(len(STYLES[kind_of(c)]))]
+            for c in COLUMNS
+        }
+
+        def plain():
+            return {c: style[c](rng) for c in COLUMNS}
+
+        rows = [plain() for _ in range(rng.integers(0, 14))]
+        odd = plain()
+        for c in rng.permutation(COLUMNS)[: 1 + rng.integers(3)]:
+            choices = ODD[kind_of(c)]
+            odd[c] = choices[rng.integers(len(choices))]
+        several = [odd]
+        if canonical(odd["who"]) == "3":
+            more = [{**plain(), "who": who} for who in (3, 3.0, "3", "3.0")]
+            several += more[: rng.integers(5)]
+        return cls(rows, several, plain(), int(rng.integers(len(rows) + 1)))
+
+    def pair(self, unit):
+        """Return two sites that differ in one unit."""
+        first, last = self.rows[: self.place], self.rows[self.place :]
+        if unit.kind == "client":
+            return [*first, *self.odd, *last], []
+        if unit.kind == "subject":
+            whole = [*first, *self.odd, *last]
+            who = canonical(self.odd[0]["who"])
+            if who is None:
+                return whole, [*first, *self.odd[1:], *last]
+            return whole, [row for row in whole if canonical(row["who"]) != who]
+        other = [self.stand_in] if unit.relation == "replace" else []
+        return [*first, self.odd[0], *last], [*first, *other, *last]
+
+
+def column_of(rows, name):
+    return [row[name] for row in rows]
+
+
+# Sources: rows and a case in, examples out. Each does what a user of it would do.
+
+
+def from_lists(rows, case, folder):
+    del folder
+    return examples(rows, case, list)
+
+
+def from_arrays(rows, case, folder):
+    del folder
+    return examples(rows, case, np.asarray)
+
+
+def from_objects(rows, case, folder):
+    del folder
+    return examples(rows, case, lambda cells: np.array(cells, dtype=object))
+
+
+def examples(rows, case, make):
+    if case.scores == 1:
+        scores = make(column_of(rows, "s0"))
+    else:
+        matrix = [[row[c] for c in SCORES[: case.scores]] for row in rows]
+        scores = make(matrix) if rows else np.zeros((0, case.scores))
+    wanted = {"groups": case.group, "subjects": case.subject, "weights": case.weight}
+    more = {k: make(column_of(rows, c)) for k, c in wanted.items() if c}
+    return Examples(
+        scores, make(column_of(rows, "y")), **more, **case.labels, check=False
+    )
+
+
+def from_pandas(rows, case, folder):
+    del folder
+    import pandas as pd
+
+    frame = pd.DataFrame({c: column_of(rows, c) for c in COLUMNS})
+    return discreet.read(frame, **case.options())
+
+
+def from_polars(rows, case, folder):
+    del folder
+    import polars as pl
+
+    def series(name):
+        cells = column_of(rows, name)
+        try:
+            return pl.Series(name, cells)
+        except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError):
+            return pl.Series(name, cells, dtype=pl.Object)
+
+    return discreet.read(pl.DataFrame([series(c) for c in COLUMNS]), **case.options())
+
+
+def arrow_table(rows):
+    import pyarrow as pa
+
+    def column(name):
+        cells = column_of(rows, name)
+        try:
+            return pa.array(cells)
+        except (
+            pa.ArrowException,
+            OverflowError,
+            TypeError,
+        ):  # then all are written as text
+            return pa.array([None if c is None else str(c) for c in cells])
+
+    return pa.table({c: column(c) for c in COLUMNS})
+
+
+def from_arrow(rows, case, folder):
+    del folder
+    return discreet.read(arrow_table(rows), **case.options())
+
+
+def from_parquet(rows, case, folder):
+    import pyarrow.parquet as pq
+
+    def written(path):
+        pq.write_table(arrow_table(rows), path, row_group_size=3)
+
+    return discreet.read(kept(folder, rows, written, ".parquet"), **case.options())
+
+
+def from_folder(rows, case, folder):
+    """One file of each group: folders' names are the groups, files have their own types."""
+    import urllib.parse
+
+    import pyarrow.parquet as pq
+
+    def written(path):
+        (path / "g=a").mkdir(parents=True)
+        pq.write_table(arrow_table([]).drop_columns(["g"]), path / "g=a" / "no.parquet")
+        for k, row in enumerate(rows):
+            text = "" if row["g"] is None else str(row["g"])
+            name = urllib.parse.quote(text, safe="") or "__HIVE_DEFAULT_PARTITION__"
+            inner = path / f"g={name[:200]}"
+            inner.mkdir(exist_ok=True)
+            own = arrow_table([row]).drop_columns(["g"])
+            pq.write_table(own, inner / f"{k}.parquet")
+
+    return discreet.read(kept(folder, rows, written, ""), **case.options())
+
+
+def from_csv(rows, case, folder):
+
+    def written(path):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file)
+            lines.writerow(COLUMNS)
+            lines.writerows([row[c] for c in COLUMNS] for row in rows)
+
+    return discreet.read(kept(folder, rows, written, ".csv"), **case.options())
+
+
+def from_damaged_csv(rows, case, folder):
+    """Rows with an empty group are written as lines that are no rows."""
+    lines = [",".join(COLUMNS)]
+    for row in rows:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow([row[c] for c in COLUMNS])
+        line = text.getvalue()
+        match row["g"]:
+            case "":
+                line = line.partition(",")[2]
+            case "NA":
+                line = line.replace("NA", '"NA')
+            case "nan":
+                line = '"' + line
+            case None:
+                line += ',more,"cells'
+            case "é":
+                line = line.replace("é", 'x"y,"z')
+        lines.append(line)
+    text = "\n".join(lines).encode("latin-1")
+    path = kept(folder, rows, lambda path: path.write_bytes(text), ".csv")
+    return discreet.read(path, **case.options())
+
+
+def from_counts(rows, case, folder):
+    """Counts by label, group and score, as an engine writes them."""
+    names = Names(SCORES[: case.scores], "y", case.group, title="counts")
+    binnings = case.statistic.binnings
+    cuts = column_cuts(ScoreRange(), case.scores, binnings)
+    keys = ["y", *(["g"] if case.group else []), *SCORES[: case.scores]]
+    counts = {}
+    for row in rows:
+        key = tuple("" if row[c] is None else str(row[c]) for c in keys)
+        counts[key] = counts.get(key, 0) + 1
+
+    def written(path):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file)
+            lines.writerow([*keys, weight_name(cuts, UNBOUNDED)])
+            lines.writerows([*key, many] for key, many in counts.items())
+
+    path = kept(folder, (rows, case.options()), written, ".csv")
+    code = LabelCode(case.labels.get("positive"), case.labels.get("classes"))
+    source = CountsFile(path, names, cuts, UNBOUNDED)
+    return Examples.from_source(
+        source, labels=code, scores=ScoreRange(), columns=case.scores
+    )
+
+
+def from_duckdb(rows, case, folder):
+    """One database a pair: opening a file takes longer than all its counts."""
+    import ibis
+
+    if CONNECTED.get("folder") != folder:
+        if "duckdb" in CONNECTED:
+            CONNECTED["duckdb"].disconnect()
+        CONNECTED.update(folder=folder, duckdb=ibis.duckdb.connect())
+    connection = CONNECTED["duckdb"]
+    name = f"rows_{digest_of(rows)}"
+    if name not in connection.list_tables():
+        connection.con.register("given", arrow_table(rows))
+        connection.con.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608 - our own name
+        connection.con.unregister("given")
+    return discreet.read(connection.table(name), **case.options())
+
+
+CONNECTED = {}
+DECLARED = {"s": "REAL", "y": "INTEGER", "g": "", "who": "INTEGER", "w": "NUMERIC"}
+
+
+def from_sqlite(rows, case, folder):
+    """Columns of declared types, and one of none; a cell may hold anything."""
+
+    def written(path):
+        columns = ", ".join(f"{c} {DECLARED[kind_of(c)]}" for c in COLUMNS)
+        with sqlite3.connect(path) as made:
+            made.execute(f"CREATE TABLE rows ({columns})")
+            marks = ", ".join("?" * len(COLUMNS))
+            made.executemany(
+                f"INSERT INTO rows VALUES ({marks})",  # noqa: S608 - our own columns
+                [[storable(row[c]) for c in COLUMNS] for row in rows],
+            )
+        made.close()
+
+    path = kept(folder, rows, written, ".sqlite")
+    return discreet.read(path, table="rows", **case.options())
+
+
+def storable(cell):
+    """SQLite's numbers end at 64 bits."""
+    if isinstance(cell, int) and abs(cell) >= 2**63:
+        return math.inf if abs(cell) > 1e308 else float(cell)
+    return cell
+
+
+def digest_of(rows):
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+
+
+def kept(folder, rows, written, ending):
+    """Write the same rows once for all cases of a pair."""
+    path = Path(folder) / f"{digest_of(rows)}{ending}"
+    if not path.exists():
+        written(path)
+    return path
+
+
+@contextlib.contextmanager
+def postgres():
+    """Start a PostgreSQL of its own; yield it as a source."""
+    import ibis
+    import psycopg
+
+    from bench import postgres_cluster
+
+    kinds = {"int64": "bigint", "double": "double precision", "bool": "boolean"}
+    with postgres_cluster.cluster() as address:
+        connection = psycopg.connect(address, autocommit=True)
+        backend = ibis.postgres.from_connection(connection)
+
+        def source(rows, case, folder):
+            del folder
+            table = arrow_table(rows)
+            name = f"rows_{digest_of(rows)}"
+            if name not in backend.list_tables():
+                typed = [
+                    f"{f.name} {kinds.get(str(f.type), 'text')}" for f in table.schema
+                ]
+                connection.execute(f"CREATE TABLE {name} ({', '.join(typed)})")
+                marks = ", ".join(["%s"] * len(COLUMNS))
+                with connection.cursor() as cursor:
+                    cursor.executemany(
+                        f"INSERT INTO {name} VALUES ({marks})",  # noqa: S608 - our own
+                        [list(row.values()) for row in table.to_pylist()],
+                    )
+            return discreet.read(backend.table(name), **case.options())
+
+        yield source
+        connection.close()
+
+
+ROWS = list(CASES)
+COUNTED = [
+    name
+    for name, case in CASES.items()
+    if case.weight is None and case.unit.kind == "example"
+]
+SOURCES = {
+    "lists": (from_lists, ROWS),
+    "NumPy arrays": (from_arrays, ROWS),
+    "arrays of objects": (from_objects, ROWS),
+    "pandas": (from_pandas, ROWS),
+    "polars": (from_polars, ROWS),
+    "Arrow": (from_arrow, ROWS),
+    "CSV": (from_csv, ROWS),
+    "damaged CSV": (from_damaged_csv, ROWS),
+    "Parquet": (from_parquet, ROWS),
+    "a folder of Parquet": (from_folder, ROWS),
+    "counts": (from_counts, COUNTED),
+    "DuckDB": (from_duckdb, ROWS),
+    "SQLite": (from_sqlite, ROWS),
+}
+
+
+def counted(source, rows, case, folder):
+    """Count as a site in a session does: nothing may be refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadHereWarning)
+        held = source(rows, case, folder)
+        fitted = held.fitted(every_row=case.unit.relation == "replace")
+        return case.statistic.count(bounded(fitted, case.unit))
+
+
+def check_pair(source, seed, folder, names=None):
+    """Compare both sites of a pair in every case; return how many were compared."""
+    made, own = SOURCES[source] if isinstance(source, str) else (source, ROWS)
+    site = Site.drawn(np.random.default_rng(seed))
+    for name in names or own:
+        case = CASES[name]
+        one, other = (
+            counted(made, rows, case, folder) for rows in site.pair(case.unit)
+        )
+        moved = np.abs(one - other)
+        most = case.statistic.sensitivity(case.unit)
+        found = (moved.sum(), (moved**2).sum(), moved.max())
+        allowed = (most.l1, most.l2_squared, most.linf)
+        assert all(f <= a for f, a in zip(found, allowed, strict=True)), (
+            f"{source}, {name}, pair {seed}: moved by {found}, allowed {allowed}"
+        )
+    return len(names or own)
+
+
+def main():
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    chosen = sys.argv[2:] or SOURCES
+    for source in chosen:
+        start, cases = time.monotonic(), 0
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            made = source
+            if source == "PostgreSQL":
+                made = stack.enter_context(postgres())
+            for seed in range(pairs):
+                inner = Path(folder) / str(seed)
+                inner.mkdir()
+                cases += check_pair(made, seed, inner)
+                shutil.rmtree(inner)
+        spent = time.monotonic() - start
+        line = f"{source:24}{pairs:8,} pairs {cases:9,} cases {spent:8.0f} s"
+        print(line, flush=True)  # noqa: T201 - a program
+
+
+if __name__ == "__main__":
+    main()
