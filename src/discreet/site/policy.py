@@ -32,6 +32,8 @@ ANY: Final = "*"
 MOST_BINS: Final = 4096
 """Bins of a histogram unless a policy says otherwise: a pilot round under noise has as
 many where nothing is known about the scores."""
+_FEWEST_BINS: Final = 3
+"""Fewer are no histogram to plan with."""
 
 _NUMBERS: Final = (
     *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
@@ -251,10 +253,13 @@ class Policy:
                 "--prevalence"
             )
         if expected < self.smallest_cell:
+            # Thresholds add edges to the bins that are asked for.
+            fewer = int(bins * expected / self.smallest_cell) - len(plan.thresholds)
+            remedy = f"--bins {fewer}" if fewer >= _FEWEST_BINS else "noise"
             raise PolicyError(
                 f"the plan has no noise and expects {expected:.3g} examples of the "
-                f"smaller class in a cell, and the policy asks for {self.smallest_cell}: "
-                f"plan with --bins {max(int(bins * expected / self.smallest_cell), 1)}"
+                f"smaller class in a cell, and the policy asks for "
+                f"{self.smallest_cell}: plan with {remedy}"
             )
 
     def limits(self) -> Limits:

@@ -282,3 +282,17 @@ def test_what_is_said_when_declining_is_one_short_line(words):
 def test_what_is_said_when_declining_survives_the_file():
     policy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
     assert policyfile.loads(policyfile.dumps(policy)) == policy
+
+
+def test_the_number_of_bins_that_a_refusal_names_is_accepted():
+    facts, exact = PublicFacts(1_900, 0.2), discreet.SecureAggregation()
+    policy = replace(POLICY, coordinators=("*",), models=("*",))
+    for thresholds in ((), (0.5,), (0.11, 0.22, 0.33)):
+        asked = {"thresholds": thresholds, "cohort": Cohort(4, 1)}
+        with pytest.raises(PolicyError, match="plan with --bins") as refused:
+            policy.check(recommend(facts, exact, edges=Uniform(190), **asked))
+        bins = int(str(refused.value).split()[-1])
+        policy.check(recommend(facts, exact, edges=Uniform(bins), **asked))
+    tiny = recommend(PublicFacts(20, 0.2), exact, cohort=Cohort(4, 1))
+    with pytest.raises(PolicyError, match="plan with noise"):
+        policy.check(tiny)

@@ -75,6 +75,24 @@ def test_a_starter_declines_whatever_was_not_said(plan, message):
         starter().check(plan)
 
 
+def test_exact_sums_are_answered_where_an_operator_says_so():
+    text = Starter.for_plan("north", KEY, NOISY, ()).text()
+    page = (Path(__file__).parents[3] / "docs" / "policy.md").read_text()
+    (said,) = re.findall(r"takes these lines.*?```toml\n(.*?)```", page, re.DOTALL)
+    for line in said.splitlines():
+        key, equals, _ = line.partition(" = ")
+        if equals:
+            text, changed = re.subn(rf"(?m)^{key} = .*$", line, text)
+            assert changed == 1
+    exact, facts = discreet.SecureAggregation(), PublicFacts(20_000, 0.3)
+    policy = policyfile.loads(text)
+    policy.check(planned(exact, facts=facts))
+    with pytest.raises(PolicyError, match="smaller class in a cell"):
+        policy.check(planned(exact, facts=PublicFacts(2_000, 0.3)))
+    with pytest.raises(PolicyError, match="plan with --colluders 1"):
+        policy.check(planned(exact, facts=facts, cohort=Cohort(3)))
+
+
 def test_a_starter_that_knows_no_model_allows_none_and_says_where_to_name_it():
     text = Starter.for_plan("north", KEY, None, ()).text()
     assert "# None yet: no plan is answered before one is named here." in text
