@@ -66,10 +66,13 @@ EXAMPLES = 1_000
 POLICY = Policy(
     population="people",
     privacy=("distributed", "local"),
+    coordinators=("*",),
+    models=("*",),
     epsilon_per_plan=Fraction(1),
     epsilon_total=Fraction(100),
     sessions_per_plan=100,
     sites=2,
+    require_roster=False,
 )
 
 

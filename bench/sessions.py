@@ -57,10 +57,13 @@ EXAMPLES = 400
 POLICY = Policy(
     population="people",
     privacy=("distributed",),
+    coordinators=("*",),
+    models=("*",),
     epsilon_per_plan=Fraction(1),
     epsilon_total=Fraction(1),
     sessions_per_plan=1,
     sites=3,
+    require_roster=False,
 )
 """A site that pays twice would exceed it, and decline."""
 MARK = "DISCREET_BENCH"

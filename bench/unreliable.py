@@ -126,10 +126,13 @@ SURVIVORS = 3
 POLICY = Policy(
     population="people",
     privacy=("distributed", "local"),
+    coordinators=("*",),
+    models=("*",),
     epsilon_per_plan=Fraction(1),
     epsilon_total=Fraction(1),
     sessions_per_plan=1,
     sites=2,
+    require_roster=False,
 )
 """A site that pays twice would exceed it, and decline."""
 PLANS = [

@@ -53,6 +53,8 @@ SITES = ("north", "east", "south", "west")
 POLICY = Policy(
     population="people",
     privacy=("secure-aggregation", "distributed", "local", "label"),
+    coordinators=("*",),
+    models=("*",),
     units=("example", "label"),
     epsilon_per_plan=Fraction(2),
     epsilon_total=Fraction(50),
@@ -60,6 +62,7 @@ POLICY = Policy(
     sessions_per_plan=20,
     sites=2,
     examples=100,
+    require_roster=False,
 )
 
 

@@ -59,12 +59,15 @@ pytestmark = pytest.mark.flower
 POLICY = Policy(
     population="people",
     privacy=("secure-aggregation", "distributed", "local", "label"),
+    coordinators=("*",),
+    models=("*",),
     units=("example", "label"),
     epsilon_per_plan=Fraction(1),
     epsilon_total=Fraction(10),
     exact_sums=5,
     sessions_per_plan=5,
     sites=2,
+    require_roster=False,
 )
 WEIGHTS = ArrayRecord([np.array([1.0, -0.5])])
 

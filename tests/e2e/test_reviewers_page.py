@@ -28,6 +28,8 @@ population = "icu-2025"
 [allow]
 privacy = ["distributed"]
 units = ["example"]
+coordinators = ["*"]
+models = ["*"]
 [caps]
 epsilon_per_plan = "1"
 epsilon_total = "3"
@@ -35,6 +37,7 @@ sessions_per_plan = 3
 [floors]
 sites = 3
 examples = 100
+require_roster = false
 """
 
 

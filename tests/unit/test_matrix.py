@@ -40,7 +40,7 @@ from discreet.runtime.session import Session, opened_evaluation
 from discreet.runtime.simulation import run
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
-from discreet.site.policy import UNIT_NAMES, Policy
+from discreet.site.policy import UNIT_NAMES
 from discreet.site.progress import InMemoryOnce
 from discreet.site.session import Site
 from discreet.statistic import (
@@ -58,6 +58,7 @@ from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
+from policies import open_policy
 
 pytestmark = pytest.mark.long
 
@@ -177,7 +178,7 @@ def simulated(plan, sites, tmp_path):
     return run(plan, sites)
 
 
-POLICY = Policy(
+POLICY = open_policy(
     population="people",
     privacy=tuple(KNOWN),
     units=UNIT_NAMES,

@@ -19,6 +19,7 @@ import pytest
 import discreet
 from discreet.curator import auc as curator_auc
 from discreet.curator import average_precision as curator_ap
+from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
@@ -136,10 +137,11 @@ def _group_sites():
     return _examples(groups=groups)
 
 
+_FINE = PriorSpread(1024, 0.3)
 CASES = {
-    "secure-aggregation": lambda: _run(discreet.SecureAggregation()),
+    "secure-aggregation": lambda: _run(discreet.SecureAggregation(), edges=_FINE),
     "secure-aggregation, protocol": lambda: _run(
-        discreet.SecureAggregation(), aggregation="secagg"
+        discreet.SecureAggregation(), aggregation="secagg", edges=_FINE
     ),
     "distributed": lambda: _run(discreet.DistributedDP(1)),
     "distributed, delta": lambda: _run(discreet.DistributedDP(1, "1e-6")),

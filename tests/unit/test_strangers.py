@@ -30,6 +30,7 @@ from discreet.site.policy import Policy
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.protocol import STATISTICS, Statistic, only_edges, tally
+from policies import open_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def test_all_three_run_end_to_end_and_survive_their_file():
 
 
 def test_a_policy_knows_the_strangers_model():
-    allowed = Policy(population="p", privacy=("whispered",), epsilon_per_plan=1)
+    allowed = open_policy(population="p", privacy=("whispered",), epsilon_per_plan=1)
     with pytest.raises(discreet.DiscreetError, match="at least 4"):
         Policy(**{**vars_of(allowed), "sites": 4}).check(planned())
     Policy(**{**vars_of(allowed), "sites": 3}).check(planned())

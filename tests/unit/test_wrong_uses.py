@@ -134,7 +134,9 @@ PYTHON = {
         "group",
     ),
     "exact groups that are nearly the data": (
-        lambda: discreet.evaluate({"n": FRAME}, group="sex", groups=["f", "m"]),
+        lambda: discreet.evaluate(
+            {"n": FRAME}, group="sex", groups=["f", "m"], examples=10**6
+        ),
         "is nearly the data itself: use fewer bins or a private model",
     ),
     "a threshold in percent": (

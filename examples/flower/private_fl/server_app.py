@@ -10,6 +10,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from discreet import Cohort, DistributedDP, PublicFacts, recommend
 from discreet.flower import evaluate
+from discreet.plan.plan import ModelRef
 from private_fl.task import initial_model
 
 app = ServerApp()
@@ -34,6 +35,7 @@ def main(grid: Grid, context: Context) -> None:
         PublicFacts(examples=2_000 * sites, prevalence=0.4),
         DistributedDP(str(config["epsilon"])),
         cohort=Cohort(min_survivors=sites),
+        model=ModelRef("private-fl"),
     )
     result = evaluate(grid, plan, model=trained.arrays, sites=sites)
     print(result)  # noqa: T201 - the run's log shows it

@@ -26,6 +26,8 @@ from discreet.runtime.simulation import evaluate
 
 _GRID = np.linspace(0.0, 1.0, 201)
 _PRIVACY = DistributedDP(epsilon=1)
+_EXAMPLES, _PREVALENCE = 30_000, 0.25
+"""Public facts of the demo, declared and not counted."""
 
 
 def demo(
@@ -41,10 +43,14 @@ def demo(
         sites = [hospital.examples() for hospital in hospitals]
         result = evaluate(
             sites,
+            examples=_EXAMPLES,
+            prevalence=_PREVALENCE,
             between=True,
             progress=lambda done: progress.update(task, completed=done),
         )
-        private = evaluate(sites, privacy=_PRIVACY, examples=30_000, prevalence=0.25)
+        private = evaluate(
+            sites, privacy=_PRIVACY, examples=_EXAMPLES, prevalence=_PREVALENCE
+        )
         pooled = _alone(hospitals)
         local = [_alone([hospital]) for hospital in hospitals]
     typer.echo(f"\nExact sums\n----------\n{result}\n")

@@ -17,29 +17,9 @@ from discreet.runtime.certificates import SERVER_DAYS
 from discreet.runtime.flower import keys as made
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.public_file import SUFFIX, PublicFile, fingerprint
+from discreet.site.starter import Starter
 
 POLICY: Final = "policy.toml"
-_EXAMPLE: Final = """\
-# What this site allows; see docs/policy.md. Change it before it guards real data.
-population = "{site}-test"
-
-[allow]
-privacy = ["secure-aggregation", "distributed", "local"]
-units = ["example", "subject", "client"]
-coordinators = ["{coordinator}"]
-models = ["*"]
-
-[caps]
-epsilon_per_plan = "1"
-epsilon_total = "3"
-delta_total = "0"
-exact_sums = 1
-sessions_per_plan = 3
-
-[floors]
-sites = 3
-examples = 1
-"""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,6 +27,14 @@ app = typer.Typer(
     help="Make, renew and trust keys; private halves stay where they are made.",
 )
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="Name or pattern of a model that the policy allows, such as 'sepsis-*'; "
+        "repeat for more.",
+    ),
+]
 Days = Annotated[int, typer.Option(min=1, help="How long the certificate holds.")]
 KeyFolder = Annotated[Path, typer.Argument(help="The folder of the keys.")]
 
@@ -97,27 +85,43 @@ def renew(
 def trust(
     folder: KeyFolder,
     public: Annotated[Path, typer.Argument(help="The coordinator's public file.")],
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="The agreed plan: the policy allows its model."),
+    ] = None,
+    model: Models = None,
 ) -> None:
     """Let this site connect to a coordinator; compare the fingerprint by voice first.
 
-    Writes an example of a policy beside the keys when there is none.
+    Writes a starter policy beside the keys when there is none: noisy answers for this
+    coordinator about the models that --plan or --model names, and nothing else.
     """
     other, own = PublicFile.read(public), made.public_file_in(folder)
+    agreed = None if plan is None else read_plan(plan)
     made.trust(folder, other)
     typer.echo(f"{other.name} {fingerprint(other.identity)}")
     typer.echo("Compare these digits with the coordinator, by voice.")
-    if write_example_policy(folder, own.name, other.identity):
-        typer.echo(f"{folder / POLICY} is an example: read and change it.")
+    starter = Starter.for_plan(own.name, other.identity, agreed, model or ())
+    if write_starter_policy(folder, starter):
+        typer.echo(f"{folder / POLICY} is a starter policy: read and change it.")
+        _tell_models(starter)
 
 
-def write_example_policy(folder: Path, site: str, coordinator: bytes) -> bool:
-    """Write a policy that allows one coordinator; never over one that is there."""
+def write_starter_policy(folder: Path, starter: Starter) -> bool:
+    """Write a starter policy; never over a policy that is there."""
     path = folder / POLICY
     if path.exists():
         return False
-    text = _EXAMPLE.format(site=site, coordinator=key_text(coordinator))
-    path.write_text(text, encoding="utf-8")
+    path.write_text(starter.text(), encoding="utf-8")
     return True
+
+
+def _tell_models(starter: Starter) -> None:
+    if not starter.models:
+        typer.echo(
+            "It allows no model yet: write the model's name into allow.models, or give "
+            "--plan or --model the first time."
+        )
 
 
 def roster(
@@ -189,6 +193,7 @@ def consortium(
         Path | None,
         typer.Option(help="Write the roster of these sites into this plan."),
     ] = None,
+    model: Models = None,
 ) -> None:
     """Rehearse: make everybody's keys, certificates and policies in one place.
 
@@ -196,14 +201,18 @@ def consortium(
     """
     agreed = None if plan is None else read_plan(plan)
     roster = made.make_consortium(folder, site, hosts=host)
-    for member in roster.sites:
-        place = folder / member.name
-        write_example_policy(place, member.name, roster.coordinator or b"")
+    starters = [
+        Starter.for_plan(member.name, roster.coordinator or b"", agreed, model or ())
+        for member in roster.sites
+    ]
+    for starter in starters:
+        write_starter_policy(folder / starter.site, starter)
     signed = None if agreed is None else replace(agreed, roster=roster)
     show_roster(signed, roster)
     if plan is not None and signed is not None:
         plan.write_text(dumps(signed), encoding="utf-8")
         typer.echo(f"The roster is in {plan}; send it to every site.")
+    _tell_models(starters[0])
     typer.echo(
         "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
         "real data each site runs `discreet keys new` at home."

@@ -230,6 +230,8 @@ def _describe(chosen: Plan) -> None:
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)
     typer.echo(promise if unit is None else f"{promise} for {unit}")
+    if (alone := chosen.lone_examples()) is not None:
+        typer.echo(f"Without noise: {alone}.")
 
 
 def _show(found: Prediction, auc: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from textwrap import indent
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli import files
+from discreet.cli.confirming import Confirmed, asking
 from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError
 from discreet.parsing import shown
@@ -21,6 +23,7 @@ from discreet.privacy.composition import Spent
 from discreet.privacy.loss import decimal_text
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
+from discreet.site.own_rows import CONFIRM, OwnRows, own_rows
 from discreet.site.preview import Preview
 from discreet.site.preview import preview as make_preview
 
@@ -38,11 +41,13 @@ def preview(
     json: Annotated[
         Path | None, typer.Option(help="Write the preview to this JSON file too.")
     ] = None,
+    confirmed: Confirmed = False,
 ) -> None:
     """Show what would leave this site: shapes, sizes, the claim, the charge.
 
     Draws no noise, charges nothing, sends nothing. Exits with 1 when this site
-    would decline the plan.
+    would decline the plan, or when its own prevalence or AUC is odd and nobody
+    confirms it; these two are shown on this screen and are not in the JSON file.
     """
     asked = files.read_plan(plan)
     examples = rows.read(asked)
@@ -62,6 +67,21 @@ def preview(
         json.write_text(text, encoding="utf-8")
     if found.refusal is not None:
         raise typer.Exit(1)
+    if not _confirmed(own_rows(asked, examples), asking(confirmed)):
+        raise typer.Exit(1)
+
+
+def _confirmed(rows: OwnRows, agrees: Callable[[str], bool]) -> bool:
+    """Show the operator the site's own rows, and ask about what is odd."""
+    typer.echo(f"Your own rows, shown here alone: {rows}.")
+    concerns = "; ".join(rows.concerns())
+    if not concerns:
+        return True
+    if agrees(f"Look again: {concerns}."):
+        typer.echo(f"Confirmed by the operator: {concerns}.")
+        return True
+    typer.echo(f"Not confirmed: {concerns}. Do not join; {CONFIRM}.")
+    return False
 
 
 def _show(found: Preview) -> None:
@@ -85,10 +105,12 @@ def _show(found: Preview) -> None:
     if found.spent is not None:
         typer.echo(f"Spent so far: {spent_text(found.spent)}.")
     typer.echo(f"Checked: {found.checked}.")
-    if found.refusal is None:
-        typer.echo("This site would take part.")
-    else:
+    if found.refusal is not None:
         typer.echo(f"This site would decline: {found.refusal}.")
+    elif found.unchecked:
+        typer.echo(f"This site would take part, {found.unchecked}.")
+    else:
+        typer.echo("This site would take part.")
 
 
 def spent_text(spent: Spent) -> str:

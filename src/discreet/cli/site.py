@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from discreet.cli import files
+from discreet.cli.confirming import Confirmed, asking
 from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
 from discreet.runtime.board import EventLog
@@ -56,6 +57,7 @@ class Joining:
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger; by default beside the policy.")
     ] = None
+    confirmed: Confirmed = False
 
     def doctor(self, rows: files.Rows) -> SiteDoctor:
         """Return what looks at all of it, with the data."""
@@ -70,6 +72,7 @@ class Joining:
             self.keys,
             self.ledger or self.policy.with_name("ledger.sqlite"),
             self.coordinator,
+            asking(self.confirmed),
         )
 
 
@@ -148,8 +151,9 @@ def site(
 def doctor(joins: Joining, rows: files.Rows) -> None:
     """Look at everything that could fail when this site joins.
 
-    Takes the arguments of `discreet site` and changes nothing. Reads the data and prints none of it;
-    exits with 1 when something must be mended.
+    Takes the arguments of `discreet site` and changes nothing. Prints no row of the data, and for
+    the operator alone how many examples and positives there are and their AUC; exits
+    with 1 when something must be mended or confirmed.
     """
     show_findings(examine(joins.doctor(rows).checks(connect=True)))
 

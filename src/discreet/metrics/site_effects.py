@@ -34,15 +34,19 @@ def _auc(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
     r"""Return the logit of the area.
 
     The least variance is a share of Newcombe's (2006, method 4), as in ``metamisc``.
+    Both the area and what it lacks to 1 get half a pair: a difference from 1 would round
+    to 0 where a large site's ranking is perfect.
     """
     del edges, at
     n, p = float(counts.negatives.sum()), float(counts.positives.sum())
     area, variance = auc_and_variance(counts)
+    area = min(max(area, 0.0), 1.0)
     a = (area * n * p + 0.5) / (n * p + 1.0)
+    b = ((1.0 - area) * n * p + 0.5) / (n * p + 1.0)
     half = (n + p) / 2 - 1
-    usual = a * (1 - a) * (1 + half * ((1 - a) / (2 - a) + a / (1 + a))) / (n * p)
+    usual = a * b * (1 + half * (b / (1 + b) + a / (1 + a))) / (n * p)
     spread = max(variance, _LEAST_SHARE * usual)
-    return Effect(math.log(a / (1 - a)), spread / (a * (1 - a)) ** 2)
+    return Effect(math.log(a / b), spread / (a * b) ** 2)
 
 
 def _log_oe(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
@@ -59,9 +63,12 @@ def _line(edges: Edges, counts: BinCounts, place: int) -> Effect:
     """Return the intercept or the slope of Cox's line of calibration."""
     z = logit(cell_scores(edges).mean(axis=1))
     features = np.stack([np.ones_like(z), z])
-    fit = fit_logistic(
-        features, counts.negatives, counts.positives, start=np.array([0.0, 1.0])
-    )
+    try:
+        fit = fit_logistic(
+            features, counts.negatives, counts.positives, start=np.array([0.0, 1.0])
+        )
+    except np.linalg.LinAlgError:  # all scores alike: no line, and no refusal either
+        return Effect(math.nan, math.nan)
     return Effect(float(fit.coefficients[place]), float(fit.spread[place, place]))
 
 

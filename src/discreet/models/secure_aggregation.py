@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.plan.bins import bins_of_exact_sum, spread_over
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import LIARS, SecureSum
-from discreet.plan.rounds import ResolvedRound
+from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
@@ -54,6 +55,14 @@ class SecureAggregation(SecureSum):
         """No noise."""
         del this, cohort
         return ExactSum()
+
+    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Leave some ten examples in a bin of every sum that is opened."""
+        if asked.edges is None and not asked.look:
+            sums = max(len(asked.groups or ()), 1) * cohort.random_groups
+            bins = bins_of_exact_sum(asked.facts.examples, sums)
+            asked = replace(asked, edges=spread_over(bins, asked.facts))
+        return super(SecureAggregation, self).rounds(asked, cohort)
 
     def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """Exact counts need no smoothing."""

@@ -12,11 +12,13 @@ from discreet.errors import PlanError
 from discreet.plan.cohort import PublicFacts
 
 EXACT_BINS: Final = 1024
-FINE_BINS: Final = 4096
-"""Bins under exact sums, for few examples and for many: four times as many keep the
-area that they hide below 3e-4 in rare events too, and show four times as many examples
-that are alone in their bin."""
-MANY_EXAMPLES: Final = 100_000
+"""The most bins that are chosen for an exact sum."""
+FEWEST_EXACT_BINS: Final = 10
+EXAMPLES_A_BIN: Final = 10
+"""Examples that an exact sum leaves in a bin, on average: fewer examples get fewer bins,
+because a cell with one example shows it."""
+BLIND_EXACT_BINS: Final = 128
+"""Bins of an exact sum when its size is not public: 1,280 examples leave ten in each."""
 BLIND_BINS: Final = 40
 """Bins under noise when nothing is known in public about the size of the data."""
 BLIND_PREVALENCE: Final = 0.05
@@ -40,13 +42,26 @@ def bins_for(facts: PublicFacts, signal: float | None, *, placed: bool = False) 
     ``placed`` says that a first look places them, as it does where nothing is known.
     """
     if signal is None:
-        many = facts.examples is not None and facts.examples >= MANY_EXAMPLES
-        return FINE_BINS if many else EXACT_BINS
+        return bins_of_exact_sum(facts.examples)
     minority = minority_of(facts)
     if minority is None:
         return BLIND_BINS
     placed = placed or facts.scores.kind == "other"
     return bins_under_noise(minority, signal, placed=placed)
+
+
+def bins_of_exact_sum(examples: int | None, histograms: int = 1) -> int:
+    """Return as many bins as leave ten examples in each, from 10 to 1,024.
+
+    ``histograms`` says over how many the examples are spread, such as those of groups.
+
+    >>> [bins_of_exact_sum(n) for n in (None, 50, 2000, 100_000)]
+    [128, 10, 200, 1024]
+    """
+    if examples is None:
+        return BLIND_EXACT_BINS
+    bins = examples // (histograms * EXAMPLES_A_BIN)
+    return min(max(bins, FEWEST_EXACT_BINS), EXACT_BINS)
 
 
 def minority_of(facts: PublicFacts) -> float | None:

@@ -22,6 +22,7 @@ from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
 from discreet.parsing import name, whole
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.lone_examples import LoneExamples
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.release import Release
 from discreet.plan.roster import Roster
@@ -188,6 +189,12 @@ class Plan:
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).digest()
 
+    def lone_examples(self) -> LoneExamples | None:
+        """Return how many cells of an exact sum show one example; None under noise."""
+        if self.privacy.protects is not None:
+            return None
+        return LoneExamples.of(self.statistic, self.facts, self.cohort.random_groups)
+
     @property
     def _travels(self) -> bool:
         """Whether answers come from sites over a network that others may reach."""
@@ -202,6 +209,8 @@ class Plan:
             trust = Trust.SIGNED_SUM_ONLY
             assumes = ("the roster's keys are the sites' own", *assumes)
         caveats = self.privacy.caveats(sites)
+        if (alone := self.lone_examples()) is not None:
+            caveats = (*caveats, str(alone))
         if setting == "deployed" and self.roster is None and self._travels:
             caveats = (*caveats, STRANGERS)
         discloses = self.privacy.disclosures(self, sites)

@@ -37,7 +37,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> from discreet import DistributedDP, SecureAggregation
     >>> plan = recommend(PublicFacts(), SecureAggregation())
     >>> len(plan.statistic.edges), plan.thresholds
-    (1025, (0.5,))
+    (129, (0.5,))
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
     67

@@ -190,6 +190,8 @@ def _facts(plan: Plan, sites: int | None) -> dict[str, str]:
         found["Prevalence"] = f"{plan.facts.prevalence:g}"
     if sites is not None:
         found["Sites"] = f"{sites}"
+    if (alone := plan.lone_examples()) is not None:
+        found["Without noise"] = str(alone)
     return found | {"Plan": f"sha256:{plan.digest().hex()}"}
 
 

@@ -30,7 +30,7 @@ from discreet.estimate.reading import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise
-from discreet.plan.bins import FINE_BINS, spread_over
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -53,6 +53,8 @@ DEFAULT_AUC: Final = 0.8
 BEYOND: Final = 1.15
 """What noise real shapes add, to smooth ones' 1; chosen on 135 cells of other scores than
 the docs quote."""
+_FINE_BINS: Final = 4096
+"""Bins of a simulated population's own values, beside which a plan's are compared."""
 _HIDDEN: Final = "the noise hides one of the classes"
 _AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
 
@@ -268,7 +270,7 @@ class _Exact:
 
 
 def _fine(examples: Examples, metrics: Collection[Metric]) -> _Exact:
-    rule = spread_over(FINE_BINS, PublicFacts(scores=examples.scores))
+    rule = spread_over(_FINE_BINS, PublicFacts(scores=examples.scores))
     statistic = ClassHistogram(Edges.realise(rule, examples.scores))
     counts = statistic.split(statistic.count(examples).astype(np.float64))
     observed = NoisyHistogram(

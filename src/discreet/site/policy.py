@@ -16,6 +16,7 @@ from typing import Final
 
 from discreet.errors import DiscreetError
 from discreet.parsing import MOST, name, whole
+from discreet.plan.lone_examples import expected_in_cell
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.plan.roster import key_from_text
@@ -26,10 +27,17 @@ from discreet.privacy.loss import decimal_text
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal, but for the policy's own words."""
 LONGEST_WORDS: Final = 80
+ANY: Final = "*"
+"""A coordinator's entry that allows anybody; in ``models`` it is a pattern."""
+MOST_BINS: Final = 4096
+"""Bins of a histogram unless a policy says otherwise: a pilot round under noise has as
+many where nothing is known about the scores."""
+_FEWEST_BINS: Final = 3
+"""Fewer are no histogram to plan with."""
 
 _NUMBERS: Final = (
-    *("exact_sums", "sessions_per_plan", "refusals_per_day"),
-    *("sites", "examples"),
+    *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
+    *("sites", "examples", "colluders", "smallest_cell"),
 )
 UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
@@ -53,8 +61,9 @@ class Policy:
         privacy: names of the allowed privacy models.
         units: the allowed units of privacy. ``label`` and ``row`` protect less than
             the others and have to be named.
-        coordinators: texts of the allowed coordinators' keys; None for anybody.
-        models: patterns of names of models that may be measured here.
+        coordinators: texts of the allowed coordinators' keys; ``"*"`` for anybody, and
+            for plans that name none.
+        models: patterns of names of models that may be measured here; none by default.
         groups: patterns of names of groups that may be told apart; none by default.
         epsilon_per_plan: the most that one session of one plan may cost.
         epsilon_total: the most that all sessions on the population may cost.
@@ -62,9 +71,16 @@ class Policy:
         exact_sums: how many sums without noise may be given, ever.
         sessions_per_plan: how often one question may be answered, under any name.
         refusals_per_day: after so many refusals it answers nothing new that day.
+        max_bins: the most bins of one histogram, those at thresholds included.
         sites: the fewest sites that a plan may ask to be in a sum, and the fewest
             that exact sums may show together.
         examples: the fewest examples with which this site takes part.
+        colluders: the fewest colluding sites that a plan of summed answers must count
+            on; plans whose messages are private on their own need none.
+        smallest_cell: the fewest examples of the smaller class that a plan without
+            noise may expect in a cell, by its own public facts
+            (:func:`~discreet.plan.lone_examples.expected_in_cell`); 0 for any number.
+        require_roster: whether a plan without a roster is declined.
         when_declining: what a coordinator is told beside ``declined``, such as whom to
             call: always the same words, so that they tell nothing about the reason.
     """
@@ -72,8 +88,8 @@ class Policy:
     population: str
     privacy: tuple[str, ...]
     units: tuple[str, ...] = ("example", "subject", "client")
-    coordinators: tuple[str, ...] | None = None
-    models: tuple[str, ...] = ("*",)
+    coordinators: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     epsilon_per_plan: Fraction = Fraction(0)
     epsilon_total: Fraction = Fraction(0)
@@ -81,8 +97,12 @@ class Policy:
     exact_sums: int = 0
     sessions_per_plan: int = 1
     refusals_per_day: int = 20
+    max_bins: int = MOST_BINS
     sites: int = 3
     examples: int = 1
+    colluders: int = 0
+    smallest_cell: int = 0
+    require_roster: bool = True
     when_declining: str = ""
 
     def __post_init__(self) -> None:
@@ -91,6 +111,19 @@ class Policy:
             raise PolicyError("a policy names the population that the data is about")
         _check_names("privacy", self.privacy, tuple(MODELS))
         _check_names("units", self.units, UNIT_NAMES)
+        self._check_numbers()
+        if type(self.require_roster) is not bool:
+            raise PolicyError("require_roster in the policy is true or false")
+        for key in self.coordinators:
+            if key != ANY:
+                key_from_text(key)
+        if self.when_declining != legible(self.when_declining):
+            raise PolicyError(
+                f"when_declining is one line of at most {LONGEST_WORDS} printed "
+                "characters"
+            )
+
+    def _check_numbers(self) -> None:
         for key in _NUMBERS:
             what = f"{key} in the policy"
             whole(getattr(self, key), what, least=-MOST, error=PolicyError)
@@ -102,21 +135,19 @@ class Policy:
             raise PolicyError(
                 "a cap on exact sums, sessions or refusals is not negative"
             )
-        if self.sites < 1 or self.examples < 0:
-            raise PolicyError("floors: at least 1 site, and no negative examples")
-        for key in self.coordinators or ():
-            key_from_text(key)
-        if self.when_declining != legible(self.when_declining):
-            raise PolicyError(
-                f"when_declining is one line of at most {LONGEST_WORDS} printed "
-                "characters"
-            )
+        if self.max_bins < 1:
+            raise PolicyError("max_bins in the policy is at least 1")
+        if self.sites < 1 or min(self.examples, self.colluders, self.smallest_cell) < 0:
+            raise PolicyError("floors: at least 1 site, and no negative number")
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
         self._check_privacy(plan)
         self._check_loss(plan)
-        self._check_people(plan)
+        self._check_cohort(plan)
+        self._check_coordinator(plan)
+        self._check_questions(plan)
+        self._check_cells(plan)
 
     def _check_privacy(self, plan: Plan) -> None:
         name, unit = plan.privacy.name, plan.privacy.protects
@@ -148,17 +179,47 @@ class Policy:
                 "the plan asks for exact sums, and the policy allows none"
             )
 
-    def _check_people(self, plan: Plan) -> None:
+    def _check_cohort(self, plan: Plan) -> None:
         least = plan.cohort.min_survivors
         if least < self.sites:
             raise PolicyError(
                 f"the plan lets a sum of {least} sites be opened, and the policy asks "
                 f"for at least {self.sites}"
             )
+        told = plan.privacy.colluders_in(plan.cohort)
+        if plan.privacy.route == "secure sum" and told < self.colluders:
+            raise PolicyError(
+                f"the plan counts on {told} colluding sites, and the policy asks for at "
+                f"least {self.colluders}: plan with --colluders {self.colluders}"
+            )
+        if self.require_roster and plan.roster is None:
+            raise PolicyError(
+                "the plan has no roster, and the policy requires one: ask for a plan "
+                "that `discreet roster` has put the sites' keys into"
+            )
+
+    def _check_coordinator(self, plan: Plan) -> None:
+        if ANY in self.coordinators:
+            return
+        if not self.coordinators:
+            raise PolicyError(
+                "the policy allows no coordinator: put its key into allow.coordinators, "
+                "which `discreet roster` prints"
+            )
+        key = None if plan.roster is None else plan.roster.coordinator
+        if key is None:
+            raise PolicyError(
+                "the policy lists its coordinators, and the plan names none; ask for a "
+                "plan with a roster"
+            )
+        if key not in {key_from_text(text) for text in self.coordinators}:
+            raise PolicyError("the plan's coordinator is not one that the policy lists")
+
+    def _check_questions(self, plan: Plan) -> None:
         if not _matches(plan.model.name, self.models):
             raise PolicyError(
                 f"the plan measures the model {plan.model.name!r}, and the policy "
-                f"allows {_listed(self.models)}"
+                f"allows {_listed(self.models)}: allow.models lists names or patterns"
             )
         for r in plan.rounds:
             strange = [
@@ -169,19 +230,37 @@ class Policy:
                     f"the plan tells {len(strange)} groups apart that the policy does "
                     f"not allow, {strange[0]!r} for one"
                 )
-        if self.coordinators is not None:
-            self._check_coordinator(plan)
 
-    def _check_coordinator(self, plan: Plan) -> None:
-        key = None if plan.roster is None else plan.roster.coordinator
-        if key is None:
+    def _check_cells(self, plan: Plan) -> None:
+        """Compare the fineness of the histograms with the plan's own public facts."""
+        bins = max(
+            (len(e) for r in plan.rounds for e in r.statistic.binnings), default=0
+        )
+        if bins > self.max_bins:
             raise PolicyError(
-                "the policy lists its coordinators, and the plan names none; ask for a "
-                "plan with a roster"
+                f"the plan asks for {bins:,} bins, and the policy allows "
+                f"{self.max_bins:,}: plan with --bins"
             )
-        allowed = {key_from_text(text) for text in self.coordinators or ()}
-        if key not in allowed:
-            raise PolicyError("the plan's coordinator is not one that the policy lists")
+        if plan.privacy.protects is not None or not self.smallest_cell or not bins:
+            return
+        expected = expected_in_cell(
+            plan.statistic, plan.facts, plan.cohort.random_groups
+        )
+        if expected is None:
+            raise PolicyError(
+                "the plan has no noise and does not declare its examples and prevalence, "
+                "and the policy asks for a smallest cell: plan with --examples and "
+                "--prevalence"
+            )
+        if expected < self.smallest_cell:
+            # Thresholds add edges to the bins that are asked for.
+            fewer = int(bins * expected / self.smallest_cell) - len(plan.thresholds)
+            remedy = f"--bins {fewer}" if fewer >= _FEWEST_BINS else "noise"
+            raise PolicyError(
+                f"the plan has no noise and expects {expected:.3g} examples of the "
+                f"smaller class in a cell, and the policy asks for "
+                f"{self.smallest_cell}: plan with {remedy}"
+            )
 
     def limits(self) -> Limits:
         """Return what the ledger has to enforce, charge by charge."""

@@ -21,9 +21,9 @@ _TABLES: Final = {
     "allow": ("privacy", "units", "coordinators", "models", "groups"),
     "caps": (
         *("epsilon_per_plan", "epsilon_total", "delta_total"),
-        *("exact_sums", "sessions_per_plan", "refusals_per_day"),
+        *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
     ),
-    "floors": ("sites", "examples"),
+    "floors": ("sites", "examples", "colluders", "smallest_cell", "require_roster"),
 }
 _TEXTS: Final = ("population", "when_declining")
 _AMOUNTS: Final = ("epsilon_per_plan", "epsilon_total", "delta_total")
@@ -89,7 +89,7 @@ def dumps(policy: Policy) -> str:
             value = getattr(policy, key)
             if isinstance(value, Fraction):
                 table[key] = decimal_text(value)
-            elif value is not None:
+            else:
                 table[key] = list(value) if isinstance(value, tuple) else value
         document[name] = table
     return tomli_w.dumps(document)
@@ -102,7 +102,7 @@ def _value(table: str, key: str, value: object) -> object:
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise PolicyError(f"{key} in the policy is a list of texts")
         return tuple(value)
-    return value  # a whole number, which the policy checks
+    return value  # a whole number or a truth value, which the policy checks
 
 
 def _amount(key: str, value: object) -> Fraction:

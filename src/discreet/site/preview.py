@@ -55,6 +55,8 @@ class Preview:
     """Why the site would decline, None when it would take part."""
     checked: str
     """What the plan was compared with."""
+    unchecked: str
+    """How far the verdict goes where something was not given; empty if all was."""
     spent: Spent | None
     """What the population has paid so far, when a ledger was looked at."""
 
@@ -88,6 +90,7 @@ class Preview:
             "charged": spent_dict(self.charged()),
             "spent": None if self.spent is None else spent_dict(self.spent),
             "checked": self.checked,
+            "unchecked": self.unchecked,
             "refusal": self.refusal,
         }
 
@@ -117,7 +120,7 @@ def preview(
         ledger: what was spent, opened with the policy's limits.
     """
     count = len(examples)
-    refusal, checked = _refusal(plan, examples, policy, ledger)
+    checked, unchecked = _compared(policy, ledger)
     sites = plan.cohort.min_survivors
     if plan.roster is not None:
         sites = len(plan.roster.sites)
@@ -130,8 +133,9 @@ def preview(
         _query(plan, examples),
         tuple(_rounds(plan)),
         plan.claim("deployed", sites=sites),
-        refusal,
+        _refusal(plan, examples, policy, ledger),
         checked,
+        unchecked,
         spent,
     )
 
@@ -175,18 +179,25 @@ def _query(plan: Plan, examples: Examples) -> str | None:
     return asked.query(plan_cuts(plan, examples.columns))
 
 
-def _refusal(
-    plan: Plan, examples: Examples, policy: Policy | None, ledger: Ledger | None
-) -> tuple[str | None, str]:
+def _compared(policy: Policy | None, ledger: Ledger | None) -> tuple[str, str]:
+    """Return what the plan is compared with, and how far that goes."""
     match policy, ledger:
         case None, _:
-            checked = "the data alone: no policy was given"
+            return "the data alone: no policy was given", (
+                "as far as the data alone tell; policy and caps were not checked: give "
+                "--policy and --ledger"
+            )
         case _, None:
-            checked = (
-                "the policy and the data: no ledger was given, caps are not checked"
+            return "the policy and the data", (
+                "as far as the policy alone tells; caps were not checked: give --ledger"
             )
         case _:
-            checked = "the policy, the data and the ledger"
+            return "the policy, the data and the ledger", ""
+
+
+def _refusal(
+    plan: Plan, examples: Examples, policy: Policy | None, ledger: Ledger | None
+) -> str | None:
     try:
         if policy is not None and ledger is not None:
             admit(plan, policy, ledger)
@@ -194,8 +205,8 @@ def _refusal(
             policy.check(plan)
         check_data(plan, policy, examples)
     except DiscreetError as err:
-        return str(err), checked
-    return None, checked
+        return str(err)
+    return None
 
 
 def _rounds(plan: Plan) -> Sequence[PreviewedRound]:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.plan.plan import Plan
+from discreet.plan.plan import MOST_CELLS, Plan
 from discreet.plan.privacy_model import MODELS
 from discreet.site.ledger import Ledger
-from discreet.site.policy import UNIT_NAMES, Policy
+from discreet.site.policy import ANY, UNIT_NAMES, Policy
 from discreet.statistic import Grouped, OneVsOne, OneVsRest, Paired
 
 FEWEST: Final = 200
@@ -36,15 +36,19 @@ PERMISSIVE: Final = Policy(
     population="made up",
     privacy=tuple(MODELS),
     units=UNIT_NAMES,
-    groups=("*",),
+    coordinators=(ANY,),
+    models=(ANY,),
+    groups=(ANY,),
     epsilon_per_plan=Fraction(_PLENTY),
     epsilon_total=Fraction(_PLENTY**2),
     delta_total=Fraction(_PLENTY - 1, _PLENTY),
     exact_sums=_PLENTY,
     sessions_per_plan=_PLENTY,
     refusals_per_day=_PLENTY,
+    max_bins=MOST_CELLS,
     sites=1,
     examples=0,
+    require_roster=False,
 )
 """What a node allows whose data is nobody's: whatever can be asked."""
 

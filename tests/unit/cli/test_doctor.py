@@ -18,25 +18,30 @@ from typer.testing import CliRunner
 from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.data.edges import Warped
+from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
-from discreet.runtime.flower.joining import interrupted_session, kept_beside
+from discreet.runtime.flower.joining import (
+    JoiningSite,
+    interrupted_session,
+    kept_beside,
+)
 from discreet.runtime.flower.keys import make_consortium
 from discreet.runtime.loopback import LOOPBACK, free_port
 from discreet.site import policyfile
 from discreet.site.admission import admit
 from discreet.site.checkup import ENOUGH_BYTES, check_room
 from discreet.site.ledger import Ledger
-from discreet.site.policy import Policy
 from discreet.site.progress import Progress
 from discreet.site.respond import use_of
+from policies import open_policy
 
 pytestmark = pytest.mark.flower
 
 SECRET = 0.123456789
-POLICY = Policy(
+POLICY = open_policy(
     population="people",
     privacy=("distributed",),
     epsilon_per_plan=Fraction(1),
@@ -175,6 +180,60 @@ def test_every_mistake_at_a_site_is_found_by_its_check(
     assert any(check in line.split()[1] and words in line for line in failed), said
     assert str(SECRET) not in said
     assert "Traceback" not in said
+
+
+def invert(folder: Path) -> None:
+    """Score patients well, and write 0 for 1: what passed every check of types."""
+    rng = np.random.default_rng(1)
+    died = rng.random(400) < 0.3
+    scores = 1 / (1 + np.exp(-rng.normal(1.5 * died - 1, 1)))
+    table = {"y_true": (~died).astype(int), "y_score": scores}
+    pq.write_table(pa.table(table), folder / "north.parquet")
+
+
+def test_inverted_labels_stop_the_doctor_until_the_operator_confirms_them(
+    folder: Path,
+) -> None:
+    invert(folder)
+    code, said = site(folder)
+    assert code == 1, said
+    assert "400 examples (the plan: 400 a site), " in said
+    (failed,) = [line for line in said.splitlines() if line.startswith("fails")]
+    assert "plausible" in failed
+    assert "inverted labels" in failed
+    assert "--confirmed" in failed
+    code, said = site(folder, "--confirmed")
+    assert code == 0, said
+    assert "confirmed by the operator" in said
+
+
+def test_inverted_labels_stop_a_site_before_it_connects_or_is_charged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invert(folder)
+    connected: list[str] = []
+
+    def connect(joining: JoiningSite, address: str, **_: object) -> object:
+        del joining
+        connected.append(address)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(JoiningSite, "join", connect)
+    words = [
+        *("site", str(folder / "plan.toml"), str(folder / "north.parquet")),
+        *("--policy", str(folder / "north" / "policy.toml")),
+        *("--keys", str(folder / "north")),
+        *("--coordinator", f"{LOOPBACK}:{free_port()}"),
+    ]
+    run = CliRunner().invoke(app, words)
+    assert isinstance(run.exception, InputError)
+    assert "inverted labels" in str(run.exception)
+    assert not any(c.isdigit() for c in str(run.exception))
+    assert connected == []
+    with Ledger(folder / "north" / "ledger.sqlite") as ledger:
+        assert ledger.entries() == ()
+    CliRunner().invoke(app, [*words, "--confirmed"])
+    assert len(connected) == 1
 
 
 def test_the_folder_of_another_consortium_is_not_in_the_roster(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import discreet
@@ -26,6 +27,7 @@ from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.site.bounding import bounded
+from discreet.site.own_rows import own_rows
 from discreet.site.preview import plan_bound, plan_cuts
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 
@@ -94,6 +96,33 @@ def test_preview_shows_the_query_and_reads_no_row(run, plan, database, tmp_path)
     assert 'FROM "prediction"' in shown.output.replace('"icu"."main".', "")
     found = json.loads((tmp_path / "preview.json").read_text())
     assert "GROUP BY" in found["query"]
+
+
+def test_own_values_come_from_an_engines_counts_and_from_pasted_ones(
+    run, plan, database, rows, tmp_path, monkeypatch
+):
+    """An engine is asked once, for the plan's own counts; its AUC has the plan's bins."""
+    shown = run(
+        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "--score", "p", "--label", "died",
+    )  # fmt: skip
+    counts = tmp_path / "counts.csv"
+    by_hand(database, shown.output, counts)
+    pasted = Rows(score=["p"], label="died", counts=counts).read(plan)
+    found = own_rows(plan, pasted)
+    labels = rows["died"].to_numpy()
+    assert (found.examples, found.positives) == (3000, labels.sum())
+    exact = roc_auc_score(labels, rows["p"].to_numpy())
+    assert found.areas[0].value == pytest.approx(exact, abs=2e-3)
+    in_place = discreet.read(database, table="prediction", score="p", label="died")
+    asked, source = [], type(in_place._source)
+    folded = source.folded
+    monkeypatch.setattr(
+        source, "folded", lambda own, cuts: asked.append(cuts) or folded(own, cuts)
+    )
+    monkeypatch.setattr(source, "__call__", None)  # rows must not be read
+    assert own_rows(plan, in_place) == found
+    assert asked == [plan_cuts(plan, 1)]
 
 
 def test_counts_pasted_back_are_what_the_rows_give(run, plan, database, rows, tmp_path):

@@ -16,6 +16,7 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
+from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
 from discreet.runtime.certificates import hosts_of, read_certificate
 from discreet.runtime.flower import keys
@@ -39,7 +40,12 @@ def done(*words: object) -> str:
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     path = tmp_path / "plan.toml"
-    made = recommend(PublicFacts(1000, 0.3), DistributedDP("1"), cohort=Cohort(3))
+    made = recommend(
+        PublicFacts(1000, 0.3),
+        DistributedDP("1"),
+        cohort=Cohort(3),
+        model=ModelRef("sepsis-xgb"),
+    )
     path.write_text(dumps(made))
     return path
 
@@ -64,7 +70,8 @@ def test_a_consortium_comes_together_without_a_private_key_leaving_anybody(
     assert set(CoordinatorKeys(own).nodes()) == set(SITES)
     sent = "".join(path.read_text() for path in public) + plan.read_text()
     for site in SITES:
-        done("keys", "trust", tmp_path / site, own / "coordinator.public.toml")
+        public_file = own / "coordinator.public.toml"
+        done("keys", "trust", tmp_path / site, public_file, "--plan", plan)
         identity = SiteKeys(tmp_path / site).identity()
         assert identity is not None
         assert identity.public_key().public_bytes_raw() == agreed.roster.key_of(site)

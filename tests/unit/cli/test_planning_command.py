@@ -50,6 +50,19 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path
     assert written.model.name == "sepsis-xgb"
 
 
+def test_more_bins_without_noise_say_how_many_examples_would_be_alone(run):
+    exact = ("--privacy", "secure-aggregation", "--sites", "3")
+    few = run("--examples", "2000", "--prevalence", "0.2", "--repetitions", "2", *exact)
+    assert few.exit_code == 0, few.output
+    assert "200 bins spread" in few.output
+    alone = "Without noise: by the plan's public facts about {} cells hold one example"
+    assert alone.format("65 of 402") in few.output
+    many = run(*USUAL, *exact, "--bins", "4096")
+    assert alone.format("1,689 of 8,194") in many.output
+    noisy = run(*USUAL, *NOISY, "--sites", "3")
+    assert "Without noise" not in noisy.output
+
+
 def test_periods_that_would_not_show_a_drop_are_not_planned(run, tmp_path):
     periods = [part for k in range(4) for part in ("--in-group", f"p{k}")]
     asked = (*USUAL, *NOISY, *periods, "-o", "plan.toml")

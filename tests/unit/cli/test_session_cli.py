@@ -13,6 +13,7 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
+from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import key_text
 from discreet.site import policyfile
@@ -21,7 +22,12 @@ from discreet.site import policyfile
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     path = tmp_path / "plan.toml"
-    made = recommend(PublicFacts(1000, 0.3), DistributedDP("1"), cohort=Cohort(3))
+    made = recommend(
+        PublicFacts(1000, 0.3),
+        DistributedDP("1"),
+        cohort=Cohort(3),
+        model=ModelRef("sepsis-xgb"),
+    )
     path.write_text(dumps(made))
     return path
 

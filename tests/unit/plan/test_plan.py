@@ -95,7 +95,7 @@ def test_an_edited_plan_is_refused():
         (("min_survivors = 1", "min_survivors = 0"), "sites that survive"),
         (('budget = "1"', 'budget = "1/0"'), "ratio"),
         (('scores = "probability"', "scores = 1"), "wrong kind"),
-        (("bins = 1024", 'bins = "many"'), "whole number"),
+        (("bins = 128", 'bins = "many"'), "whole number"),
         (("version = 1", "version = "), "not valid TOML"),
         (('scores = "probability"', ""), "lacks the key 'scores'"),
     ],
@@ -148,14 +148,54 @@ def test_plans_that_make_no_sense_are_refused(make):
 
 def test_default_edges_and_thresholds_follow_the_kind_of_scores():
     assert PLANS["default"].statistic == ClassHistogram(
-        Edges.realise(PriorSpread(1024, 0.05), thresholds=(0.5,))
+        Edges.realise(PriorSpread(128, 0.05), thresholds=(0.5,))
     )
-    many = recommend(PublicFacts(200_000, 0.01), SA)
-    assert many.statistic.edges.rule == PriorSpread(4096, 0.01)
     assert PLANS["logit"].thresholds == (0.0,)
     other = recommend(PublicFacts(scores=WIDE), SA)
     assert other.thresholds == ()
     assert "brier" not in other.metrics
 
 
-DEFAULT_DIGEST = "1dd1d555820a08ab146cc537cd75814e5dac014afa3041496075cf63118187f1"
+@pytest.mark.parametrize(
+    ("examples", "bins"),
+    [(None, 128), (1, 10), (500, 50), (5_000, 500), (10_240, 1024), (10**7, 1024)],
+)
+def test_bins_without_noise_leave_ten_examples_in_each_and_are_at_most_1024(
+    examples, bins
+):
+    plan = recommend(PublicFacts(examples, 0.2), SA)
+    assert plan.statistic.edges.rule == PriorSpread(bins, 0.2)
+
+
+def test_bins_without_noise_leave_ten_examples_in_every_group_of_people_and_of_sites():
+    grouped = recommend(PublicFacts(6_000, 0.2), SA, groups=["f", "m"])
+    assert grouped.statistic.binnings[0].rule == PriorSpread(300, 0.2)
+    split = recommend(PublicFacts(6_000), SA, cohort=Cohort(2, 0, 0, None, 3))
+    assert split.statistic.edges.rule == PriorSpread(200, 0.05)
+
+
+def test_more_bins_are_for_who_asks_and_the_claim_says_how_many_examples_are_alone():
+    chosen = recommend(PublicFacts(2_000, 0.1), SA, edges=Uniform(1000), thresholds=())
+    negatives, positives = 1.8, 0.2  # expected in a cell of each class
+    alone = 1000 * (negatives / (1 + negatives) ** 2 + positives / (1 + positives) ** 2)
+    found = chosen.lone_examples()
+    assert (found.expected, found.cells) == (pytest.approx(alone), 2000)
+    text = str(chosen.claim("deployed", sites=3))
+    assert f"about {alone:,.0f} of 2,000 cells hold one example alone" in text
+    noisy = recommend(PublicFacts(2_000, 0.1), discreet.DistributedDP(1))
+    assert noisy.lone_examples() is None
+    assert PLANS["default"].lone_examples() is None  # it declares no size
+
+
+@pytest.mark.parametrize("n", [500, 5_000, 50_000])
+@pytest.mark.parametrize("prevalence", [0.03, 0.3])
+def test_about_as_many_examples_are_alone_as_the_plan_says(rng, n, prevalence):
+    plan = recommend(PublicFacts(n, prevalence), SA, groups=["f", "m"])
+    y = rng.random(n) < prevalence
+    scores = 1 / (1 + np.exp(-rng.normal(1.5 * y - 1.5, 1.2)))
+    site = discreet.Examples(scores, y, groups=rng.choice(["f", "m"], n))
+    alone = np.count_nonzero(plan.statistic.count(site) == 1)
+    assert 0.4 < alone / plan.lone_examples().expected < 2.5
+
+
+DEFAULT_DIGEST = "96ea17806892f4880693418cfe17350872a4aa4566af9615d50192ab29d5520f"

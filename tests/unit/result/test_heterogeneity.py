@@ -11,6 +11,7 @@ import pytest
 
 import discreet
 from discreet import BetweenSites, Examples
+from discreet.data.prior_spread import PriorSpread
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
 from discreet.plan import file as planfile
 from discreet.statistic.effect_terms import SITE_EFFECTS
@@ -196,7 +197,7 @@ def test_single_rows_are_clusters_that_change_nothing():
 def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
     """The six functions of a row stand for the slopes well enough."""
     asked = BetweenSites((), within=False, clusters="site")
-    found = _evaluate(sites, between=asked)
+    found = _evaluate(sites, between=asked, edges=PriorSpread(1024, 0.05))
     cells = found.reading.bins
     from discreet.metrics.table import METRICS
 

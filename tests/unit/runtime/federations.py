@@ -37,8 +37,9 @@ from discreet.site.policy import Policy
 from discreet.site.progress import InMemoryOnce
 from discreet.site.session import Site
 from discreet.statistic import EquiDepthFrom, Hierarchy
+from policies import open_policy
 
-POLICY = Policy(
+POLICY = open_policy(
     population="people",
     privacy=("secure-aggregation", "distributed", "local", "label"),
     units=("example", "label"),

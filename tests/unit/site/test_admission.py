@@ -16,12 +16,13 @@ from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.site.admission import admit, check_data
 from discreet.site.ledger import Ledger
-from discreet.site.policy import Policy, PolicyError
+from discreet.site.policy import PolicyError
 from discreet.site.respond import respond
+from policies import open_policy
 
 ROSTER = Roster(tuple(Member(n, n.encode() * 32) for n in "abcdefgh"))
 COHORT = Cohort(8, 1)
-POLICY = Policy(
+POLICY = open_policy(
     population="icu",
     privacy=("distributed", "secure-aggregation", "local"),
     epsilon_per_plan=Fraction(1),

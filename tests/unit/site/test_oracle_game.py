@@ -32,13 +32,13 @@ from discreet.runtime.session import Session
 from discreet.site.bounding import bounded
 from discreet.site.ledger import Ledger
 from discreet.site.letters import Invitation, Kind, Letter, session_of
-from discreet.site.policy import Policy
 from discreet.site.progress import InMemoryOnce
 from discreet.site.session import Site
+from policies import open_policy
 
 pytestmark = pytest.mark.long
 
-POLICY = Policy(
+POLICY = open_policy(
     population="people",
     privacy=("distributed", "local", "label"),
     units=("example", "subject", "client", "label"),

@@ -24,11 +24,11 @@ from discreet.plan.recommend import recommend
 from discreet.privacy.account import MemoryAccount
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
-from discreet.site.policy import Policy
 from discreet.site.preview import preview
 from discreet.site.respond import respond
+from policies import open_policy
 
-POLICY = Policy(
+POLICY = open_policy(
     population="icu",
     privacy=("distributed", "local"),
     epsilon_per_plan=Fraction(1),
@@ -164,7 +164,8 @@ def test_the_command_prints_the_shapes_the_claim_and_the_charge(command, tmp_pat
         f"{8 * numbers:,}",
         "Claim: 1-DP for one example",
         "Would be charged: epsilon 1.",
-        "This site would take part.",
+        "This site would take part, as far as the policy alone tells; caps",
+        "were not checked: give --ledger.",
     ):
         assert words in run.output
     document = json.loads((tmp_path / "out.json").read_text())
@@ -189,3 +190,10 @@ def test_the_command_makes_no_ledger_and_needs_a_policy_for_one(command, tmp_pat
     Ledger.new(tmp_path / "ledger.db").close()
     run = command("--policy", "policy.toml", "--ledger", "ledger.db")
     assert "Spent so far: nothing." in run.output
+    assert "This site would take part.\n" in run.output
+
+
+def test_a_verdict_goes_no_further_than_what_was_given(command):
+    run = command()
+    assert "take part, as far as the data alone tell; policy and caps" in run.output
+    assert "take part." not in run.output

@@ -12,8 +12,8 @@ from discreet.errors import BudgetError
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.privacy.account import Cap, MemoryAccount
-from discreet.site.policy import Policy
 from discreet.site.respond import respond
+from policies import open_policy
 
 PLAN = recommend(PublicFacts(), discreet.DistributedDP("0.5"))
 SITE = discreet.Examples([0.1, 0.8, 0.4], [0, 1, 1])
@@ -76,7 +76,7 @@ def test_more_examples_than_the_plan_allows_are_told_at_the_site_alone(most, tol
         session=b"s",
         population="icu",
         entropy=SYSTEM,
-        policy=Policy(
+        policy=open_policy(
             population="icu",
             privacy=("distributed",),
             epsilon_per_plan=Fraction(1),

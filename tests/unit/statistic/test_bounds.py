@@ -79,6 +79,8 @@ def answered(monkeypatch, privacy, result, said):
     policy = Policy(
         population="p",
         privacy=("distributed", "secure-aggregation"),
+        coordinators=("*",),
+        models=("*",),
         epsilon_per_plan=10_000,
         epsilon_total=10_000,
         exact_sums=1,
@@ -133,6 +135,8 @@ def test_columns_that_no_row_could_mend_are_refused_as_before():
     policy = Policy(
         population="p",
         privacy=("distributed",),
+        coordinators=("*",),
+        models=("*",),
         epsilon_per_plan=1,
         epsilon_total=1,
     )

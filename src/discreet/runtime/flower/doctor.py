@@ -51,6 +51,7 @@ from discreet.site.checkup import (
     check_writable,
 )
 from discreet.site.ledger import Ledger
+from discreet.site.own_rows import CONFIRM, OwnRows, own_rows
 from discreet.site.policy import Policy
 from discreet.site.rehearsal import check_agreed
 from discreet.site.secret_files import check_secret, read_secret
@@ -69,6 +70,8 @@ class SiteDoctor:
         keys: the folder of keys.
         ledger: the ledger's path.
         coordinator: where the coordinator listens.
+        confirms: asks the operator whether odd rows are meant; nobody is asked by
+            default, and odd rows fail.
     """
 
     plan: Callable[[], Plan]
@@ -77,6 +80,7 @@ class SiteDoctor:
     keys: Path
     ledger: Path
     coordinator: str
+    confirms: Callable[[str], bool] = lambda _: False
 
     def checks(
         self, *, connect: bool, charged: bool = True
@@ -88,6 +92,8 @@ class SiteDoctor:
         yield "plan", self._look_at_plan
         yield "policy", self._look_at_policy
         yield "data", self._look_at_data
+        yield "own rows", lambda: str(self._own_rows)
+        yield "plausible", self._look_at_own_rows
         yield "keys", self._look_at_keys
         yield "roster", self._look_at_roster
         yield "authority", self._look_at_authority
@@ -109,6 +115,14 @@ class SiteDoctor:
         return self.policy()
 
     @cached_property
+    def _examples(self) -> Examples:
+        return self.examples(self._plan)
+
+    @cached_property
+    def _own_rows(self) -> OwnRows:
+        return own_rows(self._plan, self._examples)
+
+    @cached_property
     def _keys(self) -> SiteKeys:
         return SiteKeys(self.keys)
 
@@ -124,8 +138,16 @@ class SiteDoctor:
         return "it allows the plan"
 
     def _look_at_data(self) -> str:
-        check_data(self._plan, self._policy, self.examples(self._plan))
+        check_data(self._plan, self._policy, self._examples)
         return "columns, kinds and floors fit the plan"
+
+    def _look_at_own_rows(self) -> str:
+        concerns = "; ".join(self._own_rows.concerns())
+        if not concerns:
+            return "prevalence and AUC are what can be expected"
+        if self.confirms(f"{self._own_rows}: {concerns}."):
+            return Note(f"confirmed by the operator: {concerns}")
+        raise InputError(f"{concerns}. Nothing was sent; {CONFIRM}")
 
     def _look_at_keys(self) -> str:
         node_key(self._keys)

@@ -37,7 +37,7 @@ from discreet.runtime.spu.packages import PARTIES
 from discreet.runtime.spu.session import Address, OwnerEntry, PartyEntry, Session
 from discreet.site import policyfile
 from discreet.site.ledger import Ledger
-from discreet.site.policy import Policy
+from discreet.site.policy import ANY, Policy
 
 COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
 
@@ -65,10 +65,13 @@ def allowing(session: Session) -> Policy:
         population="the rows of a test",
         privacy=(privacy.name,),
         units=() if unit is None else (unit.kind,),
+        coordinators=(ANY,),
+        models=(ANY,),
         epsilon_per_plan=cost.epsilon,
         epsilon_total=cost.epsilon,
         exact_sums=cost.exact_sums,
         sites=len(session.owners),
+        require_roster=False,
     )
 
 

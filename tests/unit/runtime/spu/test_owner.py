@@ -9,6 +9,7 @@ from discreet import Examples
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError, InputError
 from discreet.exact.model import ExactMPC
+from discreet.plan.roster import key_text
 from discreet.privacy.account import Spent
 from discreet.runtime.spu.fleet import allowing, local_session
 from discreet.runtime.spu.owner import Owner
@@ -17,6 +18,7 @@ from discreet.site.ledger import Ledger
 from discreet.site.policy import PolicyError
 
 SIZES = (3, 4)
+KEY = key_text(b"\1" * 32)
 NOISY, EXACT = ExactMPC(epsilon="0.5"), ExactMPC()
 ROWS = Examples([0.5, 0.1, 0.2], [1, 0, 1])
 OTHERS = Examples([0.5, 0.1, 0.3], [1, 0, 1])
@@ -73,7 +75,9 @@ def test_an_allowed_session_is_charged_and_shared(owner, model):
         (EXACT, {"exact_sums": 0}, "exact sums, and the policy allows none"),
         (EXACT, {"sites": 3}, "a sum of 2 sites"),
         (EXACT, {"models": ("sepsis-*",)}, "measures the model ''"),
-        (EXACT, {"coordinators": ()}, "the plan names none"),
+        (EXACT, {"coordinators": ()}, "the policy allows no coordinator"),
+        (EXACT, {"coordinators": (KEY,)}, "the plan names none"),
+        (EXACT, {"require_roster": True}, "the plan has no roster"),
     ],
 )
 def test_what_the_policy_forbids_is_refused_before_rows_are_read(
