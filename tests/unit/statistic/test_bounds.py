@@ -81,6 +81,7 @@ def answered(monkeypatch, privacy, result, said):
         privacy=("distributed", "secure-aggregation"),
         coordinators=("*",),
         models=("*",),
+        require_roster=False,
         epsilon_per_plan=10_000,
         epsilon_total=10_000,
         exact_sums=1,
@@ -137,6 +138,7 @@ def test_columns_that_no_row_could_mend_are_refused_as_before():
         privacy=("distributed",),
         coordinators=("*",),
         models=("*",),
+        require_roster=False,
         epsilon_per_plan=1,
         epsilon_total=1,
     )
