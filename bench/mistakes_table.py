@@ -291,6 +291,11 @@ ROWS = [
     Mistake("labels are words", data(f"y_true,y_score\nsick,{SECRET}\n"), "label"),
     Mistake("scores are words", data("y_true,y_score\n1,high\n"), "score"),
     Mistake("scores out of range", data("y_true,y_score\n1,7.5\n0,7.5\n"), "score"),
+    Mistake(
+        "inverted labels",
+        data("y_true,y_score\n" + f"1,{SECRET}\n0,0.9\n0,0.8\n" * 40),
+        "inverted labels",
+    ),
     Mistake("no policy", remove("north/policy.toml"), "policy.toml"),
     Mistake("policy forbids", allow(privacy=("local",)), "the policy allows"),
     Mistake(
