@@ -39,6 +39,7 @@ from discreet.site.ledger_entries import (
     Charge,
     Entry,
     Refused,
+    Released,
     Settled,
     Stored,
     TamperedLedgerError,
@@ -126,7 +127,8 @@ class LedgerFile:
         self.tags = [START]
         self.charges: dict[tuple[bytes, int], Use] = {}
         self.marks: dict[tuple[bytes, int], bytes] = {}
-        self.survivors: dict[tuple[bytes, int], tuple[str, ...]] = {}
+        self.sums: dict[tuple[bytes, int], tuple[tuple[str, ...], ...]] = {}
+        self.released: set[tuple[bytes, int]] = set()
         self.refusals: Counter[str] = Counter()
 
     def _find(self) -> SiteSecret:
@@ -238,8 +240,10 @@ class LedgerFile:
                 self.charges[use.session, use.round] = use
             case Stored(_, session, number, mark):
                 self.marks[session, number] = mark
-            case Settled(_, session, number, sites):
-                self.survivors[session, number] = sites
+            case Settled(_, session, number, sums):
+                self.sums[session, number] = sums
+            case Released(_, session, number, _):
+                self.released.add((session, number))
             case Refused(at):
                 self.refusals[at[:10]] += 1
 
