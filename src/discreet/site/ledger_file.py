@@ -28,6 +28,7 @@ from discreet.site.fingerprint import (
     SECRET_SIZE,
     LedgerError,
     SiteSecret,
+    check_folder,
     check_private,
     read_private,
     read_secret,
@@ -80,6 +81,7 @@ def make_ledger(path: Path, *, entropy: Entropy = SYSTEM) -> None:
     )
     if there.exists():
         raise already
+    check_folder(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         sync_folder(path.parent)
@@ -139,6 +141,7 @@ class LedgerFile:
                 f"there is no ledger {self.path.name}; make it, once, with: discreet "
                 f"ledger new {self.path}"
             )
+        check_folder(self.path)
         for file in (self.path, head, secret):
             if not file.exists():
                 raise LedgerError(
