@@ -46,7 +46,8 @@ StateFile: TypeAlias = Annotated[
 Unauthenticated: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--unauthenticated", help="Run a plan without a roster; the claim says so."
+        "--unauthenticated",
+        help="Run a plan without a roster; the claim says so. Not for exact sums.",
     ),
 ]
 

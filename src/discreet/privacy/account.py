@@ -153,10 +153,13 @@ def spent_by(uses: Iterable[Use], population: str) -> Spent:
     return charged_total(use.about for use in paid(uses, population))
 
 
-def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
+def refusal(
+    use: Use, earlier: Sequence[Use], limits: Limits, *, compared: Sequence[Use] = ()
+) -> str | None:
     """Return why a use cannot be charged after the earlier ones, None if it can.
 
     One rule for every account. Earlier uses of other populations do not matter.
+    ``compared`` cost nothing any more but the session that they took.
     """
     same = [e for e in earlier if e.population == use.population]
     if charged(use, same) and not limits.cap.allows(
@@ -168,7 +171,8 @@ def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
         )
     most = limits.sessions_per_plan
     if most is not None and use.question:
-        answered = {e.session for e in same if e.question == use.question}
+        took = [*same, *(e for e in compared if e.population == use.population)]
+        answered = {e.session for e in took if e.question == use.question}
         if len(answered | {use.session}) > most:
             return (
                 f"this was already answered in {most} sessions, as many as the policy "

@@ -102,7 +102,9 @@ class Ledger:
                 if not sealed.repeats(known):
                     raise BudgetError(CHANGED)
                 return Permit(use)  # a retry of what was paid for
-            reason = refusal(sealed, self._earlier(), self.limits)
+            reason = refusal(
+                sealed, self._earlier(), self.limits, compared=self._compared()
+            )
             if reason is not None:
                 raise BudgetError(reason)
             self._file.append(Charge(_now(), sealed))
@@ -115,13 +117,13 @@ class Ledger:
         """
         releasing = {u.population for u in uses if isinstance(u.loss, Unbounded)}
         with self._file.alone():
-            earlier = self._earlier(releasing)
+            earlier, compared = self._earlier(releasing), self._compared(releasing)
             for use in uses:
                 sealed = self._sealed(use)
                 key = (use.session, use.round)
                 known = self._file.charges.get(key)
                 if known is None or key in self._file.released:
-                    reason = refusal(sealed, earlier, self.limits)
+                    reason = refusal(sealed, earlier, self.limits, compared=compared)
                     if reason is not None:
                         raise BudgetError(reason)
                     earlier.append(sealed)
@@ -135,12 +137,32 @@ class Ledger:
         """
         earlier = []
         for key, use in self._file.charges.items():
-            unsigned = use.population in releasing and self._is_unsigned(key)
-            if key in self._file.released or unsigned:
-                continue
-            sites, *others = self._file.sums.get(key, (use.sites,))
-            earlier.append(replace(use, sites=sites, others=tuple(others)))
+            if not self._is_over(key, releasing):
+                sites, *others = self._file.sums.get(key, (use.sites,))
+                earlier.append(replace(use, sites=sites, others=tuple(others)))
         return earlier
+
+    def _compared(self, releasing: Collection[str] = ()) -> list[Use]:
+        """Return released charges whose counts were compared with an earlier answer.
+
+        That the site went on told that its data had not changed. For that each stays
+        one of the sessions in which the question was answered.
+        """
+        answered, compared = set(), []
+        for key, use in self._file.charges.items():
+            asked = (use.population, use.question, use.round)
+            if not self._is_over(key, releasing):
+                if isinstance(use.loss, Unbounded) and key in self._file.marks:
+                    answered.add(asked)
+            elif asked in answered:
+                compared.append(use)
+        return compared
+
+    def _is_over(self, key: tuple[bytes, int], releasing: Collection[str]) -> bool:
+        """Whether a charge was released, or is by the next exact sum."""
+        population = self._file.charges[key].population
+        unsigned = population in releasing and self._is_unsigned(key)
+        return unsigned or key in self._file.released
 
     def _is_unsigned(self, key: tuple[bytes, int]) -> bool:
         """Whether a message left that cannot be revealed, for want of a signature.

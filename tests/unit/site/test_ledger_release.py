@@ -147,6 +147,32 @@ def test_the_next_exact_charge_releases_what_was_not_signed(ledger):
         ledger.check([exact(b"c")])
 
 
+def test_asking_whether_data_are_unchanged_takes_a_session_although_it_is_released(
+    path,
+):
+    """The site refuses when they changed, so its going on tells that they did not."""
+    limits = Limits(Cap(exact_sums=2), sessions_per_plan=3)
+    with Ledger.new(path, limits=limits) as ledger:
+        sent(ledger, b"a")
+        ledger.settle(b"a", 0, [SITES])
+        for session in (b"b", b"c"):
+            sent(ledger, session)
+            ledger.release(session, 0)
+        assert exact_sums(ledger) == 1
+        for act in (ledger.reserve, lambda use: ledger.check([use])):
+            with pytest.raises(BudgetError, match="already answered in 3 sessions"):
+                act(exact(b"d"))
+
+
+def test_without_an_earlier_answer_a_released_session_does_not_count(path):
+    limits = Limits(Cap(exact_sums=1), sessions_per_plan=1)
+    with Ledger.new(path, limits=limits) as ledger:
+        for session in (b"a", b"b", b"c"):
+            sent(ledger, session)
+            ledger.release(session, 0)
+        ledger.check([exact(b"d")])
+
+
 def test_a_population_releases_nothing_of_another(ledger):
     sent(ledger, b"a")
     ledger.reserve(replace(exact(b"b"), population="ward"))
