@@ -31,6 +31,7 @@ from discreet.secagg.keys import Purpose
 from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
     Advert,
+    Confirmation,
     Delivery,
     Masked,
     Request,
@@ -38,6 +39,7 @@ from discreet.secagg.messages import (
     Roster,
     Shares,
     Survivors,
+    Withdrawal,
 )
 from discreet.secagg.terms import Terms
 
@@ -66,10 +68,13 @@ def terms_of(document: Document) -> Terms:
         min_survivors=document["min_survivors"],
         colluders=document["colluders"],
         identities=identities,
+        everyone_signs=document["everyone_signs"],
     )
 
 
-def described(*, signed: bool, sites: range = SITES) -> Document:
+def described(
+    *, signed: bool, sites: range = SITES, everyone_signs: bool = False
+) -> Document:
     """Return the terms of the sessions as the files hold them."""
     identities = None
     if signed:
@@ -82,6 +87,7 @@ def described(*, signed: bool, sites: range = SITES) -> Document:
         "min_survivors": len(sites) - 1,
         "colluders": 1,
         "identities": identities,
+        "everyone_signs": everyone_signs,
     }
 
 
@@ -125,9 +131,9 @@ def coordinator_after(
     return state
 
 
-def session(*, signed: bool) -> Document:
-    """Play a session in which site 3 goes silent after it has shared."""
-    document = described(signed=signed)
+def session(*, signed: bool, everyone_signs: bool = False, silent: int = 3) -> Document:
+    """Play a session in which one site goes silent after it has shared."""
+    document = described(signed=signed, everyone_signs=everyone_signs)
     terms = terms_of(document)
     collecting, messages = opened_by(SITES, terms)
     states: dict[int, bytes] = {}
@@ -137,7 +143,7 @@ def session(*, signed: bool) -> Document:
         step = next(steps)
         record: Document = {"step": step, "sites": {}}
         for site, message in messages.items():
-            if site == 3 and step not in ("advertise", "share"):
+            if site == silent and step not in ("advertise", "share"):
                 continue
             entry = {"received": message.hex()}
             end = end_of(site, terms, step)
@@ -225,7 +231,7 @@ def primitives() -> dict[str, Document]:
 
 
 def bad_cases(
-    curious: Document, malicious: Document, sparse: Document
+    curious: Document, malicious: Document, sparse: Document, exact: Document
 ) -> dict[str, Document]:
     """Damage recorded messages; each must raise the error that is named."""
     cases: dict[str, Document] = {}
@@ -279,6 +285,7 @@ def bad_cases(
     at_site("few_survivors", curious, "reveal", by, _few_survivors)
     at_site("few_signatures", malicious, "reveal", by, _few_signatures)
     at_site("false_signature", malicious, "reveal", by, _flip_last)
+    at_site("unsigned_exact_sum", exact, "reveal", by, _few_signatures)
     by = "FaultySiteError"
     at_coordinator("low_order_key", curious, "advertise", by, _low_order_key)
     at_coordinator("unsigned_advert", malicious, "advertise", by, _flip_last)
@@ -287,6 +294,7 @@ def bad_cases(
     at_coordinator("other_session", curious, "mask", by, _other_session)
     at_coordinator("few_receipts", sparse, "mask", by, _missing_receipt)
     at_coordinator("false_confirmation", malicious, "confirm", by, _flip_last)
+    at_coordinator("false_withdrawal", exact, "confirm", by, _false_withdrawal)
     at_coordinator("both_shares", curious, "reveal", by, _both_shares)
     at_coordinator("no_share", curious, "reveal", by, _no_share)
     return cases
@@ -375,6 +383,11 @@ def _few_signatures(raw: bytes) -> bytes:
     return replace(request, signatures=kept).encode()
 
 
+def _false_withdrawal(raw: bytes) -> bytes:
+    confirmation = Confirmation.decode(raw)
+    return Withdrawal(confirmation.session, confirmation.signature).encode()
+
+
 def _low_order_key(raw: bytes) -> bytes:
     return replace(Advert.decode(raw), mask_key=bytes(32)).encode()
 
@@ -404,11 +417,14 @@ def _no_share(raw: bytes) -> bytes:
 def build() -> dict[str, Document]:
     """Return every file by its name."""
     curious, malicious = session(signed=False), session(signed=True)
+    # Nobody is silent: one signature too few would be enough under noise.
+    exact = session(signed=True, everyone_signs=True, silent=0)
     return {
         **primitives(),
         "session_curious": curious,
         "session_malicious": malicious,
-        **bad_cases(curious, malicious, many()),
+        "session_exact": session(signed=True, everyone_signs=True),
+        **bad_cases(curious, malicious, many(), exact),
     }
 
 

@@ -26,7 +26,7 @@ class NotReleasedError(DiscreetError, LookupError):
 
 
 class BudgetError(DiscreetError):
-    """The account cannot pay for this release; nothing was sent."""
+    """The account refuses this release, and says what was charged or sent."""
 
 
 class MissingExtraError(DiscreetError, ImportError):

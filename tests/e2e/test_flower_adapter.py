@@ -11,6 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
@@ -28,6 +34,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
+from discreet.plan.roster import Member, Roster
 from discreet.result.evaluation import Evaluation
 from discreet.runtime.delivery import Delivery
 from discreet.runtime.flower.client import OnceFolder, flip_key
@@ -52,6 +59,7 @@ from discreet.site.ledger import Ledger
 from discreet.site.letters import Kind, Letter, LetterError
 from discreet.site.policy import Policy
 from discreet.site.progress import UsedStateError
+from discreet.site.secret_files import write_secret
 from flower_loop import LoopGrid, Node
 
 pytestmark = pytest.mark.flower
@@ -93,14 +101,28 @@ def grid(tmp_path: Path) -> LoopGrid:
         policy.parent.mkdir()
         policy.write_text(policyfile.dumps(POLICY))
         Ledger.new(policy.with_name("ledger.sqlite")).close()
-        config = {"discreet-policy": str(policy)}
+        key = policy.with_name("identity.key")
+        pem = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        write_secret(key, identity(place).private_bytes(*pem))
+        config = {"discreet-policy": str(policy), "discreet-identity": str(key)}
         nodes[place] = Node(app, Context(1, place, config, RecordDict(), {}))
     return LoopGrid(nodes)
 
 
+def identity(place: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(bytes([place]) * 32)
+
+
 def plan_for(privacy: PrivacyModel, survivors: int = 2) -> Plan:
     facts = PublicFacts(1200, 0.5)
-    return recommend(facts, privacy, edges=Warped(16), cohort=Cohort(survivors))
+    plan = recommend(facts, privacy, edges=Warped(16), cohort=Cohort(survivors))
+    if not isinstance(privacy, SecureAggregation):
+        return plan
+    members = tuple(
+        Member(f"node {k}", identity(k).public_key().public_bytes_raw())
+        for k in (11, 12, 13)
+    )
+    return replace(plan, cohort=Cohort(3), roster=Roster(members))
 
 
 def run(grid: LoopGrid, plan: Plan, **options: float) -> Evaluation:
@@ -237,7 +259,7 @@ def rehearsing(grid: LoopGrid, calls: list[int]) -> LoopGrid:
 
 def test_a_rehearsal_calls_the_function_and_sends_made_up_data(grid: LoopGrid) -> None:
     calls: list[int] = []
-    plan = plan_for(SecureAggregation())
+    plan = plan_for(DistributedDP("1"))
     result = run(rehearsing(grid, calls), plan, rehearsal=True)
     assert result.claim.setting == "REHEARSAL"
     assert set(calls) == {11, 12, 13}
@@ -261,7 +283,7 @@ def test_in_a_rehearsal_nobody_learns_how_a_model_fared_on_real_rows(
         app = ClientApp()
         add_evaluation(app, fussy, rehearsal=True)
         grid.nodes[place] = Node(app, Context(1, place, {}, RecordDict(), {}))
-    result = run(grid, plan_for(SecureAggregation()), rehearsal=True)
+    result = run(grid, plan_for(DistributedDP("1")), rehearsal=True)
     assert result.releases[0].contributors == 3
     said = capsys.readouterr().err
     assert "RuntimeError" in said

@@ -23,6 +23,7 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.runtime.flower.deploy import coordinate
 from discreet.runtime.flower.keys import CoordinatorKeys
 from discreet.runtime.flower.server import connected
@@ -126,6 +127,9 @@ def test_a_plan_without_a_roster_is_refused_unless_it_is_said_to_be_so(
     keys = CoordinatorKeys(running.folder / "coordinator")
     with pytest.raises(PlanError, match=r"no roster.*--unauthenticated"):
         coordinate(plan, keys, host="127.0.0.1", port=1)
+    exact = plan_for(SecureAggregation(), survivors=3)
+    with pytest.raises(PlanError, match="an exact sum needs a roster"):
+        coordinate(exact, keys, host="127.0.0.1", port=1, unauthenticated=True)
     assert "strangers" in str(plan.claim("deployed", sites=3))
     signed = plan_for(DistributedDP("1"), survivors=3, roster=running.roster)
     assert "strangers" not in str(signed.claim("deployed", sites=3))

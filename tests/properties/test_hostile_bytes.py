@@ -76,7 +76,12 @@ def _seeds() -> dict[str, list[bytes]]:
     entries = [
         ledger_entries.Charge("2026-01-01T00:00:00+00:00", use),
         ledger_entries.Stored("2026-01-01T00:00:00+00:00", bytes(32), 0, bytes(32)),
-        ledger_entries.Settled("2026-01-01T00:00:00+00:00", bytes(32), 0, ("a", "b")),
+        ledger_entries.Settled(
+            "2026-01-01T00:00:00+00:00", bytes(32), 0, (("a", "b"), ("c",))
+        ),
+        ledger_entries.Released(
+            "2026-01-01T00:00:00+00:00", bytes(32), 0, (("a", bytes(64)),)
+        ),
         ledger_entries.Refused("2026-01-01T00:00:00+00:00"),
     ]
     nonce = bytes(32)

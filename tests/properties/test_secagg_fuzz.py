@@ -13,6 +13,7 @@ from discreet.entropy import Seeded
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.coordinator import OpenedSum, invite
 from discreet.secagg.errors import ProtocolError, SavedStateError
+from discreet.secagg.messages import Request
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
 from fuzzing import draws
@@ -29,6 +30,7 @@ def the_terms(*, signed):
         length=3,
         min_survivors=4,
         identities=identities if signed else None,
+        everyone_signs=signed == "exact",
     )
 
 
@@ -103,7 +105,9 @@ def damaged(draw, good):
     return good[:at] + draw(st.binary(max_size=40)) + good[at + size :]
 
 
-MODES = pytest.mark.parametrize("signed", [False, True], ids=["curious", "malicious"])
+MODES = pytest.mark.parametrize(
+    "signed", [False, True, "exact"], ids=["curious", "malicious", "exact"]
+)
 
 
 @MODES
@@ -154,3 +158,33 @@ def test_a_message_of_one_step_is_refused_in_every_other(signed):
             if i != j:
                 with pytest.raises(ProtocolError):
                     other.receive(1, message)
+
+
+@draws(200)
+@given(
+    listed=st.sets(st.sampled_from(list(SITES))),
+    shown=st.sets(st.sampled_from(list(SITES))),
+    false=st.dictionaries(
+        st.sampled_from(list(SITES)), st.binary(min_size=64, max_size=64)
+    ),
+    swapped=st.booleans(),
+)
+def test_a_share_of_an_exact_sum_is_given_only_when_everyone_signed(
+    listed, shown, false, swapped
+):
+    """A hostile coordinator leaves out, invents and exchanges signatures."""
+    at_site, _ = recorded("exact")
+    state, message = at_site[-1]
+    good = Request.decode(message)
+    signatures = {s: good.signatures[s] for s in shown} | false
+    if swapped:
+        moved = list(signatures.values())
+        signatures = dict(zip(signatures, moved[1:] + moved[:1], strict=True))
+    survivors = tuple(sorted(listed)) or good.survivors
+    request = Request(good.session, survivors, signatures)
+    try:
+        the_site(1, signed="exact").receive(state, request.encode())
+    except ProtocolError:
+        assert request != good
+    else:
+        assert request == good

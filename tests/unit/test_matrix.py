@@ -18,6 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 import discreet
 from discreet.data.batches import Columns
@@ -33,6 +39,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
+from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.runtime import open_round
 from discreet.runtime.in_process import InProcess
@@ -42,6 +49,7 @@ from discreet.site import policyfile
 from discreet.site.ledger import Ledger
 from discreet.site.policy import UNIT_NAMES
 from discreet.site.progress import InMemoryOnce
+from discreet.site.secret_files import write_secret
 from discreet.site.session import Site
 from discreet.statistic import (
     ClassHistogram,
@@ -222,8 +230,24 @@ class Ledgers:
         assert len(self.charged()) == SITES * len(plan.rounds)
 
 
+def key_of(site):
+    return Ed25519PrivateKey.from_private_bytes(bytes([site]) * 32)
+
+
+def signed(plan):
+    """Give a plan of exact sums its roster: every site must sign."""
+    if plan.privacy.name != "secure-aggregation":
+        return plan
+    members = [
+        Member(f"site {k}", key_of(k).public_key().public_bytes_raw())
+        for k in range(1, SITES + 1)
+    ]
+    return replace(plan, roster=Roster(tuple(members)))
+
+
 def by_letters(plan, sites, tmp_path):
     """Deployed sites with policy and ledger, behind the bytes that would travel."""
+    plan = signed(plan)
     ledgers = Ledgers.new(tmp_path)
     onces = {k: InMemoryOnce() for k in ledgers.paths}
 
@@ -235,6 +259,7 @@ def by_letters(plan, sites, tmp_path):
             SYSTEM,
             onces[k],
             plan,
+            key_of(k),
             flips=ResponseKey(bytes([k]) * 32),
         )
 
@@ -258,13 +283,16 @@ def by_flower(plan, sites, tmp_path):
     from flower_loop import LoopGrid, Node
 
     TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
-    app = ClientApp()
+    plan, app = signed(plan), ClientApp()
     add_evaluation(app, lambda _, context: sites[context.node_id - 1])
     ledgers, nodes = Ledgers.new(tmp_path), {}
     for k, ledger in ledgers.paths.items():
         policy = ledger.with_name("policy.toml")
         policy.write_text(policyfile.dumps(POLICY))
-        config = {"discreet-policy": str(policy)}
+        key = ledger.with_name("identity.key")
+        pem = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        write_secret(key, key_of(k).private_bytes(*pem))
+        config = {"discreet-policy": str(policy), "discreet-identity": str(key)}
         nodes[k] = Node(app, Context(1, k, config, RecordDict(), {}))
     steps = []
     with ledgers.charged_in_full_or_not_at_all(plan):

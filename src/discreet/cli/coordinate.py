@@ -46,7 +46,8 @@ StateFile: TypeAlias = Annotated[
 Unauthenticated: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--unauthenticated", help="Run a plan without a roster; the claim says so."
+        "--unauthenticated",
+        help="Run a plan without a roster; the claim says so. Not for exact sums.",
     ),
 ]
 
@@ -77,7 +78,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
 
     The session is saved after each step. When this command was interrupted, the
     same command goes on with it, while the sites wait: nobody pays twice. Exits
-    with 1 when the session was aborted. What `discreet coordinate doctor` looks at is
+    with 1 when the session was aborted, or waits for signatures. What `discreet coordinate doctor` looks at is
     looked at first.
     """
     # Only whoever runs a session pays for loading Flower.
@@ -85,7 +86,10 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         from discreet.runtime.board import Board as Drawn  # noqa: PLC0415
         from discreet.runtime.flower import deploy  # noqa: PLC0415
         from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
-        from discreet.runtime.session import AbortedError  # noqa: PLC0415
+        from discreet.runtime.session import (  # noqa: PLC0415
+            AbortedError,
+            UnfinishedError,
+        )
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     deploy.quiet()
@@ -139,6 +143,9 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
             )
         except AbortedError as error:
             _tell(f"Aborted: {error}.")
+            raise typer.Exit(1) from error
+        except UnfinishedError as error:
+            _tell(f"Not finished: {error}.")
             raise typer.Exit(1) from error
     identity = folder.identity()
     output.write(result, sign=None if identity is None else identity.sign)

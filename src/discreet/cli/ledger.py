@@ -32,6 +32,7 @@ from discreet.site.ledger_entries import (
     Charge,
     Entry,
     Refused,
+    Released,
     Settled,
     Stored,
     public_dict,
@@ -70,7 +71,7 @@ def show(
 ) -> None:
     """Show every charge, and what each population has spent."""
     entries, count, tag = _record(path)
-    charges = [e for e in entries if isinstance(e, Charge)]
+    charges = _standing(entries)
     names = [population] if population is not None else _populations(entries)
     Console().print(_table(path.name, entries, names))
     for name in names:
@@ -96,7 +97,8 @@ def _record(path: Path) -> tuple[Sequence[Entry], int, str]:
 def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     charges = [e for e in entries if isinstance(e, Charge)]
     stored = {(e.session, e.round) for e in entries if isinstance(e, Stored)}
-    survivors = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
+    settled = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
+    released = {(e.session, e.round) for e in entries if isinstance(e, Released)}
     table = Table(title=Text(shown(f"{len(charges)} charges in {title}")))
     for heading in ("UTC", "population", "plan", "session", "round", "loss", "what"):
         table.add_column(heading, overflow="fold")
@@ -110,8 +112,12 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
             what.append("the same flipped labels, free")
         if key not in stored:
             what.append("no message stored")
-        if key in survivors:
-            what.append(f"{len(survivors[key].sites)} sites in the sum")
+        if key in settled:
+            many = [str(len(sites)) for sites in settled[key].sums]
+            sums = "the sum" if len(many) == 1 else f"{len(many)} sums"
+            what.append(f"{', '.join(many)} sites in {sums}")
+        if key in released:
+            what.append("released: it cannot be revealed")
         cells = (
             entry.at.removesuffix("+00:00").replace("T", " "),
             use.population,
@@ -167,7 +173,7 @@ def receipt(
         )
     name = agreed.roster.name_of(identity.public_key().public_bytes_raw())
     with Ledger(path) as ledger:
-        charges = [e for e in ledger.entries() if isinstance(e, Charge)]
+        charges = _standing(ledger.entries())
     found = [
         Receipt.of(entry.use, entry.at, name).signed(identity.sign).to_dict()
         for entry in charges
@@ -244,7 +250,7 @@ def export(
 ) -> None:
     """Write the record as JSON, without secrets, fingerprints and messages."""
     entries, count, tag = _record(path)
-    uses = [e.use for e in entries if isinstance(e, Charge)]
+    uses = [charge.use for charge in _standing(entries)]
     document: dict[str, Any] = {
         "discreet": "ledger",
         "version": 2,
@@ -281,6 +287,16 @@ def _unit_totals(
         "composed": {"epsilon": tighter if bounded else None, "delta": delta},
         "silent": silent,
     }
+
+
+def _standing(entries: Sequence[Entry]) -> list[Charge]:
+    """Return the charges that were not released."""
+    released = {(e.session, e.round) for e in entries if isinstance(e, Released)}
+    return [
+        e
+        for e in entries
+        if isinstance(e, Charge) and (e.use.session, e.use.round) not in released
+    ]
 
 
 def _populations(entries: Sequence[Entry]) -> list[str]:

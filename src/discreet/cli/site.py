@@ -142,7 +142,9 @@ def site(
     elif ended.ending is Ending.OPENED:
         _tell(f"Done: {ended.ending.sentence}.")
     else:
-        _tell(f"Aborted: {ended.ending.sentence}; what was charged stays charged.")
+        _tell(
+            f"Aborted: {ended.ending.sentence}; `discreet ledger show` says what stays charged."
+        )
     if ended.declined or ended.ending is not Ending.OPENED:
         raise typer.Exit(1)
 

@@ -39,6 +39,11 @@ class Use:
     asked: bytes = b""
     """A digest of what is counted, whatever the plan calls it: how often it was
     answered, and exact sums of the same counts, are told by it."""
+    signed: bool = field(default=False, compare=False)
+    """Whether nothing of it can be revealed before this site signs who is in the sum:
+    an exact secure sum, whose message is under masks until then."""
+    others: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    """The sites of further sums that were signed with it: those of other groups."""
 
     @property
     def question(self) -> bytes:
@@ -148,10 +153,13 @@ def spent_by(uses: Iterable[Use], population: str) -> Spent:
     return charged_total(use.about for use in paid(uses, population))
 
 
-def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
+def refusal(
+    use: Use, earlier: Sequence[Use], limits: Limits, *, compared: Sequence[Use] = ()
+) -> str | None:
     """Return why a use cannot be charged after the earlier ones, None if it can.
 
     One rule for every account. Earlier uses of other populations do not matter.
+    ``compared`` cost nothing any more but the session that they took.
     """
     same = [e for e in earlier if e.population == use.population]
     if charged(use, same) and not limits.cap.allows(
@@ -163,23 +171,40 @@ def refusal(use: Use, earlier: Sequence[Use], limits: Limits) -> str | None:
         )
     most = limits.sessions_per_plan
     if most is not None and use.question:
-        answered = {e.session for e in same if e.question == use.question}
+        took = [*same, *(e for e in compared if e.population == use.population)]
+        answered = {e.session for e in took if e.question == use.question}
         if len(answered | {use.session}) > most:
             return (
                 f"this was already answered in {most} sessions, as many as the policy "
                 "allows, under whatever name; nothing was charged or sent"
             )
     if isinstance(use.loss, Unbounded):
-        return _difference(use, same, limits)
+        reason = difference(use, [use.sites], same, limits)
+        return None if reason is None else f"{reason}; nothing was charged or sent"
     return None
 
 
-def _difference(use: Use, same: Sequence[Use], limits: Limits) -> str | None:
-    """Refuse an exact sum that shows too little together with earlier ones."""
-    sums = [
-        e for e in same if isinstance(e.loss, Unbounded) and e.session != use.session
-    ]
-    return shows_few_sites(use.sites, [e.sites for e in sums], limits.fewest_sites)
+def difference(
+    use: Use,
+    sums: Iterable[tuple[str, ...]],
+    earlier: Iterable[Use],
+    limits: Limits,
+) -> str | None:
+    """Return why sums of one session show too much after earlier ones, None if not.
+
+    ``sums`` are the sites of each sum without noise that a session reveals.
+    """
+    known: list[tuple[str, ...]] = []
+    for e in earlier:
+        exact = isinstance(e.loss, Unbounded) and e.population == use.population
+        if exact and e.session != use.session:
+            known += [e.sites, *e.others]
+    for sites in sums:
+        reason = shows_few_sites(sites, known, limits.fewest_sites)
+        if reason is not None:
+            return reason
+        known.append(sites)
+    return None
 
 
 def check_same_counts(

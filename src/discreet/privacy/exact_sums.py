@@ -18,7 +18,7 @@ _MOST_LOOKS: Final = 20_000
 """How many groups of sites are looked at, some seconds, before giving up."""
 _TOO_MANY: Final = (
     "this exact sum and the earlier ones can be combined in too many ways to check; "
-    "use a plan with noise; nothing was sent"
+    "use a plan with noise"
 )
 
 
@@ -44,7 +44,7 @@ def shows_few_sites(
         return None
     return (
         f"this exact sum and {len(earlier)} earlier ones combine to a sum over fewer "
-        f"than {fewest} sites; nothing was sent"
+        f"than {fewest} sites"
     )
 
 
@@ -61,15 +61,14 @@ def few_sites_differ(
     if not sites or not earlier:
         return (
             "an exact sum over unknown sites cannot be told from an earlier one; use a "
-            "plan with a roster, or one with noise; nothing was sent"
+            "plan with a roster, or one with noise"
         )
     for side in (set(sites) - set(earlier), set(earlier) - set(sites)):
         if 0 < len(side) < fewest:
             few = "1 site" if len(side) == 1 else f"{len(side)} sites"
             return (
                 f"this exact sum differs from an earlier one by {few}, and the "
-                f"difference of the two would show these alone; it takes {fewest} or "
-                "none; nothing was sent"
+                f"difference of the two would show these alone; it takes {fewest} or none"
             )
     return None
 

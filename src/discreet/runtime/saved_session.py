@@ -134,6 +134,11 @@ class Journal:
 
         return carry
 
+    def ask_again(self) -> None:
+        """Forget the last answers: whoever goes on sends the same letters again."""
+        self.heard.pop()
+        self.keep(self.to_bytes())
+
     def to_bytes(self) -> bytes:
         """Return the journal as bytes."""
         heard = (

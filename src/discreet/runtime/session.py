@@ -23,8 +23,14 @@ from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.route import JOIN, collect
 from discreet.result.build import Result, result_of
 from discreet.runtime.open_round import OpenRound
-from discreet.secagg.coordinator import CoordinatorState, OpenedSum, invite
-from discreet.secagg.errors import FaultySiteError, TooFewSitesError
+from discreet.secagg.coordinator import (
+    CollectingConfirmations,
+    CoordinatorState,
+    OpenedSum,
+    advance_all,
+    invite,
+)
+from discreet.secagg.errors import FaultySiteError, TooFewSitesError, UnsignedError
 from discreet.secagg.random_groups import drawn_groups
 from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.carried import check_carried, secure_terms, steps_of
@@ -41,6 +47,10 @@ from discreet.site.policy import legible
 
 class AbortedError(DiscreetError):
     """The session ended without a result; nothing was opened."""
+
+
+class UnfinishedError(DiscreetError):
+    """An exact sum waits for signatures; the session can be gone on with later."""
 
 
 class Exchange(Protocol):
@@ -106,6 +116,9 @@ class Session:
         entropy: where nonces come from.
         identity: signs the invitations when the roster names a coordinator.
         watch: told after each step.
+        resumable: whether the session is kept, so that an exact sum can wait for the
+            signatures of silent sites.
+        simulated: whether one machine plays all sites; exact sums then need no roster.
         open_sum: in a simulation, adds up vectors that came in the clear instead of
             under masks; sites elsewhere answer no such invitation.
     """
@@ -116,14 +129,18 @@ class Session:
     entropy: Entropy = field(default=SYSTEM, repr=False)
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
+    resumable: bool = False
+    simulated: bool = False
     open_sum: OpenSum | None = field(default=None, repr=False)
     _declined: int = field(default=0, init=False)
+    _silent: frozenset[int] = field(default=frozenset(), init=False)
+    _withdrawals: dict[int, bytes] = field(default_factory=dict, init=False, repr=False)
     _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.open_sum is not None:
             return  # a simulation: nobody is deceived by an unsigned invitation
-        check_carried(self.plan)
+        check_carried(self.plan, simulated=self.simulated)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -138,6 +155,11 @@ class Session:
         """Carry out every round, tell the sites how it ended, return what was opened.
 
         Whatever else goes wrong tells the sites nothing: the session may go on.
+
+        Raises:
+            AbortedError: too few sites came or stayed, or one refused an exact sum.
+            UnfinishedError: listed sites are silent that must sign an exact sum; the
+                sites are told nothing, and the session goes on when it is resumed.
         """
         if len(self.nodes) < self.plan.cohort.least_sites:
             self._tell(Ending.TOO_FEW_SITES)
@@ -150,6 +172,8 @@ class Session:
         except AbortedError:
             self._tell(Ending.TOO_FEW_SITES)
             raise
+        except UnfinishedError:
+            raise
         except DiscreetError:
             self._tell(Ending.FAILED)
             raise
@@ -158,9 +182,8 @@ class Session:
 
     def _tell(self, ending: Ending) -> None:
         """Send everybody the last letter; nobody leaves before it."""
-        last = Letter(
-            Kind.END, self.plan.digest(), self._session, 0, body=ending.encode()
-        )
+        body = ending.encode(self._withdrawals)
+        last = Letter(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.exchange(dict.fromkeys(sorted(self.nodes), last))
 
     def _rounds(self) -> list[Release]:
@@ -294,11 +317,14 @@ class Session:
                 taking = {s: group for group, sent in running for s in sent}
                 for answer in self._ask(name, current, letters).values():
                     _take(taking[answer.site], answer)
-                advanced = [group.advance() for group, _ in running]
+                advanced = advance_all([group for group, _ in running])
                 opened = [each for each in advanced if isinstance(each, OpenedSum)]
                 running = [each for each in advanced if isinstance(each, tuple)]
         except TooFewSitesError as error:
             raise self._too_few(error) from error
+        except UnsignedError as error:
+            groups = [group for group, _ in running]
+            raise self._unsigned(error, groups, node_of) from error
         alone = len(members) == 1
         return [
             GroupSum(
@@ -308,6 +334,23 @@ class Session:
             )
             for each, group in zip(opened, members, strict=True)
         ]
+
+    def _unsigned(
+        self,
+        error: UnsignedError,
+        groups: Sequence[CoordinatorState],
+        node_of: Mapping[int, int],
+    ) -> AbortedError | UnfinishedError:
+        """Say that signatures are missing, and whether they can still come."""
+        for group in groups:
+            if isinstance(group, CollectingConfirmations):
+                self._withdrawals |= group.withdrawals
+        if self.resumable and {node_of[s] for s in error.missing} <= self._silent:
+            return UnfinishedError(
+                f"{error}; run the same command again when every site is back, and "
+                "nobody is charged twice"
+            )
+        return AbortedError(str(error))
 
     def _admit(
         self,
@@ -346,9 +389,10 @@ class Session:
             ):
                 answers[node] = answer
         self._declined += len(refused)
+        missing = [n for n in letters if n not in answers and n not in refused]
+        self._silent = frozenset(missing)
         if self.watch is not None:
             steps = steps_of(self.plan)
-            missing = [n for n in letters if n not in answers and n not in refused]
             self.watch(
                 Step(
                     current.this.index,

@@ -7,11 +7,14 @@ In each state ``receive`` takes one site's message and ``advance`` closes the ro
 with the sites that have answered. A message that a correct site would not send
 raises ``FaultySiteError`` and is not counted: the coordinator may go on, and the
 site is treated as silent. When too few are left, ``advance`` stops the session.
+
+Random groups take each step together, by ``advance_all``: where everyone signs, the
+lists of each group name the sites of all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -27,6 +30,7 @@ from discreet.secagg.errors import (
     MalformedMessageError,
     SingleUse,
     TooFewSitesError,
+    UnsignedError,
 )
 from discreet.secagg.keys import (
     WeakKeyError,
@@ -45,8 +49,16 @@ from discreet.secagg.messages import (
     Shares,
     SumInvitation,
     Survivors,
+    Tag,
+    Withdrawal,
 )
-from discreet.secagg.terms import Roll, Terms, advert_statement, survivor_statement
+from discreet.secagg.terms import (
+    Roll,
+    Terms,
+    advert_statement,
+    survivor_statement,
+    withdrawal_statement,
+)
 from discreet.secagg.wire import MAX_SITE, MAX_SITES, NONCE_SIZE
 
 Message = TypeVar("Message")
@@ -174,8 +186,18 @@ class CollectingShares:
             )
         self.shares[site] = message
 
-    def advance(self) -> tuple[CollectingMasked, dict[int, bytes]]:
-        """Deliver to each sharer who shared and what was dealt to it."""
+    @property
+    def heard(self) -> dict[int, bytes]:
+        """Who has shared."""
+        return dict.fromkeys(self.shares, b"")
+
+    def advance(
+        self, heard: Mapping[int, bytes] | None = None
+    ) -> tuple[CollectingMasked, dict[int, bytes]]:
+        """Deliver to each sharer who shared and what was dealt to it.
+
+        ``heard`` is what all groups have heard, where their lists run over all.
+        """
         self._use.spend(self)
         _enough(self.roll.terms, "share", len(self.shares))
         sharers = tuple(sorted(self.shares))
@@ -184,15 +206,16 @@ class CollectingShares:
             for holder, box in self.shares[dealer].boxes.items():
                 if holder in boxes:
                     boxes[holder][dealer] = box
+        listed = tuple(sorted({*sharers, *(heard or ())}))
         deliveries = {
-            site: Delivery(self._session, sharers, boxes[site]).encode()
+            site: Delivery(self._session, listed, boxes[site]).encode()
             for site in sharers
         }
         dealt = Dealt(
             {site: tuple(self.shares[site].boxes) for site in sharers},
             {site: self.shares[site].commitment for site in sharers},
         )
-        return CollectingMasked(self.roll, dealt), deliveries
+        return CollectingMasked(self.roll, dealt, listed), deliveries
 
 
 class CollectingMasked:
@@ -202,12 +225,14 @@ class CollectingMasked:
         self,
         roll: Roll,
         dealt: Dealt,
+        sharers: tuple[int, ...],
         words: NDArray[np.uint64] | None = None,
         survivors: Iterable[int] = (),
         receipts: Mapping[int, Mapping[int, bytes]] | None = None,
     ) -> None:
         self.roll = roll
         self.dealt = dealt
+        self.sharers = sharers
         length = roll.terms.length
         self.words = np.zeros(length, dtype=np.uint64) if words is None else words
         self.survivors = set(survivors)
@@ -233,10 +258,18 @@ class CollectingMasked:
         if message.receipts:
             self.receipts[site] = message.receipts
 
+    @property
+    def heard(self) -> dict[int, bytes]:
+        """Who has sent a masked vector."""
+        return dict.fromkeys(self.survivors, b"")
+
     def advance(
-        self,
+        self, heard: Mapping[int, bytes] | None = None
     ) -> tuple[CollectingConfirmations | CollectingRevealed, dict[int, bytes]]:
-        """Tell the survivors who survived; with identities, ask them to sign it."""
+        """Tell the survivors who survived; with identities, ask them to sign it.
+
+        ``heard`` is what all groups have heard, where their lists run over all.
+        """
         self._use.spend(self)
         _enough(self.roll.terms, "mask", len(self.survivors))
         survivors = tuple(sorted(self.survivors))
@@ -249,11 +282,15 @@ class CollectingMasked:
             words=self.words,
         )
         if self.roll.terms.identities is not None:
+            listed = tuple(sorted({*survivors, *(heard or ())}))
             surveys = {
-                site: Survivors(self._session, survivors, self._returned(site)).encode()
+                site: Survivors(self._session, listed, self._returned(site)).encode()
                 for site in survivors
             }
-            return CollectingConfirmations(self.roll, masked), surveys
+            signing = CollectingConfirmations(
+                self.roll, masked, sharers=self.sharers, survivors=listed
+            )
+            return signing, surveys
         request = Request(self._session, survivors).encode()
         asked = frozenset(survivors)
         return (
@@ -271,41 +308,69 @@ class CollectingMasked:
 
 
 class CollectingConfirmations:
-    """Waits for the survivors' signatures on who shared and who survived."""
+    """Waits for the survivors' signatures on who shared and who survived.
+
+    ``withdrawals`` are those of sites that never sign; only where everyone must.
+    """
 
     def __init__(
         self,
         roll: Roll,
         masked: MaskedSum,
         signatures: Mapping[int, bytes] | None = None,
+        *,
+        sharers: tuple[int, ...],
+        survivors: tuple[int, ...],
     ) -> None:
         self.roll = roll
         self.masked = masked
         self.signatures = dict(signatures or {})
-        self._statement = survivor_statement(
-            masked.session, sorted(masked.dealt.holders), sorted(masked.survivors)
-        )
+        self.withdrawals: dict[int, bytes] = {}
+        self.survivors = survivors
+        self._statement = survivor_statement(roll.signing.session, sharers, survivors)
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
-        """Take one survivor's signature."""
-        _expect(site, self.masked.survivors, self.signatures)
-        message = _read(Confirmation.decode, site, raw)
+        """Take one survivor's signature, or that it never signs."""
+        _expect(site, self.masked.survivors, {**self.signatures, **self.withdrawals})
+        message: Confirmation | Withdrawal
+        if self.roll.terms.everyone_signs and raw[1:2] == bytes([Tag.WITHDRAWAL]):
+            message = _read(Withdrawal.decode, site, raw)
+            statement = withdrawal_statement(self.roll.signing.session, site)
+            answers = self.withdrawals
+        else:
+            message = _read(Confirmation.decode, site, raw)
+            statement, answers = self._statement, self.signatures
         _same_session(site, self.masked.session, message.session)
         identities = self.roll.terms.identities or {}
-        if not signature_holds(identities[site], message.signature, self._statement):
+        if not signature_holds(identities[site], message.signature, statement):
             raise FaultySiteError(site, "did not sign the survivors that it was told")
-        self.signatures[site] = message.signature
+        answers[site] = message.signature
 
-    def advance(self) -> tuple[CollectingRevealed, dict[int, bytes]]:
-        """Ask those who signed to unmask, and show them enough signatures."""
+    @property
+    def heard(self) -> dict[int, bytes]:
+        """Who has signed, and the signatures."""
+        return self.signatures
+
+    def advance(
+        self, heard: Mapping[int, bytes] | None = None
+    ) -> tuple[CollectingRevealed, dict[int, bytes]]:
+        """Ask those who signed to unmask, and show them enough signatures.
+
+        ``heard`` is what all groups have heard, where their lists run over all.
+        """
         self._use.spend(self)
-        needed = self.roll.terms.min_survivors
-        _enough(self.roll.terms, "confirm", len(self.signatures))
         signers = sorted(self.signatures)
-        shown = {site: self.signatures[site] for site in signers[:needed]}
-        survivors = tuple(sorted(self.masked.survivors))
-        request = Request(self.masked.session, survivors, shown).encode()
+        if self.roll.terms.everyone_signs:
+            shown = {**self.signatures, **(heard or {})}
+            missing = [site for site in self.survivors if site not in shown]
+            if missing:
+                raise UnsignedError(tuple(missing), len(self.survivors))
+        else:
+            _enough(self.roll.terms, "confirm", len(signers))
+            needed = self.roll.terms.min_survivors
+            shown = {site: self.signatures[site] for site in signers[:needed]}
+        request = Request(self.masked.session, self.survivors, shown).encode()
         following = CollectingRevealed(self.roll, self.masked, frozenset(signers))
         return following, dict.fromkeys(signers, request)
 
@@ -378,6 +443,8 @@ def _enough(terms: Terms, during: str, present: int) -> None:
         raise TooFewSitesError(during, present, terms.min_survivors)
 
 
+_Listing: TypeAlias = CollectingShares | CollectingMasked | CollectingConfirmations
+"""The states whose next message lists sites."""
 CoordinatorState: TypeAlias = (
     CollectingAdverts
     | CollectingShares
@@ -385,3 +452,17 @@ CoordinatorState: TypeAlias = (
     | CollectingConfirmations
     | CollectingRevealed
 )
+
+
+def advance_all(
+    groups: Sequence[CoordinatorState],
+) -> list[tuple[CoordinatorState, dict[int, bytes]] | OpenedSum]:
+    """Close one round in every group; if one of them cannot go on, none does."""
+    heard: dict[int, bytes] = {}
+    for group in groups:
+        if isinstance(group, _Listing) and group.roll.terms.everyone_signs:
+            heard |= group.heard
+    return [
+        group.advance(heard) if isinstance(group, _Listing) else group.advance()
+        for group in groups
+    ]

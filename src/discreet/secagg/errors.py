@@ -107,6 +107,22 @@ class TooFewHoldersError(ProtocolError):
         )
 
 
+class UnsignedError(ProtocolError):
+    """Listed sites did not sign a sum that every listed site must sign.
+
+    They went silent or refused; nobody is at fault. Raised only at the coordinator;
+    no share that could reveal the sum was given.
+    """
+
+    def __init__(self, missing: tuple[int, ...], listed: int) -> None:
+        self.missing = missing
+        self.listed = listed
+        super().__init__(
+            f"{len(missing)} of the {listed} listed sites did not sign, and an exact "
+            "sum is revealed only when each of them has; nothing was revealed"
+        )
+
+
 class TooFewSitesError(ProtocolError):
     """More sites went silent than the terms allow; nobody is at fault.
 

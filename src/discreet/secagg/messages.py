@@ -9,7 +9,7 @@
                         <- Delivery   <-
                         -> Masked     ->
                         <- Survivors  <-    only with identities
-                        -> Confirmation ->  only with identities
+                        -> Confirmation ->  only with identities; or Withdrawal
                         <- Request    <-    the same for all
                         -> Revealed   ->
 
@@ -69,6 +69,7 @@ class Tag(IntEnum):
     CONFIRMATION = 8
     REQUEST = 9
     REVEALED = 10
+    WITHDRAWAL = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +338,27 @@ class Confirmation:
     def decode(cls, raw: bytes) -> Confirmation:
         """Read the bytes on the wire."""
         read = Reader(raw, Tag.CONFIRMATION, "a confirmation")
+        message = cls(read.fixed(SESSION_SIZE), read.fixed(SIGNATURE_SIZE))
+        read.done()
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """Site to coordinator: its signature that it never signs this sum."""
+
+    session: bytes
+    signature: bytes
+
+    def encode(self) -> bytes:
+        """Return the bytes on the wire."""
+        out = Writer(Tag.WITHDRAWAL).fixed(self.session, SESSION_SIZE)
+        return out.fixed(self.signature, SIGNATURE_SIZE).done()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Withdrawal:
+        """Read the bytes on the wire."""
+        read = Reader(raw, Tag.WITHDRAWAL, "a withdrawal")
         message = cls(read.fixed(SESSION_SIZE), read.fixed(SIGNATURE_SIZE))
         read.done()
         return message

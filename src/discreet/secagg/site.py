@@ -1,6 +1,7 @@
 """A site's end of the protocol: bytes in, bytes out, one function a step.
 
     advertise -> share -> mask -> (confirm ->) reveal
+                                   | withdraw
 
 Each step takes the state that the last one returned and what the coordinator sent,
 and returns the next state and the answer. Nothing that the coordinator says is
@@ -52,6 +53,7 @@ from discreet.secagg.messages import (
     Shares,
     SumInvitation,
     Survivors,
+    Withdrawal,
 )
 from discreet.secagg.shamir import SECRET_SIZE, SHARE_SIZE
 from discreet.secagg.site_checks import (
@@ -74,7 +76,9 @@ from discreet.secagg.terms import (
     Terms,
     advert_statement,
     session_id,
+    signing_of,
     survivor_statement,
+    withdrawal_statement,
 )
 from discreet.secagg.wire import MAX_SITE
 
@@ -145,6 +149,7 @@ def share(
         terms=terms,
         nonce=state.nonce,
         session=session,
+        signing=signing_of(terms, state.nonce, listed, group, session),
         threshold=chosen.threshold,
         roster=group,
         channel_secret=state.channel_secret,
@@ -167,7 +172,7 @@ def mask(
     state.consume()
     delivered = _read(Delivery.decode, delivery)
     check_delivery(state, delivered)
-    sharers = frozenset(delivered.sharers)
+    sharers = frozenset(state.signing.sums(delivered.sharers)[0])
     holders = [holder for holder in state.agreed if holder in sharers]
     if len(holders) < state.threshold:
         raise TooFewHoldersError("share", len(holders), state.threshold)
@@ -182,6 +187,7 @@ def mask(
             site=site,
             terms=terms,
             session=state.session,
+            signing=state.signing,
             sharers=delivered.sharers,
             confirmed=(),
             held=held,
@@ -196,6 +202,7 @@ def mask(
         site=site,
         terms=terms,
         session=state.session,
+        signing=state.signing,
         sharers=delivered.sharers,
         needed=needed,
         due=due,
@@ -213,17 +220,31 @@ def confirm(
     told = _read(Survivors.decode, survivors)
     check_survivors(state, told.session, told.survivors)
     check_receipts(state, told)
-    statement = survivor_statement(state.session, state.sharers, told.survivors)
+    statement = survivor_statement(state.signing.session, state.sharers, told.survivors)
     message = Confirmation(state.session, identity.sign(statement))
     following = AwaitingRequest(
         site=state.site,
         terms=state.terms,
         session=state.session,
+        signing=state.signing,
         sharers=state.sharers,
         confirmed=told.survivors,
         held=state.held,
     )
     return following, message.encode()
+
+
+def withdraw(state: AwaitingSurvivors, *, identity: Ed25519PrivateKey) -> bytes:
+    """Sign that this site never signs the sum, where everyone must.
+
+    Make that durable first: the others take their charges back on the strength of it.
+    """
+    check_identity(state.terms, state.site, identity)
+    if not state.terms.everyone_signs:
+        raise InputError("a site withdraws only from a sum that everyone signs")
+    state.consume()
+    statement = withdrawal_statement(state.signing.session, state.site)
+    return Withdrawal(state.session, identity.sign(statement)).encode()
 
 
 def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hmac import compare_digest
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import InputError
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewHoldersError
-from discreet.secagg.keys import forged
+from discreet.secagg.keys import forged, signature_holds
 from discreet.secagg.messages import Delivery, Request, Roster, Survivors
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
     AwaitingSurvivors,
 )
-from discreet.secagg.terms import Terms, advert_statement, survivor_statement
+from discreet.secagg.terms import (
+    Terms,
+    advert_statement,
+    survivor_statement,
+    withdrawal_statement,
+)
 
 
 def check_identity(terms: Terms, site: int, identity: Ed25519PrivateKey | None) -> None:
@@ -79,15 +84,16 @@ def check_delivery(state: AwaitingDelivery, delivered: Delivery) -> None:
     """Refuse a delivery of another session or with too few or false senders."""
     if delivered.session != state.session:
         raise FaultyCoordinatorError("the delivery belongs to another session")
-    listed = frozenset(state.roster.sites)
-    sharers = frozenset(delivered.sharers)
-    if not sharers <= listed:
+    sums = state.signing.sums(delivered.sharers)
+    sharers = frozenset(sums[0])
+    if not sharers <= frozenset(state.roster.sites):
         raise FaultyCoordinatorError("the delivery names a site outside the roster")
     if state.site not in sharers:
         raise FaultyCoordinatorError("the delivery leaves out this site's own shares")
-    if len(sharers) < state.terms.min_survivors:
+    fewest = min(len(each) for each in sums)
+    if fewest < state.terms.min_survivors:
         raise FaultyCoordinatorError(
-            f"{len(sharers)} sites shared, this site agreed to at least "
+            f"{fewest} sites shared, this site agreed to at least "
             f"{state.terms.min_survivors}"
         )
     others = sharers - {state.site}
@@ -111,9 +117,10 @@ def check_survivors(
         raise FaultyCoordinatorError("the survivors include a site that never shared")
     if state.site not in survivors:
         raise FaultyCoordinatorError("the survivors leave out this site, which answers")
-    if len(survivors) < state.terms.min_survivors:
+    fewest = min(len(each) for each in state.signing.sums(survivors))
+    if fewest < state.terms.min_survivors:
         raise FaultyCoordinatorError(
-            f"{len(survivors)} sites survive, this site agreed to unmask at least "
+            f"{fewest} sites survive, this site agreed to unmask at least "
             f"{state.terms.min_survivors}"
         )
 
@@ -143,6 +150,9 @@ def check_signatures(state: AwaitingRequest, asked: Request) -> None:
 
     Two sets with min_survivors signatures each would need an honest site that
     signed both, because 2 min_survivors > identities + colluders; none does.
+
+    Where everyone signs, a site whose ledger refuses the sum stops it by not signing:
+    no honest site reveals a share without the signature of each listed survivor.
     """
     identities = state.terms.identities
     if identities is None:
@@ -158,7 +168,14 @@ def check_signatures(state: AwaitingRequest, asked: Request) -> None:
             f"{len(asked.signatures)} sites signed the survivors, "
             f"{state.terms.min_survivors} are needed"
         )
-    statement = survivor_statement(state.session, state.sharers, asked.survivors)
+    if state.terms.everyone_signs and len(asked.signatures) < len(asked.survivors):
+        raise FaultyCoordinatorError(
+            f"{len(asked.signatures)} of the {len(asked.survivors)} listed sites signed "
+            "the survivors, and an exact sum needs each of them"
+        )
+    statement = survivor_statement(
+        state.signing.session, state.sharers, asked.survivors
+    )
     unsigned = forged(
         [
             (signer, identities[signer], signature, statement)
@@ -169,3 +186,28 @@ def check_signatures(state: AwaitingRequest, asked: Request) -> None:
         raise FaultyCoordinatorError(
             f"site {unsigned} did not sign these sharers and survivors"
         )
+
+
+def withdrawn_by(
+    state: AwaitingRequest, withdrawals: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Return listed sites' withdrawals if the sum that this site signed is dead.
+
+    A site that works with the coordinator may withdraw and sign all the same. So it
+    takes one withdrawal more than there may be colluders: then an honest site, which
+    never signs, is among them. With fewer the result is empty.
+    """
+    identities = state.terms.identities
+    if identities is None or not state.terms.everyone_signs:
+        return {}
+    session = state.signing.session
+    listed = frozenset(state.confirmed) - {state.site}
+    found = {
+        site: signature
+        for site, signature in withdrawals.items()
+        if site in listed
+        and signature_holds(
+            identities[site], signature, withdrawal_statement(session, site)
+        )
+    }
+    return found if len(found) > state.terms.colluders else {}

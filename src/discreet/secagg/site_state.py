@@ -20,7 +20,7 @@ from discreet.secagg.errors import (
 from discreet.secagg.keys import KEY_SIZE, RECEIPT_SIZE
 from discreet.secagg.messages import PACKET_SIZE, Roster
 from discreet.secagg.shamir import SECRET_SIZE
-from discreet.secagg.terms import Terms
+from discreet.secagg.terms import Signing, Terms
 from discreet.secagg.wire import (
     DIGEST_SIZE,
     NONCE_SIZE,
@@ -57,6 +57,19 @@ class _Begun:
         return out.number(self.site)
 
 
+def _write_signing(out: Writer, signing: Signing) -> Writer:
+    out.fixed(signing.session, SESSION_SIZE).number(len(signing.others))
+    for group in signing.others:
+        out.sites(group)
+    return out
+
+
+def _read_signing(read: Reader) -> Signing:
+    session = read.fixed(SESSION_SIZE)
+    # An empty group takes four bytes, so a count that fits is no more than the bytes.
+    return Signing(session, tuple(read.sites() for _ in range(read.count(4))))
+
+
 @dataclass(frozen=True, kw_only=True)
 class AwaitingRoster(_Begun):
     """The site has advertised its keys."""
@@ -78,6 +91,7 @@ class AwaitingDelivery(_Begun):
 
     nonce: bytes
     session: bytes
+    signing: Signing
     threshold: int
     roster: Roster = field(repr=False)
     channel_secret: bytes = field(repr=False)
@@ -94,7 +108,8 @@ class AwaitingDelivery(_Begun):
     def to_bytes(self) -> bytes:
         """Save the state; the bytes are secret."""
         out = self._header(StateTag.AWAITING_DELIVERY).fixed(self.nonce, NONCE_SIZE)
-        out.fixed(self.session, SESSION_SIZE).number(self.threshold)
+        out.fixed(self.session, SESSION_SIZE)
+        _write_signing(out, self.signing).number(self.threshold)
         out.fixed(self.channel_secret, KEY_SIZE).fixed(self.mask_secret, KEY_SIZE)
         out.fixed(self.seed, SECRET_SIZE).records(self.agreed.items(), KEY_SIZE)
         return out.rest(self.roster.raw).done()
@@ -108,6 +123,7 @@ class AwaitingSurvivors(_Begun):
     """
 
     session: bytes
+    signing: Signing
     sharers: tuple[int, ...]
     needed: int
     due: Mapping[int, bytes] = field(repr=False)
@@ -118,7 +134,8 @@ class AwaitingSurvivors(_Begun):
     def to_bytes(self) -> bytes:
         """Save the state; the bytes are secret."""
         out = self._header(StateTag.AWAITING_SURVIVORS)
-        out.fixed(self.session, SESSION_SIZE).sites(self.sharers)
+        out.fixed(self.session, SESSION_SIZE)
+        _write_signing(out, self.signing).sites(self.sharers)
         out.number(self.needed).records(self.due.items(), RECEIPT_SIZE)
         return out.records(self.held.items(), PACKET_SIZE).done()
 
@@ -131,6 +148,7 @@ class AwaitingRequest(_Begun):
     """
 
     session: bytes
+    signing: Signing
     sharers: tuple[int, ...]
     confirmed: tuple[int, ...]
     held: Mapping[int, bytes] = field(repr=False)
@@ -138,7 +156,8 @@ class AwaitingRequest(_Begun):
     def to_bytes(self) -> bytes:
         """Save the state; the bytes are secret."""
         out = self._header(StateTag.AWAITING_REQUEST)
-        out.fixed(self.session, SESSION_SIZE).sites(self.sharers)
+        out.fixed(self.session, SESSION_SIZE)
+        _write_signing(out, self.signing).sites(self.sharers)
         out.sites(self.confirmed)
         return out.records(self.held.items(), PACKET_SIZE).done()
 
@@ -193,6 +212,7 @@ def _restore(raw: bytes, terms: Terms) -> SiteState:
                 terms=terms,
                 nonce=read.fixed(NONCE_SIZE),
                 session=read.fixed(SESSION_SIZE),
+                signing=_read_signing(read),
                 threshold=read.number(),
                 channel_secret=read.fixed(KEY_SIZE),
                 mask_secret=read.fixed(KEY_SIZE),
@@ -205,6 +225,7 @@ def _restore(raw: bytes, terms: Terms) -> SiteState:
                 site=site,
                 terms=terms,
                 session=read.fixed(SESSION_SIZE),
+                signing=_read_signing(read),
                 sharers=read.sites(),
                 needed=read.number(),
                 due=read.records(RECEIPT_SIZE),
@@ -215,6 +236,7 @@ def _restore(raw: bytes, terms: Terms) -> SiteState:
                 site=site,
                 terms=terms,
                 session=read.fixed(SESSION_SIZE),
+                signing=_read_signing(read),
                 sharers=read.sites(),
                 confirmed=read.sites(),
                 held=read.records(PACKET_SIZE),

@@ -10,7 +10,7 @@ read each other's shares.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -40,6 +40,9 @@ class Terms:
             withstands a malicious coordinator, without them a curious one.
         groups: how many random groups the sites are split into once their keys are
             known; each is summed by itself, and ``min_survivors`` holds in each.
+        everyone_signs: whether each listed survivor, in every group, must sign before
+            any sum is revealed. It is for sums without noise: there one site must be
+            able to stop a sum that shows too much together with earlier ones.
     """
 
     plan_digest: bytes
@@ -48,6 +51,7 @@ class Terms:
     colluders: int = 0
     identities: Mapping[int, bytes] | None = field(default=None, repr=False)
     groups: int = 1
+    everyone_signs: bool = False
 
     def __post_init__(self) -> None:
         if len(self.plan_digest) != DIGEST_SIZE:
@@ -64,6 +68,8 @@ class Terms:
             )
         if self.groups != 1 and self.groups < FEWEST_GROUPS:
             raise InputError(f"there is one group, or at least {FEWEST_GROUPS}")
+        if self.everyone_signs and self.identities is None:
+            raise InputError("everyone signs only where the roster has identities")
         if self.identities is not None:
             identities = MappingProxyType(dict(sorted(self.identities.items())))
             object.__setattr__(self, "identities", identities)
@@ -124,7 +130,9 @@ class Terms:
             self.identities is not None,
         )
         # What came later is hashed where it is used: other sums keep their digest.
-        more = () if self.groups == 1 else (self.groups.to_bytes(4, "big"),)
+        more = [] if self.groups == 1 else [self.groups.to_bytes(4, "big")]
+        if self.everyone_signs:
+            more.append(b"everyone signs")
         return tagged_hash(b"terms", self.plan_digest, numbers, listed, *more)
 
 
@@ -137,6 +145,21 @@ def session_id(
     return tagged_hash(
         b"session", terms.digest, nonce, graph, roster.identified(), *alone
     )
+
+
+def signing_of(
+    terms: Terms, nonce: bytes, roster: Roster, group: Roster, session: bytes
+) -> Signing:
+    """Return what a site of a group signs for: its own sum, or all of them."""
+    if not terms.everyone_signs or terms.groups == 1:
+        return Signing(session)
+    others = tuple(
+        other.sites
+        for other in terms.split(roster, nonce)
+        if other.sites != group.sites
+    )
+    common = tagged_hash(b"all groups", terms.digest, nonce, roster.identified())
+    return Signing(common, others)
 
 
 def advert_statement(terms: Terms, nonce: bytes, site: int, advert: Advert) -> bytes:
@@ -154,6 +177,35 @@ def survivor_statement(
     different masks, and a coordinator could open the parts one by one.
     """
     return tagged(b"survivors", session, listed(sharers), listed(survivors))
+
+
+def withdrawal_statement(session: bytes, site: int) -> bytes:
+    """Return what a site signs when it will never sign a sum of this session."""
+    return tagged(b"withdrawal", session, site.to_bytes(4, "big"))
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """Which sums a site signs for.
+
+    Lists of sharers and survivors run over all of them. Under noise it is the sum of
+    the site's own group. Exact sums of all groups are signed for together, because a
+    ledger must know every sum that a session reveals.
+    """
+
+    session: bytes
+    """What the signed sums have in common; the group's own session if it is one sum."""
+    others: tuple[tuple[int, ...], ...] = ()
+    """The members of the other groups whose sums are signed for."""
+
+    def sums(self, listed: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """Split listed sites by the sum that they are in; the own sum comes first."""
+        left = set(listed)
+        parts = []
+        for group in self.others:
+            parts.append(tuple(site for site in group if site in left))
+            left.difference_update(group)
+        return (tuple(sorted(left)), *parts)
 
 
 @dataclass(frozen=True)
@@ -184,4 +236,11 @@ class Roll:
         """The session's identifier."""
         return session_id(
             self.terms, self.nonce, self.everybody, self.roster, self.chosen
+        )
+
+    @property
+    def signing(self) -> Signing:
+        """What the group's sites sign for."""
+        return signing_of(
+            self.terms, self.nonce, self.everybody, self.roster, self.session
         )

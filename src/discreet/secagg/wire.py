@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.secagg.errors import MalformedMessageError
 
-VERSION: Final = 2
+VERSION: Final = 3
 DIGEST_SIZE: Final = 32
 NONCE_SIZE: Final = 32
 SESSION_SIZE: Final = 32

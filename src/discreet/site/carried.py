@@ -9,6 +9,7 @@ import numpy as np
 from discreet.arrays import IntVector
 from discreet.errors import PlanError
 from discreet.plan.plan import Plan
+from discreet.privacy.loss import Unbounded
 from discreet.secagg.terms import Terms
 from discreet.secagg.wire import NONCE_SIZE
 from discreet.site.letters import round_digest
@@ -16,6 +17,10 @@ from discreet.site.letters import round_digest
 NO_ROSTER: Final = (
     "the plan has no roster, so nobody can tell which sites are in the sum: add one "
     "with `discreet roster`, or say --unauthenticated"
+)
+EXACT_WITHOUT_ROSTER: Final = (
+    "an exact sum needs a roster, because every site in it must sign: add one with "
+    "`discreet roster`, or use a privacy model with noise"
 )
 
 TITLES: Final = {
@@ -55,11 +60,30 @@ def secure_terms(
         colluders=plan.privacy.masked_from(plan.cohort),
         identities=None if plan.roster is None else plan.roster.identities(),
         groups=plan.cohort.random_groups,
+        everyone_signs=_is_exact(plan) and plan.roster is not None,
     )
 
 
-def check_carried(plan: Plan) -> None:
-    """Refuse a plan that cannot be carried out between separate sites."""
+def _is_exact(plan: Plan) -> bool:
+    """Whether a plan's secure sums are revealed without noise."""
+    return plan.privacy.route == "secure sum" and isinstance(
+        plan.privacy.loss, Unbounded
+    )
+
+
+def check_signed(plan: Plan) -> None:
+    """Refuse an exact sum that nobody signs: no site could stop it."""
+    if _is_exact(plan) and plan.roster is None:
+        raise PlanError(EXACT_WITHOUT_ROSTER)
+
+
+def check_carried(plan: Plan, *, simulated: bool = False) -> None:
+    """Refuse a plan that cannot be carried out between separate sites.
+
+    In a simulation one machine has all the data, and nobody need sign.
+    """
+    if not simulated:
+        check_signed(plan)
     match plan.privacy.route:
         case "relay" | "ranks":
             plan.privacy.noise(plan.resolve(0, []), plan.cohort)

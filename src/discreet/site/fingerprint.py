@@ -63,6 +63,14 @@ def check_private(path: Path) -> None:
     read_private(path, size=0)
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a ledger whose folder others may write to."""
+    try:
+        secret_files.check_folder(path)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(str(err)) from None
+
+
 def read_private(path: Path, *, size: int = -1) -> bytes:
     """Read a file that is its owner's alone."""
     try:

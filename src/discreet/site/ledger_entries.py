@@ -67,12 +67,26 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Which sites survived in an exact sum, as this site was told."""
+    """Which sites are in each exact sum of a session, before this site signs it."""
 
     at: str
     session: bytes
     round: int
-    sites: tuple[str, ...]
+    sums: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The charge of an exact sum was given back, because it cannot be revealed.
+
+    Either this site never signed it, or the named sites signed that they will not.
+    """
+
+    at: str
+    session: bytes
+    round: int
+    withdrawn: tuple[tuple[str, bytes], ...] = ()
+    """Who withdrew, by key, and the signatures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ class Refused:
     at: str
 
 
-Entry: TypeAlias = Charge | Stored | Settled | Refused
+Entry: TypeAlias = Charge | Stored | Settled | Released | Refused
 
 
 def encode(entry: Entry) -> bytes:
@@ -123,12 +137,26 @@ def _entry(document: dict[str, Any]) -> Entry:
                     _text(document["note"]),
                     None if unit is None else Unit(*unit),
                     bytes.fromhex(document["asked"]),
+                    # Charges of older releases do not say it: they are never released.
+                    signed=_flag(document.get("signed", False)),
                 ),
             )
         case "stored":
             return Stored(at, session, number, bytes.fromhex(document["mark"]))
         case "settled":
-            return Settled(at, session, number, _texts(document["sites"]))
+            # Older releases settled the one sum that the site was in.
+            sums = document["sums"] if "sums" in document else [document["sites"]]
+            return Settled(at, session, number, tuple(_texts(s) for s in _list(sums)))
+        case "released":
+            withdrawn = document["withdrawn"]
+            return Released(
+                at,
+                session,
+                number,
+                tuple(
+                    (key, bytes.fromhex(withdrawn[key])) for key in sorted(withdrawn)
+                ),
+            )
         case _:
             raise LedgerError(
                 "the ledger holds an entry that this discreet cannot read"
@@ -141,10 +169,20 @@ def _text(value: object) -> str:
     return value
 
 
-def _texts(values: object) -> tuple[str, ...]:
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("a yes or no is needed")
+    return value
+
+
+def _list(values: object) -> list[object]:
     if not isinstance(values, list):
         raise TypeError("a list is needed")
-    return tuple(_text(value) for value in values)
+    return values
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(_text(value) for value in _list(values))
 
 
 def to_dict(entry: Entry) -> dict[str, Any]:
@@ -165,13 +203,18 @@ def to_dict(entry: Entry) -> dict[str, Any]:
                 "note": use.note,
                 "unit": None if use.unit is None else list(astuple(use.unit)),
                 "asked": use.asked.hex(),
+                "signed": use.signed,
             }
         case Stored(at, session, number, mark):
             named = {"session": session.hex(), "round": number, "mark": mark.hex()}
             return {"entry": "stored", "at": at, **named}
-        case Settled(at, session, number, sites):
-            told = {"session": session.hex(), "round": number, "sites": list(sites)}
-            return {"entry": "settled", "at": at, **told}
+        case Settled(at, session, number, sums):
+            told = {"session": session.hex(), "round": number}
+            return {"entry": "settled", "at": at, **told, "sums": [*map(list, sums)]}
+        case Released(at, session, number, withdrawn):
+            told = {"session": session.hex(), "round": number}
+            proof = {key: signature.hex() for key, signature in withdrawn}
+            return {"entry": "released", "at": at, **told, "withdrawn": proof}
         case Refused(at):
             return {"entry": "refused", "at": at}
 

@@ -28,6 +28,7 @@ from discreet.site.fingerprint import (
     SECRET_SIZE,
     LedgerError,
     SiteSecret,
+    check_folder,
     check_private,
     read_private,
     read_secret,
@@ -39,6 +40,7 @@ from discreet.site.ledger_entries import (
     Charge,
     Entry,
     Refused,
+    Released,
     Settled,
     Stored,
     TamperedLedgerError,
@@ -79,6 +81,7 @@ def make_ledger(path: Path, *, entropy: Entropy = SYSTEM) -> None:
     )
     if there.exists():
         raise already
+    check_folder(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         sync_folder(path.parent)
@@ -126,7 +129,8 @@ class LedgerFile:
         self.tags = [START]
         self.charges: dict[tuple[bytes, int], Use] = {}
         self.marks: dict[tuple[bytes, int], bytes] = {}
-        self.survivors: dict[tuple[bytes, int], tuple[str, ...]] = {}
+        self.sums: dict[tuple[bytes, int], tuple[tuple[str, ...], ...]] = {}
+        self.released: set[tuple[bytes, int]] = set()
         self.refusals: Counter[str] = Counter()
 
     def _find(self) -> SiteSecret:
@@ -137,6 +141,7 @@ class LedgerFile:
                 f"there is no ledger {self.path.name}; make it, once, with: discreet "
                 f"ledger new {self.path}"
             )
+        check_folder(self.path)
         for file in (self.path, head, secret):
             if not file.exists():
                 raise LedgerError(
@@ -238,8 +243,10 @@ class LedgerFile:
                 self.charges[use.session, use.round] = use
             case Stored(_, session, number, mark):
                 self.marks[session, number] = mark
-            case Settled(_, session, number, sites):
-                self.survivors[session, number] = sites
+            case Settled(_, session, number, sums):
+                self.sums[session, number] = sums
+            case Released(_, session, number, _):
+                self.released.add((session, number))
             case Refused(at):
                 self.refusals[at[:10]] += 1
 

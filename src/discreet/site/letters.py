@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -22,11 +22,12 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 
-VERSION: Final = 2
+VERSION: Final = 3
 DIGEST_SIZE: Final = 32
 _DIGEST: Final = f"{DIGEST_SIZE}s"
 _HEAD: Final = struct.Struct(f">BB{_DIGEST}{_DIGEST}BI{_DIGEST}")
 _NO_LETTER: Final = bytes(DIGEST_SIZE)
+_WITHDRAWAL: Final = struct.Struct(">I64s")
 
 
 class LetterError(DiscreetError):
@@ -47,7 +48,7 @@ class Kind(IntEnum):
 
 
 class Ending(IntEnum):
-    """How a session ended: all that the last letter says."""
+    """How a session ended. The last letter adds who withdrew from an exact sum."""
 
     OPENED = 1
     TOO_FEW_SITES = 2
@@ -64,16 +65,23 @@ class Ending(IntEnum):
             case Ending.FAILED:
                 return "the coordinator failed, and nothing more was opened"
 
-    def encode(self) -> bytes:
+    def encode(self, withdrawals: Mapping[int, bytes] | None = None) -> bytes:
         """Return the body of the last letter."""
-        return bytes([self])
+        signed = sorted((withdrawals or {}).items())
+        return bytes([self]) + b"".join(_WITHDRAWAL.pack(*each) for each in signed)
 
     @classmethod
     def decode(cls, raw: bytes) -> Ending:
-        """Read the body of the last letter."""
-        if len(raw) != 1 or raw[0] not in tuple(cls):
+        """Read how it ended from the body of the last letter."""
+        if not raw or raw[0] not in tuple(cls) or (len(raw) - 1) % _WITHDRAWAL.size:
             raise LetterError("a last letter that does not say how it ended came")
         return cls(raw[0])
+
+
+def withdrawals_in(raw: bytes) -> dict[int, bytes]:
+    """Read who withdrew, with signatures, from the body of the last letter."""
+    Ending.decode(raw)
+    return dict(_WITHDRAWAL.iter_unpack(raw[1:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Files that hold a secret: on disk whole or not at all, and their owner's alone.
 
-The one place that writes and reads keys. A secret is written to a file that did not
+The one place that writes and reads keys and looks at who may exchange them. A secret is written to a file that did not
 exist, with mode 0600 from its first byte, and gets its name when it is on disk: after
 a power loss there is the whole secret or none, and of two processes that make the
 same secret at once one wins and the other is told so.
@@ -92,6 +92,21 @@ def _refuse_public(mode: int, path: Path, what: str) -> None:
             f"{what} {path.name} may be read by others; make it private with chmod "
             f"600 {path.name}, or make a new one"
         )
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file whose folder others may write to: they could exchange the file.
+
+    The sticky bit keeps them from that, and not from making files of names that will
+    be used, such as a database's write-ahead log.
+    """
+    for folder in {path.parent, path.resolve().parent}:
+        with suppress(FileNotFoundError):
+            if os.name == "posix" and stat.S_IMODE(folder.stat().st_mode) & 0o022:
+                raise SecretFileError(
+                    f"others may write to the folder of {path.name} and exchange its "
+                    f"files; run: chmod go-w {folder}"
+                )
 
 
 def sync_folder(folder: Path) -> None:

@@ -24,22 +24,21 @@ from discreet.entropy import Entropy
 from discreet.errors import DiscreetError, PlanError
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
-from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
+from discreet.privacy.account import Account
 from discreet.ranks.route import RankSite
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
-from discreet.secagg.messages import Request, Survivors
+from discreet.secagg.messages import Delivery
+from discreet.secagg.site import withdraw
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
-    AwaitingSurvivors,
     SiteState,
     restore_site,
 )
-from discreet.secagg.terms import Terms
 from discreet.site.admission import admit
-from discreet.site.carried import secure_terms
+from discreet.site.carried import check_signed
 from discreet.site.failures import sentence
 from discreet.site.label import rank_site, ranked
 from discreet.site.ledger import Ledger
@@ -52,6 +51,7 @@ from discreet.site.letters import (
     pack,
     session_of,
     to_numbers,
+    withdrawals_in,
 )
 from discreet.site.policy import Policy, PolicyError
 from discreet.site.progress import (
@@ -62,7 +62,15 @@ from discreet.site.progress import (
     was_refused,
 )
 from discreet.site.rehearsal import check_agreed
-from discreet.site.respond import respond, stored_answer
+from discreet.site.respond import respond, stored_answer, use_of
+from discreet.site.signed_sums import (
+    SignedSums,
+    release_unsigned,
+    release_withdrawn,
+    settle,
+    sums_of,
+    terms_of,
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class Site:
         flips: the key of this site's label flips, for plans that flip labels.
         log: told at the site, and nowhere else, how many rows did not fit.
         rehearsal: whether the data is made up; no other plan is answered.
+        simulated: whether one machine plays all sites; exact sums then need no roster.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -94,6 +103,7 @@ class Site:
     flips: ResponseKey | None = field(default=None, repr=False)
     log: Callable[[str], None] | None = field(default=None, repr=False)
     rehearsal: bool = False
+    simulated: bool = False
 
     def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
         """Take a letter; return the next state and the answer.
@@ -113,7 +123,7 @@ class Site:
             case Kind.STEP:
                 following, reply = self._step(before, letter)
             case Kind.END:
-                return _end(state, before, letter)
+                return self._end(state, before, letter)
             case _:
                 raise LetterError("a coordinator does not decline")
         return following.replied(letter, reply).to_bytes(), reply
@@ -126,9 +136,31 @@ class Site:
             return self.receive(state, letter)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
             report(sentence(error, doing="answering a letter"))
+        withdrawn = None
         with suppress(DiscreetError):  # the ledger may be why it declines
             self.ledger.note_refusal()
-        return after_refusal(state, letter), self._no(letter)
+            withdrawn = self._withdraw(state, letter, report)
+        return withdrawn or (after_refusal(state, letter), self._no(letter))
+
+    def _withdraw(
+        self, state: bytes, letter: Letter, report: Callable[[str], None]
+    ) -> tuple[bytes, Letter] | None:
+        """Leave an exact sum for good that this site did not sign; None elsewhere.
+
+        The release is on disk before the withdrawal leaves: from then on the ledger
+        refuses to sign, whatever state a runtime may offer.
+        """
+        progress = progress_in(state, letter.session)
+        signer = None if progress is None else self._signer(progress.plan)
+        if progress is None or signer is None:
+            return None
+        waiting = release_unsigned(self.ledger, progress, report)
+        if waiting is None:
+            return None
+        body = withdraw(waiting, identity=signer)
+        reply = letter.reply(Kind.STEP, site=progress.site, body=body)
+        over = replace(progress, conversation=b"").replied(letter, reply)
+        return over.to_bytes(), reply
 
     def _no(self, letter: Letter) -> Letter:
         """Decline in the same words, whatever the reason."""
@@ -183,6 +215,8 @@ class Site:
         if plan.digest() != letter.plan_digest:
             raise LetterError("the invitation's plan is not the one that it names")
         check_agreed(plan, rehearsing=self.rehearsal)
+        if not self.simulated:
+            check_signed(plan)
         if session_of(plan, invitation.nonce) != letter.session:
             raise LetterError("the invitation's session does not fit its plan")
         if not 0 <= letter.round < len(plan.rounds):
@@ -219,11 +253,17 @@ class Site:
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
 
-    def _respond(self, plan: Plan, this: ResolvedRound, session: bytes) -> IntVector:
+    def _respond(
+        self,
+        plan: Plan,
+        this: ResolvedRound,
+        session: bytes,
+        account: Account | None = None,
+    ) -> IntVector:
         """Answer one round: charged, counted, stored, and then to be sent."""
         return respond(
             lambda: self.examples(plan),
-            self.ledger,
+            account or self.ledger,
             plan,
             this,
             session=session,
@@ -257,7 +297,7 @@ class Site:
         number = self._number(began.plan, letter.site)
         talk = SiteConversation(
             number,
-            _terms(began, this),
+            terms_of(began, this),
             _nothing,
             self.entropy,
             self._signer(began.plan),
@@ -307,48 +347,50 @@ class Site:
         if progress.plan.privacy.route == "ranks":
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
             return ranked(self._rank_site(progress, this), progress, letter)
-        terms = _terms(progress, this)
+        terms = terms_of(progress, this)
         before = restore_site(progress.conversation, terms)
 
         def vector() -> IntVector:
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            return self._respond(progress.plan, this, progress.charged_as)
+            if not terms.everyone_signs:
+                return self._respond(progress.plan, this, progress.charged_as)
+            sharers = Delivery.decode(letter.body).sharers
+            use = use_of(
+                progress.plan,
+                this,
+                session=progress.charged_as,
+                population=self.policy.population,
+            )
+            # Refused here, it is left out of the list, and the others' sum goes on.
+            self.ledger.check_sums(use, sums_of(progress.plan, before, sharers))
+            account = SignedSums(self.ledger)
+            return self._respond(progress.plan, this, progress.charged_as, account)
 
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)
         )
         conversation, answer = talk.receive(progress.conversation, letter.body)
-        self._settle(progress, before, letter.body)
+        settle(self.ledger, progress, before, letter.body)
         following = replace(
             progress,
             conversation=b"" if isinstance(before, AwaitingRequest) else conversation,
         )
         return following, _split(letter, progress, before, answer)
 
-    def _settle(self, progress: Progress, before: SiteState, message: bytes) -> None:
-        """Tell the ledger who is in the sum, before this site helps to open it."""
-        roster = progress.plan.roster
-        if roster is None:
-            return
-        match before:
-            case AwaitingSurvivors():
-                survivors = Survivors.decode(message).survivors
-            case AwaitingRequest():
-                survivors = Request.decode(message).survivors
-            case _:
-                return
-        keys = roster.identities()
-        texts = [key_text(keys[site]) for site in survivors]
-        self.ledger.settle(progress.charged_as, progress.round, texts)
-
-
-def _end(state: bytes, before: Progress | None, letter: Letter) -> tuple[bytes, Letter]:
-    """Acknowledge how a session ended; also one that this site is not in."""
-    ending = Ending.decode(letter.body)
-    reply = letter.reply(Kind.END, site=0)
-    if before is None:
-        return state, reply
-    return before.ended(ending).replied(letter, reply).to_bytes(), reply
+    def _end(
+        self, state: bytes, before: Progress | None, letter: Letter
+    ) -> tuple[bytes, Letter]:
+        """Acknowledge how a session ended; also one that this site is not in."""
+        ending = Ending.decode(letter.body)
+        reply = letter.reply(Kind.END, site=0)
+        if before is None:
+            return state, reply
+        with suppress(DiscreetError):  # what cannot be released stays charged
+            if release_unsigned(self.ledger, before, self.log) is None:
+                release_withdrawn(
+                    self.ledger, before, withdrawals_in(letter.body), self.log
+                )
+        return before.ended(ending).replied(letter, reply).to_bytes(), reply
 
 
 def _sent(
@@ -361,16 +403,6 @@ def _sent(
     """
     answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
     return began, answer
-
-
-def _terms(progress: Progress, this: ResolvedRound) -> Terms:
-    return secure_terms(
-        progress.plan,
-        progress.session,
-        progress.round,
-        progress.totals,
-        this.statistic.size,
-    )
 
 
 def _nothing() -> IntVector:

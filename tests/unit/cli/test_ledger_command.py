@@ -28,7 +28,7 @@ def path(tmp_path):
         ledger.reserve(Use("ward", b"a", 0, TENTH, b"i", **once))
         ledger.reserve(Use("ward", b"b", 0, TENTH, b"i", **once))
         ledger.reserve(Use("er", b"c", 0, Unbounded(), b"i", sites=("x", "y")))
-        ledger.settle(b"c", 0, ("x", "y"))
+        ledger.settle(b"c", 0, [("x", "y")])
     return found
 
 

@@ -117,7 +117,7 @@ def test_two_sessions_draw_other_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turn", [1, 2, 3, 4, 5])
 def test_a_silent_site_is_missing_in_its_group_alone(tmp_path: Path, turn: int) -> None:
-    plan = grouped_plan(survivors=2, signed=False)
+    plan = grouped_plan(DistributedDP("1"), survivors=2, signed=False)
     federation = Federation(tmp_path, sites=SITES)
     losing = Losing(federation.exchange().sites, lambda *_: None, silent={4: turn})
     releases = federation.session(plan, losing).run()

@@ -25,6 +25,7 @@ class Federation:
     colluders: int = 0
     length: int = 3
     signed: bool = False
+    everyone_signs: bool = False
     seed: bytes = b"federation"
     states: dict = field(default_factory=dict)
     answers: dict = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Federation:
             }
             if self.signed
             else None,
+            everyone_signs=self.everyone_signs,
         )
         self.vectors = {
             s: np.array([s, -s * 10, s * 2**40][: self.length], dtype=np.int64)
@@ -145,5 +147,5 @@ def malformed():
         raw[:-1],
         raw + b"\0",
         b"\1" + raw[1:],
-        b"\2\x7f" + raw[2:],
+        b"\3\x7f" + raw[2:],
     )

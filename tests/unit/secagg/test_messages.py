@@ -58,7 +58,7 @@ def test_bytes_missing_or_left_over_are_refused(message):
 @pytest.mark.parametrize("message", MESSAGES, ids=IDS)
 def test_another_version_or_kind_is_refused(message):
     raw = message.encode()
-    with pytest.raises(MalformedMessageError, match="version 1, this end speaks 2"):
+    with pytest.raises(MalformedMessageError, match="version 1, this end speaks 3"):
         type(message).decode(b"\1" + raw[1:])
     with pytest.raises(MalformedMessageError, match="tag 99"):
         type(message).decode(raw[:1] + b"\x63" + raw[2:])
@@ -78,15 +78,15 @@ def test_sites_that_repeat_or_do_not_increase_are_refused(sites):
     body = A + len(sites).to_bytes(4, "big")
     body += b"".join(s.to_bytes(4, "big") for s in sites)
     with pytest.raises(MalformedMessageError, match="do not increase"):
-        Survivors.decode(b"\2\7" + body)
+        Survivors.decode(b"\3\7" + body)
 
 
 def test_a_huge_count_is_refused_before_anything_is_read():
     for count in (MAX_SITES + 1, 2**32 - 1):
         with pytest.raises(MalformedMessageError, match="entries"):
-            Survivors.decode(b"\2\7" + A + count.to_bytes(4, "big"))
+            Survivors.decode(b"\3\7" + A + count.to_bytes(4, "big"))
     with pytest.raises(MalformedMessageError, match="too early"):
-        Survivors.decode(b"\2\7" + A + MAX_SITES.to_bytes(4, "big"))
+        Survivors.decode(b"\3\7" + A + MAX_SITES.to_bytes(4, "big"))
 
 
 class TestRoster:

@@ -228,19 +228,19 @@ def test_survivors_that_differ_by_few_sites_are_refused_before_the_opening(path)
     with Ledger.new(path, limits=FIVE) as ledger:
         for session in (b"a", b"b"):
             ledger.reserve(exact(session))
-        ledger.settle(b"a", 0, SITES)
+        ledger.settle(b"a", 0, [SITES])
         with pytest.raises(BudgetError, match="differs from an earlier one by 1 site,"):
-            ledger.settle(b"b", 0, SITES[:-1])
-        ledger.settle(b"b", 0, SITES)
-        ledger.settle(b"b", 0, reversed(SITES))
-        with pytest.raises(BudgetError, match="already settled"):
-            ledger.settle(b"b", 0, SITES[:-1])
+            ledger.settle(b"b", 0, [SITES[:-1]])
+        ledger.settle(b"b", 0, [SITES])
+        ledger.settle(b"b", 0, [reversed(SITES)])
+        with pytest.raises(BudgetError, match="signs once"):
+            ledger.settle(b"b", 0, [SITES[:-1]])
 
 
 def test_later_sums_are_compared_with_who_survived_and_not_who_was_asked(path):
     with Ledger.new(path, limits=FIVE) as ledger:
         ledger.reserve(exact(b"a"))
-        ledger.settle(b"a", 0, SITES[:-1])
+        ledger.settle(b"a", 0, [SITES[:-1]])
         with pytest.raises(BudgetError, match="by 1 site,"):
             ledger.reserve(exact(b"b"))
         ledger.reserve(exact(b"b", SITES[:-1]))
@@ -248,10 +248,10 @@ def test_later_sums_are_compared_with_who_survived_and_not_who_was_asked(path):
 
 def test_settling_a_noisy_round_notes_nothing_and_an_unknown_one_is_refused(ledger):
     ledger.reserve(use())
-    ledger.settle(b"s", 0, SITES)
+    ledger.settle(b"s", 0, [SITES])
     assert len(ledger.entries()) == 1
     with pytest.raises(BudgetError, match="not charged"):
-        ledger.settle(b"t", 0, SITES)
+        ledger.settle(b"t", 0, [SITES])
 
 
 def test_a_dry_run_refuses_as_a_charge_would_and_charges_nothing(path):

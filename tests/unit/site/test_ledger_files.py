@@ -271,3 +271,28 @@ def test_a_ledger_whose_making_was_interrupted_can_be_finished(
     with Ledger.new(path) as ledger:
         ledger.reserve(use(b"a"))
     spend(path, b"b")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused(filled, mode):
+    """Whoever may write there can put another ledger in its place."""
+    folder = filled.parent
+    folder.chmod(mode)
+    with pytest.raises(LedgerError, match=f"run: chmod go-w {folder}$"):
+        Ledger(filled)
+    with pytest.raises(LedgerError, match="chmod go-w"):
+        Ledger.new(folder / "another.db")
+    assert not (folder / "another.db").exists()
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~0o022)
+    Ledger(filled).close()
+
+
+def test_the_folder_that_a_link_leads_to_is_looked_at(filled, tmp_path):
+    private = tmp_path / "private"
+    private.mkdir()
+    for file in files(filled):
+        (private / file.name).symlink_to(file)
+    Ledger(private / filled.name).close()
+    filled.parent.chmod(0o777)
+    with pytest.raises(LedgerError, match="chmod go-w"):
+        Ledger(private / filled.name)

@@ -56,9 +56,9 @@ def test_an_invitation_that_the_coordinator_did_not_sign_is_declined(
 
 
 def test_a_site_answers_only_the_plan_that_it_agreed_to(tmp_path: Path) -> None:
-    agreed = plan_for(SecureAggregation(), survivors=3)
+    agreed = plan_for(DistributedDP("1"), survivors=3)
     federation = Federation(tmp_path, plans={1: agreed})
-    session = federation.session(plan_for(SecureAggregation(), survivors=2))
+    session = federation.session(plan_for(DistributedDP("1"), survivors=2))
     assert session.run()[0].contributors == 2
     assert federation.reasons == [
         (1, "the coordinator invites to another plan than this site agreed to")
@@ -214,11 +214,13 @@ def test_two_exact_sums_whose_survivors_differ_by_one_site_are_not_both_opened(
     (first,) = federation.session(plan).run()
     assert first.contributors == 7
     silenced = Losing(**vars(federation.exchange()), silent={7: 3})
-    with pytest.raises(AbortedError, match="nothing was opened"):
+    with pytest.raises(AbortedError, match="nothing was revealed"):
         federation.session(plan, silenced).run()
-    told = {reason for _, reason in federation.reasons}
-    assert len(federation.reasons) == 6
-    assert all("differs from an earlier one by 1 site," in reason for reason in told)
+    told = [reason for _, reason in federation.reasons]
+    refused = [r for r in told if "differs from an earlier one by 1 site," in r]
+    assert len(refused) == 6
+    assert all("this site does not sign" in reason for reason in refused)
+    assert sum("its charge was released" in reason for reason in told) == 6
 
 
 def test_a_renamed_plan_asks_the_same_exact_sum_again(tmp_path: Path) -> None:

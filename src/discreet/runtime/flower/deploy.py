@@ -23,6 +23,7 @@ from discreet.runtime.session import (
     AbortedError,
     Exchange,
     Session,
+    UnfinishedError,
     opened_evaluation,
 )
 from discreet.site.carried import NO_ROSTER, check_carried
@@ -61,6 +62,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
 
     Raises:
         AbortedError: too few sites came, or stayed; nothing was opened.
+        UnfinishedError: an exact sum waits for signatures; go on with ``saved``.
         ProcessError: the SuperLink did not start, or ended.
     """
     check_carried(plan)
@@ -118,6 +120,7 @@ def _run(
         entropy=journal.draw,
         identity=keys.identity() if plan.roster is not None else None,
         watch=shown.finished,
+        resumable=saved is not None,
     )
     try:
         releases = session.run()
@@ -125,6 +128,10 @@ def _run(
         shown.log("ended", how="aborted")
         if saved is not None:
             saved.discard()
+        raise
+    except UnfinishedError:
+        shown.log("ended", how="unfinished")
+        journal.ask_again()
         raise
     shown.log("ended", how="opened", sites=releases[-1].contributors)
     return opened_evaluation(plan, releases)

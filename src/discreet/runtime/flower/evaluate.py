@@ -70,6 +70,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     wanted = sites or plan.cohort.min_survivors
     if sites is None and plan.roster is not None:
         wanted = len(plan.roster.sites)
+    simulated = isinstance(grid, InMemoryGrid)
     session = Session(
         plan,
         connected(grid, wanted=wanted, wait_seconds=wait_seconds, among=nodes),
@@ -77,10 +78,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         entropy=entropy,
         identity=identity,
         watch=watch,
+        simulated=simulated,
     )
-    return opened_evaluation(
-        plan, session.run(), entropy=entropy, simulated=isinstance(grid, InMemoryGrid)
-    )
+    return opened_evaluation(plan, session.run(), entropy=entropy, simulated=simulated)
 
 
 @dataclass

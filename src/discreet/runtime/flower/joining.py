@@ -60,7 +60,7 @@ class JoiningSite:
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
         answered: told after each answer, with its number among the round's steps.
-        tell: told of the connection.
+        tell: told of the connection, and what the site notes for its operator.
         rehearse: take part in a rehearsal of the plan, and in nothing else: the data
             and the ledger are laid aside for made-up ones.
 
@@ -149,6 +149,7 @@ class JoiningSite:
             self.plan,
             self.keys.identity(),
             flip_key(self.ledger),
+            log=self.tell,
             rehearsal=self.rehearse,
         )
 

@@ -293,7 +293,7 @@ def public_file_in(folder: Path) -> PublicFile:
 def _new_folder(folder: Path) -> None:
     if any((folder / name).exists() for name in (IDENTITY, NODE_KEY, CA_KEY)):
         raise InputError(f"{folder} has keys; keys are never written over")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _publish(folder: Path, public: PublicFile) -> PublicFile:

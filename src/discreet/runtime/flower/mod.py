@@ -138,6 +138,7 @@ def _site_of(
             identity=None if identity is None else read_identity(identity),
             flips=flip_key(ledger),
             rehearsal=rehearsal,
+            simulated=policy is PERMISSIVE and not rehearsal,
         )
 
     return site_of
