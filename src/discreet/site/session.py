@@ -88,7 +88,8 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         flips: the key of this site's label flips, for plans that flip labels.
-        log: told at the site, and nowhere else, how many rows did not fit.
+        log: told at the site, and nowhere else, how many rows did not fit and which
+            charges were released.
         rehearsal: whether the data is made up; no other plan is answered.
         simulated: whether one machine plays all sites; exact sums then need no roster.
     """
