@@ -77,7 +77,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         for path in files
     ]
     facts = PublicFacts(examples, asked.prevalence, sites[0].scores)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    screen = Console(stderr=True)
+    with Progress(
+        console=screen, transient=True, disable=not screen.is_terminal
+    ) as progress:
         task = progress.add_task("Counting", total=len(sites))
         result: Result = evaluate_sites(
             sites,

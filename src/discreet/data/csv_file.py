@@ -77,7 +77,11 @@ class CsvFile:
             yield pa.RecordBatch.from_arrays([empty] * len(wanted), names=wanted)
 
     def damage(self) -> str | None:
-        """Say how many lines of the last pass were no rows."""
+        """Say which column is no UTF-8, or how many lines of the last pass were no rows."""
+        for batch in self.batches():
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if not _is_utf8(column):
+                    return f"column {name} is not UTF-8 text; save the file as UTF-8"
         if not self._damaged:
             return None
         return (
@@ -167,6 +171,14 @@ def _mended(line: bytes) -> bytes:
     if b'"' in line and not _CLOSED.fullmatch(line):
         return line.replace(b'"', b"")
     return line
+
+
+def _is_utf8(column: pa.Array) -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def numbers(column: pa.Array) -> FloatVector:
