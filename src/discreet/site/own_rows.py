@@ -116,7 +116,7 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     """Read the rows once, or ask the engine for the plan's counts, and add them up.
 
     Scores are compared to a 4,096th part of their range; of an engine's counts, and of
-    a file of counts, up to the plan's bins.
+    a file of counts, up to the plan's bins. Every row counts as one, whatever its weight.
     """
     rule = spread_over(_BINS, PublicFacts(scores=examples.scores))
     edges = Edges.realise(rule, examples.scores)
