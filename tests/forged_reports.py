@@ -14,8 +14,6 @@ _ELEMENTS: Final = re.compile(
 )
 _ATTRIBUTE: Final = re.compile(r'([\w:-]+)="([^"]*)"')
 _TOKEN: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?|[^\W\d]+|[^\w\s]")
-_PRINTED: Final = 6
-"""Numbers with more digits after the point are compared to one part in a million."""
 
 
 class Forged(NamedTuple):
@@ -160,9 +158,8 @@ def _pieces(text: str, start: int, end: int, where: str) -> Iterator[Forged]:
 
 def _other_number(token: str) -> str:
     """Return a number that differs in its last digit, or in the fifth of many."""
-    digits = len(token.partition(".")[2])
-    if "e" in token or digits > _PRINTED:
-        value = float(token)
+    value, digits = float(token), len(token.partition(".")[2])
+    if "e" in token or (digits and 10.0**-digits < 1e-5 * max(value, 1.0)):
         return repr(value + 1e-5 * max(value, 1.0))
     return token[:-1] + str((int(token[-1]) + 1) % 10)
 

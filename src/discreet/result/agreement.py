@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-6
 NEGLIGIBLE: Final = 1e-9
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+(?:e[+-]?[0-9]{1,4})?|e-[0-9]{1,4})")
 """A number with a fraction; whole ones, as in dates and digests, are text."""
-_PICTURE: Final = re.compile(r'src="data:image/png;base64,[A-Za-z0-9+/=]*"')
+_PICTURE: Final = re.compile(r'(src="data:image/png;base64,)([A-Za-z0-9+/=]*)"')
 _LONGEST_KEY: Final = 60
 
 
@@ -89,7 +89,8 @@ def compare_pages(theirs: str, ours: str) -> Agreement:
         return Agreement(every, same_bytes=True)
     pictures = [_PICTURE.findall(page) for page in (theirs, ours)]
     drawn = sum(one != other for one, other in zip(*pictures, strict=False))
-    lines = [_PICTURE.sub("", page).split("\n") for page in (theirs, ours)]
+    # What is left of a picture stays text: one that was deleted or added is missed there.
+    lines = [_PICTURE.sub(r"\1", page).split("\n") for page in (theirs, ours)]
     if len(lines[0]) != len(lines[1]):
         return Agreement(0, ("the page",), pictures=drawn)
     words: list[str] = []

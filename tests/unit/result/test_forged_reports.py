@@ -300,6 +300,8 @@ def test_a_picture_that_another_matplotlib_drew_is_said_not_to_be_compared(
         verify(own.replace(drawn.group(), "AAAA"))
     text = _printed(own, matplotlib="1.0")
     compute_once(text, monkeypatch)
+    with pytest.raises(ReleaseError, match=r"line \d+ of the page does not follow"):
+        verify(re.sub(r'src="data:image/png[^"]*"', "", text))
     found = verify(text.replace(drawn.group(), "AAAA"))
     assert not found.holds
     assert found.sentences()[0].startswith(
