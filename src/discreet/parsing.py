@@ -9,6 +9,7 @@ refused with one sentence: a truth value is no integer, 3.5 sites are none, and
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -123,12 +124,39 @@ def read_toml(
 def read_json(
     text: str | bytes, what: str, *, error: type[DiscreetError] = PlanError
 ) -> Any:
-    """Read JSON of bounded size and depth."""
+    """Read JSON of bounded size and depth, with finite numbers and no key twice.
+
+    Of a doubled key readers take the first or the last, so that two of them may see two
+    documents in one text.
+    """
     _check_size(len(text), what, error)
     try:
-        return json.loads(text)
+        return json.loads(
+            text,
+            object_pairs_hook=_no_key_twice,
+            parse_constant=_finite,
+            parse_float=_finite,
+        )
     except (RecursionError, ValueError):
-        raise error(f"{what} is not valid JSON, or is nested too deeply") from None
+        raise error(
+            f"{what} is not valid JSON: it is damaged, nested too deeply, or has a key "
+            "twice"
+        ) from None
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError
+    return table
+
+
+def _finite(text: str) -> float:
+    """Return a number of JSON; NaN, Infinity and 1e999 are none."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def _check_size(size: int, what: str, error: type[DiscreetError]) -> None:

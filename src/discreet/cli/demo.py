@@ -34,6 +34,13 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder for the plots and the JSON file.")
     ] = Path("discreet-demo"),
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record/--no-record",
+            help="Keep what the sites revealed in the JSON files, for `discreet verify`.",
+        ),
+    ] = True,
 ) -> None:
     """Measure a real model at twelve simulated hospitals that cannot pool data."""
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -75,7 +82,7 @@ def demo(
     for name, (auc, curve) in rows.items():
         note = wrong if name.startswith("Averaging") else ""
         typer.echo(f"{name:40}{auc:>8}{area_error(truth, curve):26.5f}{note}")
-    _write(out, result, private, local, line)
+    _write(out, result, private, local, line, record=record)
     typer.echo(f"\nPlots and every number are in {out}/")
 
 
@@ -111,6 +118,8 @@ def _write(
     private: Evaluation,
     local: Sequence[Evaluation],
     mean: Line,
+    *,
+    record: bool,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     quiet = []
@@ -144,4 +153,4 @@ def _write(
             picture.savefig(out / "sites.png", dpi=150)
     for name, found in (("result", result), ("private", private)):
         path = out / f"{name}.json"
-        path.write_text(found.to_json(indent=1), encoding="utf-8")
+        path.write_text(found.to_json(indent=1, record=record), encoding="utf-8")

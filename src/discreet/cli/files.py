@@ -188,6 +188,14 @@ class Output:
             help="Write a report to this file: .html, .json or .txt.",
         ),
     ] = None
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record/--no-record",
+            help="Keep what the sites revealed in the report and the JSON file, for "
+            "`discreet verify`; without it nobody can check them.",
+        ),
+    ] = True
     plots: Annotated[
         Path | None,
         typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
@@ -218,15 +226,21 @@ class Output:
         verify``.
         """
         from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
+        from discreet.result.words import holds_counts  # noqa: PLC0415 - likewise
 
         if result.claim.setting == "REHEARSAL":
             typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
         typer.echo(result.to_text(wide=self.wide))
         if self.json is not None:
-            self.json.write_text(signed_json(result, sign), encoding="utf-8")
+            text = signed_json(result, sign, record=self.record)
+            self.json.write_text(text, encoding="utf-8")
         if self.report is not None:
-            result.save(self.report, sign=sign)
+            result.save(self.report, sign=sign, record=self.record)
             typer.echo(f"The report is in {self.report}")
+        if self.json is not None or self.report is not None:
+            plan = next(iter(result.named().values())).plan
+            if told := holds_counts(plan, curves=self.record):
+                typer.echo(told)
         if self.export is not None:
             result.export(self.export)
             typer.echo(f"The tables are in {self.export}/")

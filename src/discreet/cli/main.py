@@ -105,8 +105,8 @@ class _Commands(LaterGroup):
         ),
         "verify": Place(
             "discreet.cli.verify:verify",
-            "Compute every number of a report again and check its digest and "
-            "signature.",
+            "Compute a report again, compare every word and number, check who signed "
+            "it.",
             _REVIEWER,
         ),
         "attack": Place(

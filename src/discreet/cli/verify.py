@@ -1,9 +1,9 @@
-"""``discreet verify``: compute a report's numbers again from the release in it."""
+"""``discreet verify``: compute a report again from the release in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,6 +11,9 @@ from discreet.cli.files import read_plan
 from discreet.errors import ReleaseError
 from discreet.parsing import read_text
 from discreet.result.verification import verify as verify_report
+
+WRONG: Final = 1
+UNCHECKED: Final = 3
 
 
 def verify(
@@ -26,9 +29,10 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Compute every number of a report again and check its digest and signature.
+    """Compute a report again, compare every word and number, check who signed it.
 
-    Exits with 1 when something does not hold.
+    Exits with 0 when all of it holds, with 1 when something does not, and with 3 when
+    something could not be checked here: it says what.
     """
     text = read_text(report, "a report")
     trusted = None if plan is None else read_plan(plan)
@@ -36,7 +40,10 @@ def verify(
         found = verify_report(text, trusted=trusted)
     except ReleaseError as err:
         typer.echo(f"{report.name} does not hold: {err}.")
-        raise typer.Exit(1) from None
-    typer.echo(f"{report.name} holds.")
+        raise typer.Exit(WRONG) from None
+    outcome = "holds" if found.holds else "could not be fully checked"
+    typer.echo(f"{report.name} {outcome}.")
     for line in found.sentences():
         typer.echo(line)
+    if not found.holds:
+        raise typer.Exit(UNCHECKED)

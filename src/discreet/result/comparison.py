@@ -47,6 +47,7 @@ from discreet.privacy.claim import Claim
 from discreet.result import report
 from discreet.result.evaluation import Evaluation
 from discreet.result.explorer import counted
+from discreet.result.made import Made
 from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.reclassified import Reclassification, reclassification
@@ -349,11 +350,12 @@ class ModelComparison(Parts):
             rows[f"{title} {'-'.join(self.names)}"] = gap
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+    def _values(self, *, curves: bool) -> dict[str, Any]:
         return {
-            "release": record_of(self.a, self.names),
-            "parts": {name: part.to_dict() for name, part in self.items()},
+            "parts": {
+                name: report.document(part, curves=curves)
+                for name, part in self.items()
+            },
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
             "dependence": self.dependence,
@@ -363,8 +365,11 @@ class ModelComparison(Parts):
         """Return the same comparison with names for the models."""
         return replace(self, names=(first, second))
 
-    def page(self, made: str = "") -> Page:
-        """Return the report: the difference, then both models."""
+    def _record(self, made: Made) -> dict[str, Any] | None:
+        return record_of(self.a, made, self.names)
+
+    def _page(self) -> Page:
+        """Return the difference, then both models."""
         differences = cache(self.differences_at)
         return Page(
             dict(self),
@@ -375,7 +380,6 @@ class ModelComparison(Parts):
             sentences=report.notes,
             pictures=report.pictures,
             gap=lambda name, t: differences(t)[name],
-            made=made,
         )
 
 

@@ -39,11 +39,13 @@ from discreet.privacy.claim import Claim
 from discreet.recalibrate import CalibrationMap
 from discreet.result import report
 from discreet.result.heterogeneity import Heterogeneity
+from discreet.result.made import Made
 from discreet.result.notebook import evaluation_html
 from discreet.result.page import Page
 from discreet.result.pictures import curve
 from discreet.result.plot import Line, PlotKind
 from discreet.result.random_groups import RandomGroups
+from discreet.result.record import record_of
 from discreet.result.shown import Shown
 from discreet.result.text import titled
 from discreet.result.validation import Validation
@@ -369,16 +371,16 @@ class Evaluation(Validation, Shown):
         """Return the table, the counts and the claim; wide: every rate's interval."""
         return report.text(self, wide=wide)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        return report.document(self)
+    def _values(self, *, curves: bool) -> dict[str, Any]:
+        return report.document(self, curves=curves)
 
-    def page(self, made: str = "") -> Page:
-        """Return the report, made on a day."""
+    def _page(self) -> Page:
         return Page(
             self.named(),
             self.claim,
             sentences=report.notes,
             pictures=report.pictures,
-            made=made,
         )
+
+    def _record(self, made: Made) -> dict[str, Any] | None:
+        return None if self.name else record_of(self, made)  # parts share one record

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import base64
 import json
-import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,6 +21,7 @@ from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
 from discreet.result.explorer import Explorer
+from discreet.result.made import Made
 from discreet.result.page_tables import (
     estimate_table,
     explorer_panel,
@@ -32,13 +30,15 @@ from discreet.result.page_tables import (
     shown_measures,
 )
 from discreet.result.plot import png
-from discreet.result.record import Sign, record_of, signature_of
+from discreet.result.record import Sign, signature_of
 from discreet.result.template import page_parts, render_template, script_json
 from discreet.result.words import (
+    UNVERIFIABLE,
     Headline,
     calibration_words,
     counted_words,
     headlines,
+    holds_counts,
     plain_claim,
 )
 from discreet.statistic import Grouped
@@ -72,8 +72,11 @@ class Page:
     the first model less the second. None where parts share examples in unknown ways."""
     fairness: Callable[[float], Fairness] | None = None
     """All gaps between groups at a threshold, where the parts are groups."""
-    made: str = ""
-    """The day on which it was made."""
+    made: Made = field(default_factory=Made)
+    release: Mapping[str, Any] | None = None
+    """The record of what was released; None where there is none or it is left out."""
+    curves: bool = True
+    """Whether curves and the slider are shown, from which all counts can be worked out."""
 
     @property
     def first(self) -> Evaluation:
@@ -108,11 +111,13 @@ class Page:
 class Showable(Protocol):
     """A result that can be saved."""
 
-    def page(self, made: str = "") -> Page:
-        """Return the report, made on a day."""
+    def page(self, made: Made | None = None, *, record: bool = True) -> Page:
+        """Return the report, made on a day, with or without what was released."""
         ...
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(
+        self, made: Made | None = None, *, record: bool = True
+    ) -> dict[str, Any]:
         """Return everything as plain values."""
         ...
 
@@ -121,35 +126,39 @@ class Showable(Protocol):
         ...
 
 
-def save(result: Showable, path: str | Path, sign: Sign | None = None) -> None:
+def save(
+    result: Showable,
+    path: str | Path,
+    sign: Sign | None = None,
+    *,
+    record: bool = True,
+) -> None:
     """Save a result in the form that the file's name asks for.
 
-    ``sign`` is the coordinator's: it signs the digest of the release in the file.
+    ``sign`` is the coordinator's: it signs the digest of the release in the file, where
+    ``record`` keeps it there.
     """
     found = check_suffix(path)
     match found.suffix:
         case ".html":
-            page = result.page(f"{datetime.now(UTC):%Y-%m-%d}")
-            content = render(page, signature=signature_of(record_in(page), sign))
+            page = result.page(Made.today(), record=record)
+            content = render(page, signature=signature_of(page.release, sign))
         case ".json":
-            content = signed_json(result, sign)
+            content = signed_json(result, sign, record=record)
         case _:
             content = result.to_text(wide=True) + "\n"
     found.write_text(content, encoding="utf-8")
 
 
-def signed_json(result: Showable, sign: Sign | None = None) -> str:
+def signed_json(
+    result: Showable, sign: Sign | None = None, *, record: bool = True
+) -> str:
     """Return everything as JSON, with the coordinator's signature of the release."""
-    found = result.to_dict()
-    signature = signature_of(found.get("release"), sign)
+    found = result.to_dict(Made.today(), record=record)
+    signature = signature_of(found["release"], sign)
     if signature is not None:
         found["release"]["signature"] = signature
     return json.dumps(found, indent=1, allow_nan=False)
-
-
-def record_in(page: Page) -> dict[str, Any] | None:
-    """Return the record of the release that a page shows."""
-    return record_of(page.first, page.models)
 
 
 def check_suffix(path: str | Path) -> Path:
@@ -173,7 +182,7 @@ def render(
     """
     explorer = Explorer(page.drawn, page.gap) if page.drawn else None
     plan = page.first.plan
-    record = record_in(page)
+    record = page.release
     promise, *claim = str(page.claim).splitlines()
     return render_template(
         "report.html.j2",
@@ -184,10 +193,13 @@ def render(
         verdict=page.verdict,
         promises=plain_claim(page.claim),
         calibration=_calibration(page),
-        explorer=None if explorer is None else explorer_panel(explorer, page.models),
+        holding=holds_counts(plan, curves=page.curves),
+        explorer=None
+        if explorer is None or not page.curves
+        else explorer_panel(explorer, page.models),
         fairness=None if explorer is None else _gaps(explorer, page),
         data=None
-        if explorer is None
+        if explorer is None or not page.curves
         else script_json({"signed": bool(page.models), **explorer.data()}),
         names=list(page.parts),
         summary=estimate_table(page.summary) if page.summary else None,
@@ -216,25 +228,23 @@ def render(
         digest="" if plan is None else plan.digest().hex(),
         record=None
         if record is None
-        else script_json(_marked(record, page, signature, receipts)),
+        else script_json(marked(record, signature, receipts)),
         receipts=receipts,
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
-        versions=_versions(),
+        versions=page.made.versions,
+        unverifiable="" if record else UNVERIFIABLE,
         **page_parts("report.js"),
     )
 
 
-def _marked(
-    record: dict[str, Any],
-    page: Page,
-    signature: str | None,
-    receipts: Sequence[Receipt],
+def marked(
+    record: Mapping[str, Any], signature: str | None, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
-    """Add what is not part of the release: the day, who signed, who was charged."""
+    """Add what is not part of the release: who signed, who was charged."""
     signed = {} if signature is None else {"signature": signature}
     charged = {"receipts": [r.to_dict() for r in receipts]} if receipts else {}
-    return {**record, "made": page.made, **signed, **charged}
+    return {**record, **signed, **charged}
 
 
 def _question(page: Page) -> str:
@@ -249,8 +259,8 @@ def _question(page: Page) -> str:
 
 
 def _made(page: Page) -> dict[str, str]:
-    version = f"discreet {sys.modules['discreet'].__version__}"
-    made = f"{page.made}, with {version}" if page.made else version
+    version = f"discreet {page.made.discreet}"
+    made = f"{page.made.on}, with {version}" if page.made.on else version
     return {"Privacy": f"{page.claim.loss}, {page.claim.setting}", "Made": made}
 
 
@@ -293,13 +303,3 @@ def _gaps(explorer: Explorer, page: Page) -> dict[str, Any] | None:
     at = explorer.thresholds[explorer.start]
     untold = {k: v.refusal for k, v in page.parts.items() if k not in page.drawn}
     return gap_table(page.fairness(at), at, untold)
-
-
-def _versions() -> dict[str, str]:
-    modules = {"discreet": "discreet", "NumPy": "numpy", "SciPy": "scipy"}
-    found = {
-        title: str(sys.modules[module].__version__)
-        for title, module in modules.items()
-        if module in sys.modules
-    }
-    return {**found, "Python": platform.python_version()}

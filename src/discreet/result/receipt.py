@@ -26,6 +26,8 @@ from discreet.privacy.loss import fraction_of
 from discreet.result.record import Sign
 
 SIGNED_RECEIPT: Final = b"discreet receipt 1\n"
+MOST_RECEIPTS: Final = 4096
+"""Of one report: each has a signature to be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,21 @@ class Receipt:
             raise ReleaseError("a receipt says another unit than the plan")
         try:
             key = Ed25519PublicKey.from_public_bytes(keys[self.site])
-            key.verify(bytes.fromhex(self.signature), self._message())
+            signature = bytes.fromhex(self.signature)
+            key.verify(signature, self._message())
         except (InvalidSignature, ValueError):
             raise ReleaseError("a receipt's signature does not fit") from None
+        if signature.hex() != self.signature:  # fromhex takes spaces and capitals too
+            raise ReleaseError("a receipt's signature does not fit")
 
 
-def read_receipts(tables: object, plan: Plan) -> tuple[Receipt, ...]:
+def read_receipts(tables: Sequence[object], plan: Plan) -> tuple[Receipt, ...]:
     """Return the receipts of a report, each checked, by site and round."""
-    if not isinstance(tables, Sequence) or isinstance(tables, str):
-        raise ReleaseError("the report's receipts were damaged")
+    if len(tables) > MOST_RECEIPTS:
+        raise ReleaseError(f"a report holds at most {MOST_RECEIPTS:,} receipts")
     found = [Receipt.from_dict(table) for table in tables]
+    if len(set(found)) != len(found):
+        raise ReleaseError("the report holds a receipt twice")
     for receipt in found:
         receipt.check(plan)
     return tuple(sorted(found, key=lambda r: (r.site, r.round, r.at)))

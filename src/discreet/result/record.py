@@ -1,26 +1,29 @@
 """What a result rests on, written into its report: enough to compute every number again.
 
-The record holds the plan's file and the opened totals, no example and nothing that was
-not released. ``discreet verify`` reads it back, checks the totals against the plan's
-digest, and computes the result anew.
+The record holds the plan's file, the opened totals, and when and with which versions the
+report was made; no example and nothing that was not released. Its digest covers all of
+it, and the coordinator signs the digest. ``discreet verify`` reads it back, checks both,
+and computes the result anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import numpy as np
 
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.estimate.reading import Estimator, Reading
 from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Plan
 from discreet.plan.release import Release
+from discreet.privacy.claim import Setting
 from discreet.registry import Registry
+from discreet.result.made import Made
 
 if TYPE_CHECKING:
     from discreet.result.build import Result
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """The coordinator's Ed25519 key at work."""
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
+MOST_RELEASES: Final = 1024
+"""Of one record, whatever number of random groups its plan names."""
 READERS: Final = Registry[Callable[..., Estimator]](
     "estimator",
     {
@@ -40,11 +45,31 @@ READERS: Final = Registry[Callable[..., Estimator]](
     },
 )
 """What may have read a release besides the plan's own estimator; a stranger adds theirs."""
-SIGNED: Final = b"discreet report 1\n"
+SIGNED: Final = b"discreet report 2\n"
 """What stands before a record's digest when the coordinator signs it."""
+ADDED: Final = ("digest", "signature", "receipts")
+"""What the digest does not cover: itself, and what is added later and checked apart."""
+_KINDS: Final[Mapping[str, type]] = {
+    "record": int,
+    "made": dict,
+    "plan": str,
+    "setting": str,
+    "estimator": str,
+    "sites": list,
+    "models": list,
+    "releases": list,
+    "digest": str,
+}
+_OPTIONAL: Final[Mapping[str, type]] = {
+    "reader": dict,
+    "signature": str,
+    "receipts": list,
+}
 
 
-def record_of(result: Evaluation, names: tuple[str, ...] = ()) -> dict[str, Any] | None:
+def record_of(
+    result: Evaluation, made: Made, names: tuple[str, ...] = ()
+) -> dict[str, Any] | None:
     """Return the record of a release; None where nothing was counted.
 
     ``result`` is any of the evaluations that were read from it, ``names`` what two
@@ -56,7 +81,7 @@ def record_of(result: Evaluation, names: tuple[str, ...] = ()) -> dict[str, Any]
         return None
     found = {
         "record": RECORD_VERSION,
-        "discreet": sys.modules["discreet"].__version__,
+        "made": made.to_dict(),
         "plan": dumps(result.plan),
         "setting": result.claim.setting,
         "estimator": result.reading.estimator,
@@ -107,8 +132,7 @@ def _opened(result: Evaluation) -> Sequence[Release]:
 
 def digest(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a record's canonical JSON, without what is added later."""
-    added = ("digest", "signature", "made", "receipts")
-    kept = {k: v for k, v in record.items() if k not in added}
+    kept = {k: v for k, v in record.items() if k not in ADDED}
     plain = json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
@@ -120,34 +144,43 @@ def signature_of(record: Mapping[str, Any] | None, sign: Sign | None) -> str | N
     return sign(SIGNED + str(record["digest"]).encode()).hex()
 
 
-def result_from(record: Mapping[str, Any]) -> Result:
-    """Compute the result of a record again, from its plan and its totals alone.
+def plan_of(record: Mapping[str, Any]) -> Plan:
+    """Return the plan of a record after checking the record's digest.
+
+    Nothing is computed of the releases: who signed the record can be checked first.
 
     Raises:
         ReleaseError: if the record was changed, or is none.
     """
+    kinds = {**_KINDS, **{k: v for k, v in _OPTIONAL.items() if k in record}}
+    if set(record) != set(kinds) or not all(
+        type(record[name]) is kind for name, kind in kinds.items()
+    ):
+        raise ReleaseError("this is no record of a release: it was damaged")
+    if record["digest"] != digest(record):
+        raise ReleaseError("the record's digest does not match: it was changed")
+    return loads(record["plan"])
+
+
+def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
+    """Compute the result of a record again, from its plan and its totals alone.
+
+    Raises:
+        ReleaseError: if the record is none of this plan.
+    """
     from discreet.result.build import result_of  # noqa: PLC0415 - it makes evaluations
     from discreet.result.comparison import ModelComparison  # noqa: PLC0415 - likewise
 
+    tables, names = record["releases"], [*record["sites"], *record["models"]]
+    most = min(max(len(plan.rounds), plan.cohort.random_groups), MOST_RELEASES)
+    if not 1 <= len(tables) <= most:
+        raise ReleaseError("the record has more or fewer releases than its plan")
+    if record["setting"] not in get_args(Setting) or not all(
+        isinstance(name, str) for name in names
+    ):
+        raise ReleaseError("this is no record of a release: it was damaged")
     try:
-        if record["record"] != RECORD_VERSION:
-            raise ReleaseError("this record is of another version of discreet")
-        if record["digest"] != digest(record):
-            raise ReleaseError("the record's digest does not match: it was changed")
-        plan = loads(record["plan"])
-        releases = [
-            Release(
-                plan.digest(),
-                bytes.fromhex(each["session"]),
-                int(each["round"]),
-                np.array(each["total"], dtype=np.int64),
-                int(each["contributors"]),
-                int(each["expected"]),
-                plan.privacy.loss,
-                tuple(int(m) for m in each["members"]),
-            )
-            for each in record["releases"]
-        ]
+        releases = [_release(plan, table) for table in tables]
         claim = plan.claim(
             record["setting"], sites=min(r.contributors for r in releases)
         )
@@ -165,3 +198,16 @@ def result_from(record: Mapping[str, Any]) -> Result:
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ReleaseError("this is no record of a release: it was damaged") from None
     return found
+
+
+def _release(plan: Plan, table: Mapping[str, Any]) -> Release:
+    return Release(
+        plan.digest(),
+        bytes.fromhex(table["session"]),
+        int(table["round"]),
+        np.array(table["total"], dtype=np.int64),
+        int(table["contributors"]),
+        int(table["expected"]),
+        plan.privacy.loss,
+        tuple(int(m) for m in table["members"]),
+    )

@@ -14,7 +14,6 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.scikit_points import pr_points, roc_points
 from discreet.metrics.table import METRICS
 from discreet.result.heterogeneity import cluster_sentences
-from discreet.result.record import record_of
 from discreet.result.text import metric_table, number, rate_line, titled
 
 if TYPE_CHECKING:
@@ -35,8 +34,12 @@ def text(result: Evaluation, *, wide: bool = False) -> str:
     return "\n".join([*lines, count_line(result), str(result.claim)])
 
 
-def document(result: Evaluation) -> dict[str, Any]:
-    """Return everything as plain values; NaN and infinity become None."""
+def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
+    """Return everything as plain values; NaN and infinity become None.
+
+    Without ``curves`` there is nothing from which every bin's count follows: no points
+    of curves and no map that was fitted to the bins.
+    """
     found: dict[str, Any] = {
         "version": JSON_VERSION,
         "sites": {"contributed": result.contributors, "expected": result.expected},
@@ -47,8 +50,6 @@ def document(result: Evaluation) -> dict[str, Any]:
     }
     if result.plan is not None:
         found["plan_digest"] = result.plan.digest().hex()
-    if not result.name:  # several parts share one record
-        found["release"] = record_of(result)
     if isinstance(result.reading, ScalarReading):
         return found | {"facts": dict(result.reading.facts)}
     if result.influence:
@@ -57,13 +58,16 @@ def document(result: Evaluation) -> dict[str, Any]:
         found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
     if result.heterogeneity is not None:
         found["heterogeneity"] = result.heterogeneity.to_dict()
-    return found | _drawn(result, result.reading)
+    found |= _counted(result, result.reading)
+    if curves:
+        return found | _drawn(result.reading)
+    if found["calibration"] is not None:
+        del found["calibration"]["map"]
+    return found
 
 
-def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
-    """Return what only a histogram has: counts, thresholds, calibration, curves."""
-    fpr, tpr, thresholds = roc_points(reading, inside_bins=False)
-    precision, recall, _ = pr_points(reading, inside_bins=False)
+def _counted(result: Evaluation, reading: Reading) -> dict[str, Any]:
+    """Return what only a histogram has: totals, thresholds, calibration."""
     return {
         "estimator": reading.estimator,
         "interpolation": reading.curves.interpolation,
@@ -74,6 +78,14 @@ def _drawn(result: Evaluation, reading: Reading) -> dict[str, Any]:
         },
         "thresholds": [found.to_dict() for found in result.at_thresholds()],
         "calibration": _calibration(result),
+    }
+
+
+def _drawn(reading: Reading) -> dict[str, Any]:
+    """Return the points of the curves."""
+    fpr, tpr, thresholds = roc_points(reading, inside_bins=False)
+    precision, recall, _ = pr_points(reading, inside_bins=False)
+    return {
         "curve_points": "edges of the bins",
         "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
         "pr": {"precision": _list(precision), "recall": _list(recall)},

@@ -32,6 +32,7 @@ from discreet.result.conformal import ConformalThresholds, Given
 from discreet.result.drift import WATCHED, Drift
 from discreet.result.evaluation import Evaluation
 from discreet.result.fairness import Fairness
+from discreet.result.made import Made
 from discreet.result.page import Page
 from discreet.result.parts import Parts
 from discreet.result.record import record_of
@@ -166,11 +167,12 @@ class MultiEvaluation(Parts):
             rows["AUC pairs, macro"] = self.average_pairs()
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+    def _values(self, *, curves: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "release": record_of(next(iter(self.values()))),
-            "parts": {name: part.to_dict() for name, part in self.items()},
+            "parts": {
+                name: report.document(part, curves=curves)
+                for name, part in self.items()
+            },
             "macro": {n: self.average(n).to_dict() for n in self._asked()},
             "weighted": {
                 n: self.average(n, "weighted").to_dict() for n in self._asked()
@@ -182,8 +184,11 @@ class MultiEvaluation(Parts):
             }
         return found
 
-    def page(self, made: str = "") -> Page:
-        """Return the report: the averages, then every part; groups with their gaps."""
+    def _record(self, made: Made) -> dict[str, Any] | None:
+        return record_of(next(iter(self.values())), made)
+
+    def _page(self) -> Page:
+        """Return the averages, then every part; groups with their gaps."""
         told = {k: v for k, v in self.items() if v.refusal is None}
         grouped = self._statistic == Grouped.name and len(told) > 1
 
@@ -199,7 +204,6 @@ class MultiEvaluation(Parts):
             pictures=report.pictures,
             gap=(lambda name, t: fairness(t).largest(name)) if grouped else None,
             fairness=fairness if grouped else None,
-            made=made,
         )
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.privacy.claim import Claim
 from discreet.result.exports import export
+from discreet.result.made import Made
 from discreet.result.page import Page, save
 from discreet.result.pictures import picture
 from discreet.result.plot import AnyPlot, Display
 from discreet.result.record import Sign
+from discreet.result.words import UNVERIFIABLE, exact_sums
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,19 +38,50 @@ class Shown(ABC):
         """Return the table and the claim; wide: the interval of every rate too."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+    def _values(self, *, curves: bool) -> dict[str, Any]:
+        """Return everything but the record as plain values, with or without curves."""
 
     @abstractmethod
-    def page(self, made: str = "") -> Page:
-        """Return the report, made on a day."""
+    def _page(self) -> Page:
+        """Return the report without the record."""
+
+    @abstractmethod
+    def _record(self, made: Made) -> dict[str, Any] | None:
+        """Return the record of the release; None where this is not all of a release."""
+
+    def to_dict(
+        self, made: Made | None = None, *, record: bool = True
+    ) -> dict[str, Any]:
+        """Return everything as plain values.
+
+        Without ``record`` what the sites revealed is left out, and nobody can verify
+        the rest; of exact sums the curves are left out too, which tell every count.
+        """
+        release = self._record(made or Made()) if record else None
+        found = {**self._values(curves=self._curves(record)), "release": release}
+        return found if release else {**found, "unverifiable": UNVERIFIABLE}
+
+    def page(self, made: Made | None = None, *, record: bool = True) -> Page:
+        """Return the report, made on a day; ``record`` as for :meth:`to_dict`."""
+        when = made or Made()
+        release = self._record(when) if record else None
+        curves = self._curves(record)
+        return replace(self._page(), made=when, release=release, curves=curves)
+
+    def _curves(self, record: bool) -> bool:
+        first = next(iter(self.named().values()))
+        return record or not exact_sums(first.plan)
 
     def __str__(self) -> str:
         return self.to_text()
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON; NaN and infinity become null."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+    def to_json(self, *, indent: int | None = None, record: bool = True) -> str:
+        """Return everything as JSON; NaN and infinity become null.
+
+        ``record`` as for :meth:`to_dict`.
+        """
+        found = self.to_dict(record=record)
+        return json.dumps(found, indent=indent, allow_nan=False)
 
     def plot(
         self,
@@ -65,12 +99,15 @@ class Shown(ABC):
         drawn = {name: part for name, part in every.items() if part.refusal is None}
         return picture(drawn or every, kind, ax=ax, path=path)
 
-    def save(self, path: str | Path, *, sign: Sign | None = None) -> None:
+    def save(
+        self, path: str | Path, *, sign: Sign | None = None, record: bool = True
+    ) -> None:
         """Save the result: .html (a report with pictures), .json or .txt.
 
-        ``sign`` is a coordinator's: ``discreet verify`` checks it.
+        ``sign`` is a coordinator's: ``discreet verify`` checks it. ``record`` as for
+        :meth:`to_dict`.
         """
-        save(self, path, sign)
+        save(self, path, sign, record=record)
 
     def export(self, folder: str | Path, *, min_cell_count: int = 5) -> list[Path]:
         """Write the measures, curves, OHDSI's tables and a model card's metrics."""

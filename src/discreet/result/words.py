@@ -12,7 +12,14 @@ from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
 
 if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
     from discreet.result.evaluation import Evaluation
+
+
+UNVERIFIABLE: Final = (
+    "This report does not hold the record of its release, so its numbers cannot be "
+    "computed again: discreet verify cannot check it."
+)
 
 
 class Headline(NamedTuple):
@@ -108,6 +115,27 @@ def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str,
         share = f" ({positives / total:.1%})" if total > 0 else ""
         found["Positives"] = f"{about}{positives:,.0f}{share}"
     return found
+
+
+def exact_sums(plan: Plan | None) -> bool:
+    """Whether the sites' sums were released as they are, without noise."""
+    return plan is not None and plan.privacy.protects is None
+
+
+def holds_counts(plan: Plan | None, *, curves: bool) -> str:
+    """Say what whoever receives a report of exact sums gets with it."""
+    if not exact_sums(plan):
+        return ""
+    if curves:
+        return (
+            "This file holds every number that the sites revealed, added up over all "
+            "sites, exact and without noise: pass it on only to those who may see them. "
+            "A report made with --no-record leaves them out."
+        )
+    return (
+        "The sums that the sites revealed, which are exact, are left out of this file, and "
+        "with them the curves, from which they could be worked out."
+    )
 
 
 def plain_claim(claim: Claim) -> list[str]:

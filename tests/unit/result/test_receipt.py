@@ -16,6 +16,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import fraction_of
+from discreet.result.made import Made
 from discreet.result.page import render
 from discreet.result.receipt import Receipt
 from discreet.result.verification import attach, verify
@@ -58,7 +59,9 @@ def receipt(result, site="east", **changes):
 
 @pytest.mark.parametrize("form", ["html", "json"])
 def test_receipts_are_shown_and_the_report_still_holds(result, form):
-    text = render(result.page("2026-01-01")) if form == "html" else result.to_json()
+    text = (
+        render(result.page(Made("2026-01-01"))) if form == "html" else result.to_json()
+    )
     both = [receipt(result, "north"), receipt(result, "east")]
     added = attach(text, [*both, both[0]])  # the same twice is there once
     found = verify(added, trusted=result.plan)
@@ -133,5 +136,28 @@ def test_a_receipt_that_does_not_fit_is_refused(result, changes, sentence):
 def test_what_is_no_list_of_receipts_says_so(result, tables):
     document = json.loads(result.to_json())
     document["release"]["receipts"] = tables
-    with pytest.raises(ReleaseError, match="receipt"):
+    with pytest.raises(ReleaseError, match=r"no receipt|no record"):
+        verify(json.dumps(document))
+
+
+def test_a_receipt_stands_in_a_report_once_and_as_it_was_signed(result):
+    document = json.loads(attach(result.to_json(), [receipt(result)]))
+    (once,) = document["release"]["receipts"]
+    for forged in (
+        [once, once],
+        [once | {"signature": once["signature"].upper()}],
+        [once | {"signature": once["signature"].replace("a", "a ", 1)}],
+        [],
+    ):
+        document["release"]["receipts"] = forged
+        with pytest.raises(ReleaseError, match=r"twice|not fit|does not follow"):
+            verify(json.dumps(document), trusted=result.plan)
+
+
+def test_a_report_with_too_many_receipts_is_refused_before_a_signature_is_checked(
+    result,
+):
+    document = json.loads(result.to_json())
+    document["release"]["receipts"] = [{}] * 5000
+    with pytest.raises(ReleaseError, match="at most 4,096 receipts"):
         verify(json.dumps(document))

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import discreet
 from discreet.errors import ReleaseError
 from discreet.plan.roster import Member, Roster
+from discreet.result.made import Made
 from discreet.result.page import render
 from discreet.result.record import SIGNED, digest
 from discreet.result.verification import verify
@@ -71,7 +72,7 @@ def result():
 @pytest.mark.parametrize("name", RESULTS)
 def test_an_untouched_report_holds(name):
     found = RESULTS[name]()
-    page = verify(render(found.page("2026-01-01")))
+    page = verify(render(found.page(Made("2026-01-01"))))
     assert page.same_bytes
     assert page.numbers > 100
     assert verify(found.to_json()).numbers > 50
@@ -80,7 +81,7 @@ def test_an_untouched_report_holds(name):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("AUC", "AUROC", "something on it was changed"),
+        ("AUC", "AUROC", r"line \d+ of the page does not follow"),
         ('"contributors":3', '"contributors":2', "digest does not match"),
         ('"setting":"simulated"', '"setting":"deployed"', "digest does not match"),
     ],
@@ -116,34 +117,111 @@ def test_what_an_unknown_estimator_read_is_not_computed_another_way(result, read
         verify(json.dumps({"release": record}))
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "<html></html>", '{"release": 3}'])
-def test_what_is_no_report_says_so(text):
-    with pytest.raises(ReleaseError, match="holds no re"):
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "<html></html>", "AUC 0.9", '{"release": null}'],
+)
+def test_a_file_without_a_record_is_not_called_holding(text):
+    found = verify(text)
+    assert not found.holds
+    (line,) = found.sentences()
+    assert line.startswith("It holds no record of a release, so nothing in it could be")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"release": 3}',
+        '{"release": {}}',
+        '{"release": {"record": true}}',
+        '{"release": {"record": 2}}',
+        "{",
+        '{"a": 1, "a": 1}',
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a":' * 100_000,
+        "{" + " " * 2**23,
+    ],
+    ids=range(10),
+)
+def test_a_damaged_file_does_not_hold(text):
+    with pytest.raises(ReleaseError):
         verify(text)
+
+
+def test_a_record_of_another_form_is_left_to_the_version_that_made_it(result):
+    document = json.loads(result.to_json())
+    document["release"]["record"] = 1
+    found = verify(json.dumps(document))
+    assert not found.holds
+    assert "verify it with the version that made it" in found.sentences()[0]
+
+
+@pytest.mark.parametrize("change", [{"record": 2.0}, {"more": 1}, {"sites": "north"}])
+def test_a_record_has_its_own_keys_and_types_alone(result, change):
+    record = result.to_dict()["release"] | change
+    record["digest"] = digest(record)
+    with pytest.raises(ReleaseError, match="no record of a release"):
+        verify(json.dumps({"release": record}))
+
+
+def test_a_signature_is_no_place_for_words(result):
+    document = json.loads(result.to_json())
+    document["release"]["signature"] = "signed by the ministry"
+    with pytest.raises(ReleaseError, match="signature was damaged"):
+        verify(json.dumps(document))
+
+
+def _many_releases(result):
+    """Return a report of a stranger: its own digest fits, and it holds many releases."""
+    record = dict(result.to_dict()["release"])
+    record["releases"] = [record["releases"][0] | {"total": []}] * 40_000
+    record["digest"] = digest(record)
+    return json.dumps({"release": record})
+
+
+def test_nothing_is_computed_of_more_releases_than_the_plan_has(result, monkeypatch):
+    monkeypatch.setattr("discreet.result.record._release", _never)
+    with pytest.raises(ReleaseError, match="more or fewer releases than its plan"):
+        verify(_many_releases(result))
+
+
+def _never(*_, **__):
+    raise AssertionError
+
+
+def test_nothing_is_computed_before_the_signature_was_checked(result, monkeypatch):
+    monkeypatch.setattr("discreet.result.verification.result_from", _never)
+    found = _with_roster(result, Ed25519PrivateKey.generate())
+    with pytest.raises(ReleaseError, match="did not sign"):
+        verify(_many_releases(found), trusted=found.plan)
+    with pytest.raises(ReleaseError, match="another plan"):
+        verify(_many_releases(result), trusted=found.plan)
+
+
+def _with_roster(result, coordinator):
+    """Return a result as a deployment with a roster gives it."""
+    names = ("east", "north", "south")
+    members = tuple(
+        Member(name, Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+        for name in names
+    )
+    roster = Roster(members, coordinator.public_key().public_bytes_raw())
+    plan = replace(result.plan, roster=roster)
+    releases = tuple(replace(r, plan_digest=plan.digest()) for r in result.releases)
+    claim = plan.claim("deployed", sites=3)
+    return replace(result, plan=plan, releases=releases, claim=claim, site_names=names)
 
 
 def test_the_readers_plan_and_the_coordinators_signature_are_checked(result):
     key, stranger = (Ed25519PrivateKey.generate() for _ in range(2))
-    members = tuple(
-        Member(name, Ed25519PrivateKey.generate().public_key().public_bytes_raw())
-        for name in ("east", "north", "south")
-    )
-    roster = Roster(members, key.public_key().public_bytes_raw())
-    plan = replace(result.plan, roster=roster)
-    releases = tuple(replace(r, plan_digest=plan.digest()) for r in result.releases)
-    claim = plan.claim("deployed", sites=3)
-    found = replace(
-        result,
-        plan=plan,
-        releases=releases,
-        claim=claim,
-        site_names=("east", "north", "south"),
-    )
-    record = found.to_dict()["release"]
+    found = _with_roster(result, key)
+    plan = found.plan
+    page = found.page(Made("2026-01-01"))
 
     def signed(by):
-        signature = by.sign(SIGNED + record["digest"].encode()).hex()
-        return render(found.page("2026-01-01"), signature=signature)
+        signature = by.sign(SIGNED + page.release["digest"].encode()).hex()
+        return render(page, signature=signature)
 
     assert verify(signed(key), trusted=plan).signed
     assert not verify(signed(key)).signed
