@@ -23,7 +23,7 @@ from discreet.data.arrow_columns import Names, taken
 from discreet.data.batches import Columns
 from discreet.data.csv_file import CsvFile, numbers
 from discreet.data.cuts import Cuts
-from discreet.data.pushdown import UNBOUNDED, Bound, weight_name
+from discreet.data.pushdown import UNBOUNDED, RowLimit, weight_name
 from discreet.data.scores import ScoreRange
 
 _MOST: Final = 2**40
@@ -38,7 +38,7 @@ class CountsFile:
     names: Names
     cuts: tuple[Cuts, ...]
     """How the query rounded: as all of the plan's rounds need it."""
-    bound: Bound = UNBOUNDED
+    bound: RowLimit = UNBOUNDED
     """Of whom the query kept how many rows, as the plan says it."""
     _wrong: int = field(default=0, init=False)
     _beyond: bool = field(default=False, init=False)

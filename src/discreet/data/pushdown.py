@@ -65,7 +65,7 @@ MULTIPLIER: Final = 48271
 
 
 @dataclass(frozen=True)
-class Bound:
+class RowLimit:
     """Of whom a query keeps how many rows: a plan's unit, and the column of people."""
 
     kind: str = ""
@@ -74,7 +74,7 @@ class Bound:
     subject: str | None = None
 
 
-UNBOUNDED: Final = Bound()
+UNBOUNDED: Final = RowLimit()
 
 
 def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
@@ -101,7 +101,7 @@ def folded(
     cuts: Sequence[Cuts],
     engine: str,
     *,
-    bound: Bound = UNBOUNDED,
+    bound: RowLimit = UNBOUNDED,
 ) -> Any:
     """Return the query: label, group, rounded scores, and how many rows that is.
 
@@ -261,7 +261,7 @@ def unhexed(column: pa.Array) -> pa.Array:
     return pa.array(values, pa.binary()).take(coded.indices)
 
 
-def weight_name(cuts: Sequence[Cuts], bound: Bound = UNBOUNDED) -> str:
+def weight_name(cuts: Sequence[Cuts], bound: RowLimit = UNBOUNDED) -> str:
     """Return the name of the column of counts: it tells queries of plans apart.
 
     Counts of another plan's query would fall into wrong bins unseen, or hold more rows
@@ -325,7 +325,7 @@ def written(
     engine: str,
     *,
     scores: ScoreRange,
-    bound: Bound = UNBOUNDED,
+    bound: RowLimit = UNBOUNDED,
 ) -> str:
     """Return the query in an engine's SQL, for a table that nobody has looked at.
 

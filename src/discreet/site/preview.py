@@ -12,7 +12,7 @@ from typing import Any
 
 from discreet.data.cuts import Cuts
 from discreet.data.examples import Examples
-from discreet.data.pushdown import UNBOUNDED, Bound
+from discreet.data.pushdown import UNBOUNDED, RowLimit
 from discreet.errors import DiscreetError, InputError
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
@@ -155,7 +155,7 @@ def plan_cuts(plan: Plan, columns: int) -> tuple[Cuts, ...]:
     return tuple(found)
 
 
-def plan_bound(plan: Plan, subject: str | None) -> Bound:
+def plan_bound(plan: Plan, subject: str | None) -> RowLimit:
     """Return of whom a plan counts how many rows, and which column names people."""
     unit = plan.privacy.protects
     if unit is None:
@@ -163,7 +163,7 @@ def plan_bound(plan: Plan, subject: str | None) -> Bound:
     alone = unit.kind == "subject"
     if alone and subject is None:
         raise InputError("the plan protects subjects: name their column with --subject")
-    bound = Bound(unit.kind, unit.relation, unit.max_examples)
+    bound = RowLimit(unit.kind, unit.relation, unit.max_examples)
     return replace(bound, subject=subject) if alone else bound
 
 

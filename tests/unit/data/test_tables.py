@@ -15,7 +15,7 @@ from discreet import InputError
 from discreet.data.arrow_columns import Names
 from discreet.data.cuts import Cuts
 from discreet.data.edges import Edges, Uniform, Warped
-from discreet.data.pushdown import Bound, written
+from discreet.data.pushdown import RowLimit, written
 from discreet.data.scores import ScoreRange
 from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
@@ -260,7 +260,7 @@ def test_a_query_by_hand_counts_no_row_of_sqlite_unbounded(tmp_path):
     """A label or a person that is text there is left out, not taken for the number 0."""
     names = Names(("y_score",), "y_true", subject="who")
     cuts = [Cuts.within(ScoreRange(), SMALL.edges)]
-    bound = Bound("subject", "add_remove", 2, "who")
+    bound = RowLimit("subject", "add_remove", 2, "who")
     text = written("rows", names, cuts, "sqlite", scores=ScoreRange(), bound=bound)
     with sqlite3.connect(tmp_path / "rows.sqlite") as made:
         made.execute("CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)")
