@@ -53,7 +53,7 @@ def changed(**fields):
         (changed(name=3), "missing or malformed"),
         (changed(rates=[0.1]), "1 cuts make 2 steps"),
         (changed(rates=[0.1, 1.8]), "probability"),
-        (changed(rates=[0.1, float("nan")]), "missing or malformed"),
+        (changed(rates=[0.1, float("nan")]), "not valid JSON"),
         (changed(cuts=[0.5, 0.4], rates=[0.1, 0.2, 0.3]), "increase strictly"),
         (changed(scores={"kind": "rank"}), "kind of scores"),
         (changed(scores={}), "missing or malformed"),
