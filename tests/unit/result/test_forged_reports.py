@@ -18,6 +18,7 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.errors import ReleaseError
+from discreet.result.agreement import compare_documents
 from discreet.result.made import Made
 from discreet.result.page import render
 from discreet.result.record import digest, plan_of, result_from
@@ -170,6 +171,14 @@ def test_a_true_number_under_a_path_as_key_hides_no_false_one(texts):
     document["metrics.auc.value"] = true
     with pytest.raises(ReleaseError, match=r"metrics\.auc\.value does not follow"):
         verify(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("true", "forged"), [(1, True), (0, False), (1, 1.0), (1.0, 1)]
+)
+def test_values_of_other_types_are_no_equals(true, forged):
+    assert compare_documents({"a": [true]}, {"a": [true]}).words == ()
+    assert compare_documents({"a": [forged]}, {"a": [true]}).words == ("a[0]",)
 
 
 @pytest.mark.parametrize("key", ["claim", "notes", "metrics", "thresholds"])
