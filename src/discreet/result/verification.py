@@ -83,7 +83,7 @@ class Verified:
             return found
         found.append(f"The plan is sha256:{self.plan_digest}.")
         found.append(
-            "The coordinator of the roster signed the release, the day and the versions."
+            "The coordinator of the roster signed it."
             if self.signed
             else "No signature was checked: it needs a plan with a roster that you trust."
         )
