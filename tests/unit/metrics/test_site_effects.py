@@ -36,6 +36,7 @@ def test_no_site_makes_an_effect_fail_or_leave_its_range(name, private):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             numbers = terms.encoded(EDGES, counts(n, m, places))
+            terms.row.of(EDGES, counts(n, m, places), at)  # a site's own view, too
         assert (numbers >= 0).all()
         assert (numbers <= terms.unit).all()
 
