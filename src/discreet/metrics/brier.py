@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.data.edges import unit_edges
+from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate
+from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.intervals import SYMMETRIC
 from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes, brier_slopes
-from discreet.metrics.calibration import DEFAULT_BINS, mean_squared_error
+from discreet.metrics.calibration import DEFAULT_BINS
 from discreet.metrics.influence import brier_influence
 from discreet.metrics.score_groups import Groups, Kind
 from discreet.metrics.table import MetricRow
@@ -55,10 +55,13 @@ def brier_score(counts: NoisyHistogram) -> BrierScore:
     overrate the score: positives lie higher in their bin than negatives.) The
     limits put every score at its better or worse end.
     """
-    ends = unit_edges(counts.edges)
-    low, high = ends[:-1], ends[:-1] if counts.edges.atoms else ends[1:]
+    return _score(counts.edges, counts.negatives, counts.positives)
+
+
+def _score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
+    ends = unit_edges(edges)
+    low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
     middle, spread = (low + high) / 2, (high - low) ** 2 / 12
-    p, n = counts.positives, counts.negatives
     total = float(p.sum() + n.sum())
     if total <= 0:
         raise InputError("a Brier score needs examples; there are none")
@@ -118,6 +121,56 @@ BRIER: Final = MetricRow(
 )
 
 
+def _scaled(reading: Reading) -> float:
+    return 1 - brier_score(reading.counts).value / _of_no_model(reading)
+
+
+def _of_no_model(reading: Reading) -> float:
+    """Return the score of whoever says the prevalence of everybody."""
+    p, n = (
+        float(c.sum()) for c in (reading.counts.positives, reading.counts.negatives)
+    )
+    return p * n / (p + n) ** 2
+
+
+def _scaled_limits(reading: Reading, value: float) -> Binning:
+    found, most = _limits(reading, value), _of_no_model(reading)
+    return Binning(1 - found.high / most, 1 - found.low / most, found.typical / most)
+
+
+def _scaled_slopes(cells: Cells) -> Slopes:
+    r"""Return the derivative of :math:`1 - B M^2 / (P N)`."""
+    if cells.edges is None:
+        raise InputError("the slopes of a Brier score are taken in bins")
+    p, n = float(cells.positives.sum()), float(cells.negatives.sum())
+    m = p + n
+    plain = _slopes(cells)
+    score = _score(cells.edges, cells.negatives, cells.positives).value
+    # The derivative of M^2/(P N) in P, and in N.
+    by_p, by_n = m * (p - n) / (p * p * n), m * (n - p) / (n * n * p)
+    scale = m * m / (p * n)
+    return Slopes(
+        -scale * plain.negatives - score * by_n,
+        -scale * plain.positives - score * by_p,
+    )
+
+
+SCALED_BRIER: Final = MetricRow(
+    name="scaled_brier",
+    title="scaled Brier score",
+    value=_scaled,
+    limits=_scaled_limits,
+    slopes=_scaled_slopes,
+    shape=lambda _: SYMMETRIC,
+    better="higher",
+    needs_probabilities=True,
+    source="index of prediction accuracy; Kattan and Gerds 2018",
+    formula="1 - Brier/(r(1 - r))",
+    hides="whether ranking or calibration is at fault",
+    support=Interval(-math.inf, 1.0),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BrierParts:
     """Brier score = reliability - resolution + uncertainty + within."""
@@ -157,7 +210,7 @@ def brier_parts(
     binning = Binning(0.0, 1.0, typical)
     square = Binning(0.0, uncertainty, groups.typical_binning**2)
     exact = Binning(uncertainty, uncertainty, 0.0)
-    total = mean_squared_error(counts, groups.predictions)
+    total = brier_score(counts).value
     return BrierParts(
         groups.estimate(
             reliability,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -29,11 +29,12 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
-from discreet.estimate.estimate import Interval
-from discreet.estimate.intervals import AreaShape, ProportionShape
+from discreet.estimate.estimate import Binning, Interval
+from discreet.estimate.intervals import ProportionShape
 from discreet.estimate.reading import Reading
-from discreet.estimate.slopes import Cells, Slopes, auc_slopes
+from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.local import Local, ranking_row
+from discreet.metrics.ranking import AUC
 from discreet.metrics.shapes import Linear
 from discreet.metrics.table import MetricRow
 
@@ -150,13 +151,6 @@ def _ks(cells: Cells) -> Local:
     return Local(value, _flipped(on_n, on_p, sensitivity=False))
 
 
-def _gini(cells: Cells) -> Local:
-    slopes = auc_slopes(cells.negatives, cells.positives)
-    curve = _flip(cells, sensitivity=False)
-    area = float(np.diff(curve.fpr) @ (curve.tpr[1:] + curve.tpr[:-1])) / 2
-    return Local(2 * area - 1, Slopes(2 * slopes.negatives, 2 * slopes.positives))
-
-
 def _gain_area(cells: Cells) -> Local:
     curve = _flip(cells, sensitivity=False)
     n, p = curve.totals
@@ -187,9 +181,14 @@ def _gain_area(cells: Cells) -> Local:
     return Local(1 - rho * mean, _flipped(on_n, on_p, sensitivity=False))
 
 
-def _gini_shape(reading: Reading) -> Linear:
-    counts = reading.counts
-    return Linear(AreaShape(counts.total_positives, counts.total_negatives), 2.0, -1.0)
+def _gini_limits(reading: Reading, value: float) -> Binning:
+    of_auc = AUC.limits(reading, (value + 1) / 2)
+    return Binning(2 * of_auc.low - 1, 2 * of_auc.high - 1, 2 * of_auc.typical)
+
+
+def _gini_slopes(cells: Cells) -> Slopes:
+    slopes = AUC.slopes(cells)
+    return Slopes(2 * slopes.negatives, 2 * slopes.positives)
 
 
 def _rate(_: Reading) -> ProportionShape:
@@ -224,16 +223,19 @@ _Measure = Callable[[Cells], Local]
 _SPECIFIC: _Measure = partial(_partial_area, sensitivity=False, corrected=False)
 _SENSITIVE: _Measure = partial(_partial_area, sensitivity=True, corrected=False)
 
-GINI: Final = ranking_row(
-    "gini",
-    "Gini",
-    _gini,
-    "higher",
-    "Somers' D; Gini of credit scoring",
+GINI: Final = replace(
+    AUC,
+    name="gini",
+    title="Gini",
+    value=lambda reading: 2 * AUC.value(reading) - 1,
+    limits=_gini_limits,
+    slopes=_gini_slopes,
+    shape=lambda reading: Linear(AUC.shape(reading), 2.0, -1.0),
+    source="Somers' D; Gini of credit scoring",
     formula="2 AUC - 1",
     hides="as the AUC does",
     support=_SIGNED,
-    shape=_gini_shape,
+    influence=None,
 )
 KS: Final = ranking_row(
     "ks",

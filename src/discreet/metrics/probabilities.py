@@ -32,10 +32,6 @@ def _log_loss_terms(s: FloatArray, y: float) -> FloatArray:
     return np.stack([loss, np.full_like(s, y), np.ones_like(s)])
 
 
-def _brier_terms(s: FloatArray, y: float) -> FloatArray:
-    return np.stack([(y - s) ** 2, np.full_like(s, y), np.ones_like(s)])
-
-
 def _mean_terms(s: FloatArray, y: float) -> FloatArray:
     """Sum scores and count examples, class by class."""
     one = np.ones_like(s)
@@ -59,19 +55,6 @@ LOG_LOSS: Final = sum_row(
     formula="-mean(y ln s + (1 - y) ln(1 - s))",
     hides="the prevalence: a rare event has a low log loss without any model",
     support=_POSITIVE,
-)
-SCALED_BRIER: Final = sum_row(
-    "scaled_brier",
-    "scaled Brier score",
-    Summed(
-        _brier_terms,
-        lambda v: 1 - (v[0] / v[2]) / (v[1] / v[2] * (1 - v[1] / v[2])),
-    ),
-    "higher",
-    "index of prediction accuracy; Kattan and Gerds 2018",
-    formula="1 - Brier/(r(1 - r))",
-    hides="whether ranking or calibration is at fault",
-    support=_BELOW_ONE,
 )
 MEAN_ABSOLUTE_ERROR: Final = sum_row(
     "mean_absolute_error",

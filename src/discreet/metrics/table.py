@@ -108,7 +108,7 @@ METRICS: Final[Registry[MetricRow]] = Registry(
         "emax": "discreet.metrics.smooth_calibration:EMAX",
         "eci": "discreet.metrics.smooth_calibration:ECI",
         "log_loss": "discreet.metrics.probabilities:LOG_LOSS",
-        "scaled_brier": "discreet.metrics.probabilities:SCALED_BRIER",
+        "scaled_brier": "discreet.metrics.brier:SCALED_BRIER",
         "mean_absolute_error": "discreet.metrics.probabilities:MEAN_ABSOLUTE_ERROR",
         "miscalibration": "discreet.metrics.groupwise:MISCALIBRATION",
         "discrimination": "discreet.metrics.groupwise:DISCRIMINATION",

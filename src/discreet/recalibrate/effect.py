@@ -26,6 +26,7 @@ from discreet.data.edges import Edges
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.slopes import covariance_of
 from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.brier import brier_score
 from discreet.metrics.calibration import (
     DEFAULT_BINS,
     expected_calibration_error,
@@ -62,12 +63,12 @@ def effect(
     model read them.
     """
     before = expected_calibration_error(counts, bins, kind, response=response)
-    raw = raw_predictions(counts)
     if math.isnan(before.value):
         return Effect(before, before, math.nan, math.nan)
+    score = brier_score(counts).value
     if isinstance(fitted, Identity):  # nothing was fitted: nothing to discount
-        brier = mean_squared_error(counts, raw)
-        return Effect(before, before, brier, brier)
+        return Effect(before, before, score, score)
+    raw = raw_predictions(counts)
     said = mapped_predictions(counts.edges, fitted)
     after = expected_calibration_error(counts, bins, kind, predictions=said)
     expected = min(_expected_error(Groups.of(counts, bins, kind, said)), 1.0)
@@ -76,8 +77,9 @@ def effect(
         replace(
             after, value=expected, binning=replace(after.binning, low=0.0, high=1.0)
         ),
-        mean_squared_error(counts, raw),
-        mean_squared_error(counts, said),
+        score,
+        # Scores are spread over their bins alike: what that misses goes for both.
+        score + mean_squared_error(counts, said) - mean_squared_error(counts, raw),
     )
 
 
