@@ -34,6 +34,17 @@ class Seeded:
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
         self._drawn = 0
+        self._children: dict[str, Seeded] = {}
+
+    def child(self, label: str) -> Seeded:
+        """Return the stream of a label, which no other draw moves.
+
+        The same label gives the same stream, and it goes on where it was.
+        """
+        if label not in self._children:
+            seed = hashlib.sha256(self._seed + b"\0child\0" + label.encode()).digest()
+            self._children[label] = Seeded(seed)
+        return self._children[label]
 
     def __call__(self, size: int) -> bytes:
         """Return the next ``size`` bytes of the stream."""
@@ -43,6 +54,11 @@ class Seeded:
 
     def __repr__(self) -> str:
         return "Seeded(...)"
+
+
+def child(entropy: Entropy, label: str) -> Entropy:
+    """Return the stream of a label where entropy is seeded; secret bytes need none."""
+    return entropy.child(label) if isinstance(entropy, Seeded) else entropy
 
 
 def words(entropy: Entropy, count: int) -> NDArray[np.uint64]:

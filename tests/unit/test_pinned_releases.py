@@ -146,7 +146,7 @@ CASES = {
     "distributed": lambda: _run(discreet.DistributedDP(1)),
     "distributed, delta": lambda: _run(discreet.DistributedDP(1, "1e-6")),
     "distributed, client": lambda: _run(
-        discreet.DistributedDP(40, unit="client", max_examples=900)
+        discreet.DistributedDP(80, unit="client", max_examples=900)
     ),
     "distributed, two rounds": lambda: _run(
         discreet.DistributedDP(1), _examples(kind="other")

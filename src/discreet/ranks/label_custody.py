@@ -33,7 +33,7 @@ import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.examples import Examples
-from discreet.entropy import Entropy
+from discreet.entropy import Entropy, child
 from discreet.errors import InputError, PlanError
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.response import RandomizedResponse, ResponseKey
@@ -142,6 +142,11 @@ class LabelCustody:
     def fresh(cls, entropy: Entropy) -> LabelCustody:
         """Draw a key and open an account that lives as long as its process."""
         return cls(ResponseKey(entropy(32)))
+
+    @classmethod
+    def of_sites(cls, sites: int, entropy: Entropy) -> list[LabelCustody]:
+        """Draw a key for each of so many simulated sites."""
+        return [cls.fresh(child(entropy, f"flips {k + 1}")) for k in range(sites)]
 
 
 def answer(

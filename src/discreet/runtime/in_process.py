@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
-from discreet.entropy import SYSTEM, Entropy
+from discreet.entropy import SYSTEM, Entropy, child
 from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -148,7 +148,7 @@ class SimulatedSites:
             this,
             session=letter.session,
             population=site.name or f"site {node}",
-            entropy=self.entropy,
+            entropy=child(self.entropy, f"site {node}"),
             **more,
         )
 

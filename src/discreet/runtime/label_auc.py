@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
-from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.entropy import SYSTEM, Entropy, Seeded, child
 from discreet.errors import InputError
 from discreet.noise.response import RandomizedResponse
 from discreet.privacy.account import Use, answer_once
@@ -97,7 +97,7 @@ def run_terms(
     keeping = _custody(sites, custody, entropy)
     session = hashlib.sha256(terms.digest() + entropy(32)).digest()
     halves = {
-        k + 1: _half(terms, site, kept, k + 1, session, entropy)
+        k + 1: _half(terms, site, kept, k + 1, session, child(entropy, f"site {k + 1}"))
         for k, (site, kept) in enumerate(zip(sites, keeping, strict=True))
     }
     states = dict.fromkeys(halves, b"")
@@ -137,7 +137,7 @@ def _custody(
         raise InputError("an AUC under label privacy needs one score and two classes")
     if len({site.scores for site in sites}) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
-    keeping = custody or [LabelCustody.fresh(entropy) for _ in sites]
+    keeping = custody or LabelCustody.of_sites(len(sites), entropy)
     if len(keeping) != len(sites):
         raise InputError(
             f"{len(keeping)} custodies were given for {len(sites)} sites; give one each"

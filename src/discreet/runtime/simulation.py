@@ -249,7 +249,7 @@ def run(
     claim = plan.claim("seeded" if seeded else "simulated", sites=smallest)
     kept = custody
     if kept is None and plan.privacy.keeps_keys:
-        kept = [LabelCustody.fresh(entropy) for _ in sites]
+        kept = LabelCustody.of_sites(len(sites), entropy)
     if plan.privacy.route == "shares":
         return exact.run(plan, sites, entropy=entropy)
     if plan.privacy.route == "ranks" and aggregation == "secagg":

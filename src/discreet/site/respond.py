@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
-from discreet.entropy import Entropy
+from discreet.entropy import Entropy, child
 from discreet.errors import InputError
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
@@ -91,7 +91,8 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         held = examples if isinstance(examples, Examples) else examples()
         exact = _counted(held, plan, this, strict=policy is None, log=log)
         exact = confined(exact, plan, this, log=log)
-        return mechanism.protect(exact, entropy=entropy).astype("<i8").tobytes()
+        noise = child(entropy, f"noise of round {this.index}")
+        return mechanism.protect(exact, entropy=noise).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
     return np.frombuffer(message, dtype="<i8").astype(np.int64)
