@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from discreet.data.scores import ScoreRange
-from discreet.estimate.fedcurve import FedCurve
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
+from discreet.published.xu2025.fedcurve import FedCurve
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)
 OTHER = PublicFacts(30_000, 0.25, ScoreRange.declare("other", 0, 1))

@@ -21,7 +21,6 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
-from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Estimator
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.scikit_points import drawn_points
@@ -32,6 +31,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.unit import EXAMPLE
+from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic import ClassHistogram, Hierarchy
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree

@@ -23,8 +23,8 @@ from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
-from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree
 

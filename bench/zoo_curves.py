@@ -26,7 +26,6 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
-from discreet.estimate.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.estimate.reading import Flat, Reading
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
@@ -37,6 +36,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
+from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree, merged_levels
 from zoo import Population, names, population

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.range_queries import counts_above
+from discreet.published.xu2025.range_queries import counts_above
 from discreet.statistic.tree import NoisyTree
 from papers.cormode2023.models import (
     TRUSTS,

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.estimate.equidepth import (
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.published.cormode2023 import (
     BucketRule,
     EquiDepth,
     auc_noise_variance,
     histogram_auc,
 )
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from papers.cormode2023.models import (
     rates,
     simulate_local_cells,

@@ -17,8 +17,6 @@ from discreet.curator.areas import binormal_tpr
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
-from discreet.estimate.equidepth import EquiDepth
-from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.errors import measures
@@ -29,6 +27,8 @@ from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import EXACT_BINS
+from discreet.published.cormode2023 import EquiDepth
+from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from papers.boyd2015.pool import simulate_ours, simulate_paper
 from papers.cormode2023.models import simulate_tree as simulate_binary_tree

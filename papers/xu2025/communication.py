@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from discreet.estimate.fedcurve import FedCurve
 from discreet.plan.bins import EXACT_BINS
+from discreet.published.xu2025.fedcurve import FedCurve
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_number, check_that

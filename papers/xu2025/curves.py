@@ -13,13 +13,13 @@ from discreet.data.examples import Examples
 from discreet.errors import ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
-from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.reading import Estimator, Flat
 from discreet.estimate.smooth_reading import Smooth
 from discreet.metrics.scikit_points import drawn_points
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
+from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 from papers.data import Scored

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from discreet.estimate.fedcurve import FedCurve
+from discreet.published.xu2025.fedcurve import FedCurve
 from papers.data import Data
 from papers.figures import Figure, Series, Style
 from papers.fits import each, geometric_mean

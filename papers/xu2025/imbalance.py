@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.fedcurve import FedCurve
+from discreet.published.xu2025.fedcurve import FedCurve
 from papers.data import Data, Scored
 from papers.figures import Figure, Series
 from papers.fits import slope

@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.fedcurve import FedCurve
+from discreet.published.xu2025.fedcurve import FedCurve
 from papers.data import Data
 from papers.figures import Figure, Series
 from papers.fits import geometric_mean, slope

@@ -10,14 +10,14 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import ReleaseError
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.range_queries import (
+from discreet.published.xu2025.fedcurve import FedCurve
+from discreet.published.xu2025.range_queries import (
     Norm,
     RangeQueries,
     curves_through,
     simulate_path_noise,
 )
-from discreet.estimate.tree_reading import ScoreCurves
+from discreet.published.xu2025.tree_reading import ScoreCurves
 from papers.data import Data, Scored
 from papers.figures import Figure, Series, Style
 from papers.fits import each

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.fedcurve import FedCurve
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.polya import simulate_polya_difference
+from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.tree import NoisyTree
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import numpy as np
 
-from discreet.estimate.fedcurve import FedCurve, Strategy
+from discreet.published.xu2025.fedcurve import FedCurve, Strategy
 from papers.data import Data
 from papers.figures import Figure, Series, Style
 from papers.fits import geometric_mean

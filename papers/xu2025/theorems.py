@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.fedcurve import FedCurve
+from discreet.published.xu2025.fedcurve import FedCurve
 from papers.data import Data, Facts, Scored, simulate_binormal
 from papers.figures import Figure, Panel, Series
 from papers.fits import slope

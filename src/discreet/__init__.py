@@ -37,8 +37,6 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.data.prior_spread import PriorSpread
     from discreet.data.sources import read
     from discreet.estimate.areas import area_error
-    from discreet.estimate.fedcurve import FedCurve
-    from discreet.estimate.range_queries import RangeQueries
     from discreet.exact.model import ExactMPC
     from discreet.models.central import CentralDP
     from discreet.models.distributed import DistributedDP
@@ -49,6 +47,8 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
+    from discreet.published.xu2025.fedcurve import FedCurve
+    from discreet.published.xu2025.range_queries import RangeQueries
     from discreet.result.comparison import ModelComparison
     from discreet.result.evaluation import Evaluation
     from discreet.result.several import MultiEvaluation
@@ -65,7 +65,7 @@ _HOMES: Final = {
     "Evaluation": "result.evaluation",
     "ExactMPC": "exact.model",
     "Examples": "data.examples",
-    "FedCurve": "estimate.fedcurve",
+    "FedCurve": "published.xu2025.fedcurve",
     "LabelDP": "models.label",
     "Listed": "data.edges",
     "LocalDP": "models.local",
@@ -74,7 +74,7 @@ _HOMES: Final = {
     "Plan": "plan.plan",
     "PriorSpread": "data.prior_spread",
     "PublicFacts": "plan.cohort",
-    "RangeQueries": "estimate.range_queries",
+    "RangeQueries": "published.xu2025.range_queries",
     "SecureAggregation": "models.secure_aggregation",
     "Grid": "data.edges",
     "Support": "data.edges",

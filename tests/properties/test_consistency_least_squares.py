@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Uniform
-from discreet.estimate.quantiles import tree_quantiles
+from discreet.published.xu2025.quantiles import tree_quantiles
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.tree import merged_levels
 from fuzzing import draws

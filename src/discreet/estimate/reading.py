@@ -25,6 +25,7 @@ from discreet.estimate.sub_bins import refined
 from discreet.estimate.threshold_path import ThresholdPath
 from discreet.estimate.ties import choose_interpolation, end_ties
 from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.protocol import Statistic
 
 Way: TypeAlias = Literal["flat", "ties", "model", "totals", "tree", "unusable"]
 """How a release was read."""
@@ -52,6 +53,14 @@ class Estimator(Protocol):
 
     def read(self, observed: NoisyHistogram) -> Reading:
         """Read a release: the same release always gives the same reading."""
+        ...
+
+
+class WithStatistic(Estimator, Protocol):
+    """An estimator that reads one statistic alone, and names it."""
+
+    def hierarchy(self) -> Statistic:
+        """Return what a plan must count for it."""
         ...
 
 

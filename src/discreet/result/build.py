@@ -14,7 +14,6 @@ from itertools import combinations
 from typing import TypeAlias
 
 from discreet.errors import DisclosureWarning, PlanError
-from discreet.estimate.fedcurve import FedCurve
 from discreet.estimate.reading import Estimator, ScalarReading
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
@@ -28,6 +27,7 @@ from discreet.result.decode_release import open_release
 from discreet.result.evaluation import Evaluation
 from discreet.result.heterogeneity import clusters_of, heterogeneity_of
 from discreet.result.random_groups import grouped, pooled
+from discreet.result.record import READERS
 from discreet.result.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
 
@@ -146,7 +146,10 @@ def rank_result(
 
 
 def _reader(plan: Plan, observed: NoisyHistogram) -> Estimator:
-    return plan.privacy.estimator() if observed.tree is None else FedCurve()
+    """Return the plan's own estimator; a tree is read by the method that asks for one."""
+    if observed.tree is None:
+        return plan.privacy.estimator()
+    return READERS["fedcurve"]()
 
 
 def _pairs(

@@ -40,8 +40,8 @@ READERS: Final = Registry[Callable[..., Estimator]](
         "flat": "discreet.estimate.reading:Flat",
         "smooth": "discreet.estimate.smooth_reading:Smooth",
         "public totals": "discreet.estimate.public_totals:PublicTotals",
-        "fedcurve": "discreet.estimate.fedcurve:FedCurve",
-        "range queries": "discreet.estimate.range_queries:RangeQueries",
+        "fedcurve": "discreet.published.xu2025.fedcurve:FedCurve",
+        "range queries": "discreet.published.xu2025.range_queries:RangeQueries",
     },
 )
 """What may have read a release besides the plan's own estimator; a stranger adds theirs."""

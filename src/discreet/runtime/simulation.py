@@ -13,8 +13,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import IgnoredWarning, InputError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator
-from discreet.estimate.tree_reading import TreeMethod
+from discreet.estimate.reading import Estimator, WithStatistic
 from discreet.parsing import whole
 from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import PublicFacts
@@ -50,7 +49,7 @@ class Choices(ColumnNames, total=False):
     thresholds: Sequence[float] | None
     edges: EdgeRule | None
     interpolation: Interpolation | None
-    method: TreeMethod | None
+    method: WithStatistic | None
     multiclass: Multiclass
     weight: str | None
     max_weight: int | None
@@ -94,7 +93,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     thresholds: Sequence[float] | None = None,
     edges: EdgeRule | None = None,
     interpolation: Interpolation | None = None,
-    method: TreeMethod | None = None,
+    method: WithStatistic | None = None,
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,

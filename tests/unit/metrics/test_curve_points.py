@@ -12,12 +12,12 @@ import discreet
 from discreet.data.edges import Listed, Support, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
-from discreet.estimate.fedcurve import FedCurve
-from discreet.estimate.range_queries import RangeQueries
 from discreet.estimate.reading import Flat
 from discreet.metrics.scikit_points import roc_points
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
+from discreet.published.xu2025.fedcurve import FedCurve
+from discreet.published.xu2025.range_queries import RangeQueries
 from discreet.result.build import evaluation
 from discreet.runtime.in_process import simulate
 from discreet.runtime.label import evaluate_labels
@@ -233,7 +233,9 @@ def test_a_heap_at_the_highest_score_is_one_piece(epsilon):
     assert result.curves.roc.tied[0]
     fpr, tpr, thresholds = result.roc_curve()
     assert thresholds[1] == result.observed.edges.array[-2]
-    assert (fpr[1], tpr[1]) == (result.curves.fpr[1], result.curves.tpr[1])
+    # Where nearly all is in the heap, what is left of the curve is drawn with it.
+    counted = result.curves.fpr[1], result.curves.tpr[1]
+    assert (fpr[1], tpr[1]) == pytest.approx(counted, abs=1e-5)
 
 
 def test_steps_inside_a_bin_are_one_piece_each():
@@ -241,7 +243,9 @@ def test_steps_inside_a_bin_are_one_piece_each():
     path = result.curves.roc
     assert path.tied.all()
     _, tpr, _ = result.roc_curve()
-    assert np.unique(tpr).size <= np.unique(path.knots[2]).size
+    # Steps that only rounding tells apart may be drawn as two.
+    drawn, known = (np.unique(y.round(6)).size for y in (tpr, path.knots[2]))
+    assert drawn <= known
 
 
 @pytest.mark.parametrize("bins", [2, 8])

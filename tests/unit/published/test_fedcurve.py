@@ -11,19 +11,19 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.fedcurve import (
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.published.xu2025.fedcurve import (
     PAPER_PRESET,
     FedCurve,
     ScoreCurves,
     tree_height,
 )
-from discreet.estimate.quantiles import (
+from discreet.published.xu2025.quantiles import (
     Ecdf,
     exact_quantiles,
     quantile_fractions,
     tree_quantiles,
 )
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.tree import NoisyTree, merged_levels
 
 

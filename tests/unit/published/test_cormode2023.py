@@ -8,7 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.equidepth import (
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.published.cormode2023 import (
     BucketRule,
     EquiDepth,
     auc_noise_variance,
@@ -16,7 +17,6 @@ from discreet.estimate.equidepth import (
     histogram_auc,
     unary_variance,
 )
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree
 from oracles import auc_by_pairs

@@ -10,14 +10,14 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.range_queries import (
+from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.published.xu2025.range_queries import (
     RangeQueries,
     counts_above,
     curves_through,
     simulate_path_noise,
     smooth,
 )
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree, merged_levels
 from fuzzing import draws

@@ -14,8 +14,8 @@ from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
-from discreet.estimate.quantiles import Ecdf
-from discreet.estimate.reading import Estimator, Reading, unusable_reading
+from discreet.estimate.reading import Reading, WithStatistic, unusable_reading
+from discreet.published.xu2025.quantiles import Ecdf
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram
 from discreet.statistic.tree import NoisyTree
@@ -27,7 +27,7 @@ _RESAMPLES: Final = 40
 _NOTE: Final = "a published method, for comparison"
 
 
-class TreeMethod(Estimator, Protocol):
+class TreeMethod(WithStatistic, Protocol):
     """A published method: a tree in, curves out."""
 
     def hierarchy(self) -> Hierarchy:

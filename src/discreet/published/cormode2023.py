@@ -35,7 +35,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.quantiles import tree_quantiles
+from discreet.published.xu2025.quantiles import tree_quantiles
 from discreet.statistic.tree import NoisyTree
 
 

@@ -1,0 +1,1 @@
+"""The papers' own methods, by name: to compare with. Nothing else imports them."""
