@@ -232,7 +232,7 @@ def test_a_heap_at_the_highest_score_is_one_piece(epsilon):
     result = released(heaped, epsilon)
     assert result.curves.roc.tied[0]
     fpr, tpr, thresholds = result.roc_curve()
-    assert thresholds[1] == result.observed.edges.array[-2]
+    assert thresholds[1] >= result.observed.edges.array[-2]  # inside the last bin
     # Where nearly all is in the heap, what is left of the curve is drawn with it.
     counted = result.curves.fpr[1], result.curves.tpr[1]
     assert (fpr[1], tpr[1]) == pytest.approx(counted, abs=1e-5)
