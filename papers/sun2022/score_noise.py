@@ -8,9 +8,9 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.noise.laplace import simulate_discrete_laplace
+from discreet.published.sun2022 import STEPS, on_grid
 from discreet.ranks.midranks import midranks
 from discreet.ranks.rank_totals import RankTotals
-from discreet.runtime.score_noise import STEPS, on_grid
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.sun2022.criteo import EPOCHS, evaluation_set, source

@@ -12,12 +12,12 @@ from discreet.estimate.estimate import Unusable, Usable
 from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.published.sun2022 import score_noise_auc
 from discreet.ranks.label_custody import LabelCustody
 from discreet.ranks.midranks import midranks
 from discreet.ranks.rank_terms import RankSumTerms
 from discreet.ranks.rank_totals import RankTotals, TotalsCovariance, rank_auc
 from discreet.runtime.label_auc import label_auc, run_terms
-from discreet.runtime.score_noise import score_noise_auc
 from discreet.statistic.rank_sums import MECHANISMS
 
 
