@@ -226,6 +226,17 @@ def test_one_line_of_a_csv_decides_about_no_other(tmp_path, odd, place):
     assert np.abs(beside - alone).sum() <= 1
 
 
+def test_a_quote_of_one_line_is_not_closed_by_another(tmp_path):
+    """Two lines whose quotes make a pair would take in every row between them."""
+    lines = GOOD.encode().splitlines()
+    beside = [b'0.2,1,"a', *lines, b'0.2,1,b"']
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\n".join([b"y_score,y_true,ward", *beside]))
+    histogram = ClassHistogram(Edges.realise(Uniform(4)))
+    site = discreet.read(path, group="ward").fitted()
+    assert histogram.count(site).sum() >= len(lines)
+
+
 def test_lines_with_other_numbers_of_cells_are_told_before_a_session(tmp_path):
     path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n0.2,1,9,9\n0.3\n")
     message = refusal(path)
