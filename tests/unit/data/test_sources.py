@@ -231,7 +231,7 @@ def test_a_quote_of_one_line_is_not_closed_by_another(tmp_path):
     lines = GOOD.encode().splitlines()
     beside = [b'0.2,1,"a', *lines, b'0.2,1,b"']
     path = tmp_path / "a.csv"
-    path.write_bytes(b"\n".join([b"y_score,y_true,ward", *beside]))
+    path.write_bytes(b"\n".join([b"y_score,y_true,ward", *beside, b""]))
     histogram = ClassHistogram(Edges.realise(Uniform(4)))
     site = discreet.read(path, group="ward").fitted()
     assert histogram.count(site).sum() >= len(lines)
