@@ -87,8 +87,8 @@ def number(value: object) -> float:
                     return float(value)
                 except OverflowError:
                     return math.inf if value > 0 else -math.inf
-            case str():
-                return float(value) if "_" not in value else math.nan
+            case str():  # Python's numbers and Arrow's have other spaces around them
+                return float(value.strip()) if "_" not in value else math.nan
             case bytes():
                 return number(value.decode())
             case _:
@@ -143,7 +143,7 @@ def equal(column: NDArray[Any], text: str) -> NDArray[np.bool_]:
 
 
 class _Known(dict[Any, "str | None"]):
-    """Texts of the values that were met: values that are equal have the same text."""
+    """Texts of the values of one type that were met: equal ones have the same text."""
 
     def __init__(self, rule: Callable[[Any], str | None]) -> None:
         super().__init__()
@@ -157,7 +157,12 @@ class _Known(dict[Any, "str | None"]):
 def _each(cells: list[Any], rule: Callable[[Any], str | None]) -> list[str | None]:
     known = _Known(rule)
     try:
-        return [known[cell] for cell in cells]
+        # Equal values of two types may have two texts, and so have equal moments in a
+        # zone: an hour apart, when a clock was put back.
+        kinds = set(map(type, cells)) - {type(None)}
+        if len(kinds) <= 1 and not any(issubclass(k, datetime) for k in kinds):
+            return [known[cell] for cell in cells]
+        return [rule(cell) for cell in cells]
     except TypeError:  # some cell cannot be looked up: a list, say
         return [rule(cell) for cell in cells]
 
@@ -247,4 +252,4 @@ _RULES: Final[tuple[tuple[Any, Callable[[Any], str | None]], ...]] = (
         lambda _: None,
     ),
 )
-"""The first that fits. Values that are equal to each other have the same text."""
+"""The first that fits."""

@@ -153,7 +153,10 @@ class _Lines(io.RawIOBase):
         return many
 
     def _harmless(self, text: bytes, last: bool) -> bytes:
-        end = len(text) if last else text.rfind(b"\n") + 1
+        end = len(text)
+        if not last:
+            # A return at the very end may be half of a line's two-byte end.
+            end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
         if not end:  # a line without an end so far: it is cut where all long ones are
             text = text[: _LONGEST + 1]
         self._rest, text = text[end:], text[:end]

@@ -64,7 +64,7 @@ from discreet.site.progress import (
 from discreet.site.rehearsal import check_agreed
 from discreet.site.respond import respond, stored_answer, use_of
 from discreet.site.signed_sums import (
-    SignedSums,
+    account_for,
     release_unsigned,
     release_withdrawn,
     settle,
@@ -364,7 +364,7 @@ class Site:
             )
             # Refused here, it is left out of the list, and the others' sum goes on.
             self.ledger.check_sums(use, sums_of(progress.plan, before, sharers))
-            account = SignedSums(self.ledger)
+            account = account_for(self.ledger, this)
             return self._respond(progress.plan, this, progress.charged_as, account)
 
         talk = SiteConversation(

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from discreet.plan.plan import Plan
 from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import Permit, Use
+from discreet.privacy.account import Account, Permit, Use
 from discreet.secagg.messages import Request, Survivors
 from discreet.secagg.site_checks import withdrawn_by
 from discreet.secagg.site_state import (
@@ -57,6 +57,15 @@ class SignedSums:
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored numbers of an earlier answer."""
         return self.ledger.replay(session, round)
+
+
+def account_for(ledger: Ledger, this: ResolvedRound) -> Account:
+    """Return who pays for an exact sum, and whether an unsigned one is given back.
+
+    Where a site may stay out for what it counted, that it went on is an answer in itself:
+    such a charge stands, or a coordinator could ask again and again for nothing.
+    """
+    return ledger if this.statistic.chooses_sites else SignedSums(ledger)
 
 
 def terms_of(progress: Progress, this: ResolvedRound) -> Terms:

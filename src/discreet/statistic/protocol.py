@@ -116,6 +116,11 @@ class Statistic(ABC):
         """Raise ``PlanError`` if a sum over so few sites must not be opened."""
         del unit, sites
 
+    @property
+    def chooses_sites(self) -> bool:
+        """Whether ``takes`` may refuse a site for what it counted."""
+        return False
+
     def takes(self, exact: IntVector) -> None:
         """Raise ``InputError`` if a site with these counts stays out of exact sums."""
         del exact

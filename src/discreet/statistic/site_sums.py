@@ -149,12 +149,20 @@ class SiteSums(Statistic):
             beside = self.within + 4 * (self.clusters is not None)
             unknown = len(self.effects) + beside
             fewest = max(FEWEST_EXACT, -(-3 * self.further // (2 * unknown)))
+            if any(terms.fewest != FEWEST for terms in self.effects):
+                # Who takes part would tell how many examples a site has.
+                raise PlanError(f"without noise every site has {FEWEST} of each class")
         if sites < fewest:
             raise PlanError(
                 f"sums over fewer than {fewest} sites would show each site's own values: "
                 f"ask for at least {fewest} surviving sites that do not collude, or "
                 "leave them out"
             )
+
+    @property
+    def chooses_sites(self) -> bool:
+        """A site without a value of its own stays out."""
+        return bool(self.effects or self.within)
 
     def takes(self, exact: IntVector) -> None:
         """Refuse a site that has no effect of its own: a sum would hold fewer of them.

@@ -5,6 +5,7 @@ import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -262,3 +263,13 @@ def test_classes_are_the_plans_by_their_texts():
         for labels in ([0, 2, 1], ["0", "2", "1.0"], [0.0, 2.0, 1.0], ["0", 2, True])
     ]
     assert all(one == counts[0] for one in counts)
+
+
+def test_no_text_depends_on_which_value_was_met_first():
+    berlin = ZoneInfo("Europe/Berlin")
+    first = datetime(2025, 10, 26, 2, 30, tzinfo=berlin)
+    for pair in ([10**400, Decimal("1e400")], [first, first.replace(fold=1)]):
+        cells = np.empty(2, dtype=object)
+        cells[:] = pair
+        one, two = texts(cells), texts(cells[::-1])
+        assert one.tolist() == two[::-1].tolist() == [canonical(v) for v in pair]

@@ -237,6 +237,22 @@ def test_a_quote_of_one_line_is_not_closed_by_another(tmp_path):
     assert histogram.count(site).sum() >= len(lines)
 
 
+def test_lines_may_end_with_a_return_alone(tmp_path):
+    """A file longer than a line may be was cut, unless some row ended otherwise."""
+    path = tmp_path / "a.csv"
+    for rest in (b"", b"0.5,1\n"):
+        path.write_bytes(b"y_score,y_true\r" + b"0.5,1\r" * 400_000 + rest)
+        assert len(discreet.read(path).fitted()) == 400_000 + bool(rest)
+
+
+def test_one_word_among_scores_does_not_change_how_others_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    histogram = ClassHistogram(Edges.realise(Uniform(4)))
+    for rest in (b"", b"n.a,1\n"):
+        path.write_bytes(b"y_score,y_true\n" + b"\x1f0.5,1\n" * 10 + rest)
+        assert histogram.count(discreet.read(path).fitted()).sum() == 10
+
+
 def test_lines_with_other_numbers_of_cells_are_told_before_a_session(tmp_path):
     path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n0.2,1,9,9\n0.3\n")
     message = refusal(path)

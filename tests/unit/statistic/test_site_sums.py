@@ -17,9 +17,12 @@ from discreet.metrics.heterogeneity import AnchoredSums
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import Round
+from discreet.plan.rounds import ResolvedRound, Round
+from discreet.privacy.loss import Unbounded
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.secagg.wire import MAX_SITES
+from discreet.site.ledger import Ledger
+from discreet.site.signed_sums import SignedSums, account_for
 from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
 from discreet.statistic.effect_terms import (
     MOST_UNIT,
@@ -318,6 +321,22 @@ def test_so_few_sites_that_sums_determine_them_are_refused():
         clusters.admits(None, 3)  # three sites leave one solution in whole numbers
     with pytest.raises(PlanError, match="added up exactly"):
         replace(statistic, within=True).admits(EXAMPLE, 30)
+
+
+def test_who_takes_part_in_an_exact_sum_tells_no_size_that_a_plan_chooses():
+    """A coordinator would raise the floor until a site stays out."""
+    terms = replace(EffectTerms.of("auc", private=False), fewest=37)
+    with pytest.raises(PlanError, match="5 of each class"):
+        SiteSums(INNER, (terms,)).admits(None, 30)
+
+
+def test_a_charge_stands_where_going_on_is_an_answer(tmp_path):
+    tmp_path.chmod(0o700)
+    with Ledger.new(tmp_path / "ledger.db") as ledger:
+        plain = ResolvedRound(0, INNER, Unbounded())
+        chosen = SiteSums(INNER, (EffectTerms.of("auc", private=False),))
+        assert isinstance(account_for(ledger, plain), SignedSums)
+        assert account_for(ledger, ResolvedRound(0, chosen, Unbounded())) is ledger
 
 
 def test_colluding_sites_do_not_count_among_those_that_hide_each_other():
