@@ -194,9 +194,8 @@ def test_a_release_is_what_it_was(case, pins):
     assert _totals(result) == pins[case]["totals"]
     known = pins[case]["numbers"]
     for found, pinned in zip(_flat(_numbers(result)), _flat(known), strict=True):
-        assert found == pytest.approx(
-            pinned, abs=2e-6
-        )  # NumPys differ in the last digit
+        # Two NumPys differ in the last digit that is written down.
+        assert found == pytest.approx(pinned, abs=3e-7)
 
 
 SCALARS = {

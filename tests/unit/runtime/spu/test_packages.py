@@ -135,8 +135,14 @@ def test_garbled_results_are_refused(raw):
         Result.decode(raw)
 
 
-@pytest.mark.parametrize("cost", ["7", None, [], True, -1, 1e400, float("nan"), 10**30])
-def test_costs_that_are_no_amounts_are_refused(cost):
+@pytest.mark.parametrize(
+    ("cost", "match"),
+    [
+        *((cost, "finite numbers") for cost in ("7", None, [], True, -1, 10**30)),
+        *((cost, "not JSON") for cost in (1e400, float("nan"))),
+    ],
+)
+def test_costs_that_are_no_amounts_are_refused(cost, match):
     costs = {**dict.fromkeys(COSTS, 7), "messages": cost}
-    with pytest.raises(PackageError, match=r"finite numbers|not JSON"):
+    with pytest.raises(PackageError, match=match):
         Result.decode(Result(package(kind=Kind.RESULT), costs).encode())
