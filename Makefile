@@ -27,8 +27,8 @@ test-core: .venv/.dev    ## The tests that need neither Flower nor the mpc extra
 
 # Modules with a test of that mark, and what conftest.py says of packages and pages.
 marked = $(shell grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
-FLOWER = $(call marked,flower) src/discreet/flower.py src/discreet/runtime/flower
-MPC    = $(call marked,mpc) $(call marked,both_numpys) src/discreet/exact docs/exact.md papers/docs/unal2023.md
+FLOWER = $(call marked,flower) src/discreet/flower.py src/discreet/transport/flower
+MPC    = $(call marked,mpc) $(call marked,both_numpys) src/discreet/mpc docs/exact.md papers/docs/unal2023.md
 
 test-flower: .venv-flower/.tests    ## Flower's tests, in an environment of their own
 	.venv-flower/bin/pytest -m "flower and not slow" -q -n 2 $(FLOWER)
@@ -61,7 +61,7 @@ check: .venv/.dev .venv-flower/.tests    ## Format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-executable .venv-flower/bin/python src/discreet/runtime/flower bench/federation.py
+	$(BIN)/mypy --python-executable .venv-flower/bin/python src/discreet/transport/flower bench/federation.py
 	$(BIN)/lint-imports
 
 format: .venv/.dev    ## Format and sort in place

@@ -116,9 +116,9 @@ _EXTRAS = {"flower": "flwr", "mpc": "spu"}
 _ABSENT = {extra for extra, module in _EXTRAS.items() if find_spec(module) is None}
 _NEEDED_BY = {
     **dict.fromkeys(
-        ["src/discreet/flower.py", "src/discreet/runtime/flower"], "flower"
+        ["src/discreet/flower.py", "src/discreet/transport/flower"], "flower"
     ),
-    **dict.fromkeys(["src/discreet/exact", "docs/exact.md"], "mpc"),
+    **dict.fromkeys(["src/discreet/mpc", "docs/exact.md"], "mpc"),
     "papers/docs/unal2023.md": "mpc",
 }
 """What has no marks but examples that need an extra."""

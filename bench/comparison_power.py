@@ -22,7 +22,7 @@ from scipy.stats import rankdata
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
-from discreet.runtime.comparison import compare
+from discreet.transport.comparison import compare
 
 GAPS: Final = (0.0, 0.009, 0.026)
 CENTRE, SD, OWN = -1.85, 1.5, 0.1

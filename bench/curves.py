@@ -8,7 +8,7 @@ import discreet
 from datasets import load, needs
 from discreet.data.edges import Warped
 from discreet.metrics.scikit_points import drawn_points
-from discreet.result.explorer import counted
+from discreet.report.explorer import counted
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}
 """ROC area error x 1e-4 of the tree with secure aggregation at 512 leaves

@@ -33,10 +33,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn import metrics
 
-from discreet.runtime.loopback import free_port
-from discreet.runtime.spu.fleet import Fleet, local_session
-from discreet.runtime.spu.packages import PARTIES
-from discreet.runtime.spu.session import Address, Session
+from discreet.mpc.fleet import Fleet, local_session
+from discreet.mpc.packages import PARTIES
+from discreet.mpc.session import Address, Session
+from discreet.transport.loopback import free_port
 
 ONE_WAY_SECONDS: Final = 0.005
 PATIENCE: Final = 900.0

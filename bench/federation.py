@@ -40,26 +40,26 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
-from discreet.runtime.delivery import Delivery
-from discreet.runtime.flower.client import handler, once_beside
-from discreet.runtime.flower.deploy import quiet
-from discreet.runtime.flower.keys import (
+from discreet.privacy.ledger import Ledger
+from discreet.session.coordinator import Session, Step
+from discreet.session.messages import Letter
+from discreet.session.policy import Policy
+from discreet.session.retrying import Delivery
+from discreet.session.site import Site
+from discreet.transport.flower.client import handler, once_beside
+from discreet.transport.flower.deploy import quiet
+from discreet.transport.flower.keys import (
     CA,
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.processes import OFFLINE, superlink
-from discreet.runtime.flower.records import ACTION
-from discreet.runtime.flower.server import GridCarrier, connected
-from discreet.runtime.flower.serving import serve
-from discreet.runtime.flower.tasks import coordinator_grid, register
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.runtime.session import Session, Step
-from discreet.site.ledger import Ledger
-from discreet.site.letters import Letter
-from discreet.site.policy import Policy
-from discreet.site.session import Site
+from discreet.transport.flower.processes import OFFLINE, superlink
+from discreet.transport.flower.records import ACTION
+from discreet.transport.flower.server import GridCarrier, connected
+from discreet.transport.flower.serving import serve
+from discreet.transport.flower.tasks import coordinator_grid, register
+from discreet.transport.loopback import LOOPBACK, free_port
 
 EMPTY = "query.empty"
 EXAMPLES = 1_000

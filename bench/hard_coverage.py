@@ -35,6 +35,7 @@ from datasets import lacking
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.estimate.estimate import Estimate, Usable
+from discreet.label.public_scores import PublicScores
 from discreet.metrics.calibration import DEFAULT_BINS
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP, plan_curves
@@ -46,9 +47,8 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
-from discreet.ranks.public_scores import PublicScores
-from discreet.result.build import evaluation
-from discreet.result.evaluation import Evaluation
+from discreet.report.build import evaluation
+from discreet.report.evaluation import Evaluation
 from trained import trained
 from zoo import (
     Make,

@@ -26,13 +26,13 @@ from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.public_totals import PublicTotals
+from discreet.label.curve_plan import predict_binned, predict_response
+from discreet.label.public_scores import PublicScores
 from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
-from discreet.ranks.curve_plan import predict_binned, predict_response
-from discreet.ranks.public_scores import PublicScores
 from discreet.statistic.observed import NoisyHistogram
 
 AUC, SHARE = 0.7702, 0.256

@@ -29,14 +29,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.label.choice import options_for
+from discreet.label.midranks import SiteRanks, midranks
+from discreet.label.rank_mechanisms import build
+from discreet.label.rank_totals import RankTotals, add_covariances, noise_sd
+from discreet.label.released_sums import SiteMechanism, SummedEndpoint
 from discreet.noise.polya import simulate_polya_difference
 from discreet.privacy.loss import PureDP
 from discreet.published.sun2022 import STEPS, on_grid
-from discreet.ranks.choice import options_for
-from discreet.ranks.midranks import SiteRanks, midranks
-from discreet.ranks.rank_mechanisms import build
-from discreet.ranks.rank_totals import RankTotals, add_covariances, noise_sd
-from discreet.ranks.released_sums import SiteMechanism, SummedEndpoint
 from discreet.statistic.rank_sums import MechanismName
 from simulated_sums import simulate_errors, simulate_laplace
 

@@ -32,12 +32,12 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
-from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.flower.processes import OFFLINE
-from discreet.runtime.flower.reaching import trusting
-from discreet.runtime.loopback import LOOPBACK
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
+from discreet.transport.flower.keys import make_consortium
+from discreet.transport.flower.processes import OFFLINE
+from discreet.transport.flower.reaching import trusting
+from discreet.transport.loopback import LOOPBACK
 from mistakes_table import MAIN, PATIENT, ROWS, SECRET, Mistake, Place
 from sessions import POLICY, SITES
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from unittest import mock
 
 from discreet.plan.file import dumps, loads
-from discreet.runtime import certificates
-from discreet.runtime.flower.keys import renew
-from discreet.runtime.flower.processes import OFFLINE
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.respond import use_of
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
+from discreet.session.respond import use_of
+from discreet.transport import certificates
+from discreet.transport.flower.keys import renew
+from discreet.transport.flower.processes import OFFLINE
+from discreet.transport.loopback import LOOPBACK, free_port
 from sessions import POLICY
 
 MAIN = "from discreet.cli.main import main; main()"

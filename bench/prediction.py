@@ -31,9 +31,9 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
-from discreet.result.build import evaluation
-from discreet.result.evaluation import Evaluation
-from discreet.result.prediction import predict
+from discreet.report.build import evaluation
+from discreet.report.evaluation import Evaluation
+from discreet.report.prediction import predict
 from trained import trained
 from zoo import Population, population
 

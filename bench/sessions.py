@@ -41,15 +41,15 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
-from discreet.runtime.flower import link
-from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.flower.processes import OFFLINE
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.runtime.session import opened_evaluation
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.letters import Ending
-from discreet.site.policy import Policy
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
+from discreet.session.coordinator import opened_evaluation
+from discreet.session.messages import Ending
+from discreet.session.policy import Policy
+from discreet.transport.flower import link
+from discreet.transport.flower.keys import make_consortium
+from discreet.transport.flower.processes import OFFLINE
+from discreet.transport.loopback import LOOPBACK, free_port
 from unreliable import run_in_process
 
 SITES = ("north", "south", "east")

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.released_sums import LinearSums, ResponseSums, SiteMechanism
-from discreet.ranks.sum_noise import (
+from discreet.label.midranks import SiteRanks
+from discreet.label.released_sums import LinearSums, ResponseSums, SiteMechanism
+from discreet.label.sum_noise import (
     GaussianNoise,
     LaplaceNoise,
     RowNoise,

@@ -26,15 +26,15 @@ from discreet.models.local import LocalDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
-from discreet.runtime.delivery import Delivery, Lost
-from discreet.runtime.in_process import InProcess
-from discreet.runtime.saved_session import Journal
-from discreet.runtime.session import AbortedError, Session
-from discreet.site.ledger import Ledger
-from discreet.site.letters import Letter
-from discreet.site.policy import Policy
-from discreet.site.progress import InMemoryOnce
-from discreet.site.session import Site
+from discreet.privacy.ledger import Ledger
+from discreet.session.coordinator import AbortedError, Session
+from discreet.session.journal import Journal
+from discreet.session.messages import Letter
+from discreet.session.policy import Policy
+from discreet.session.progress import InMemoryOnce
+from discreet.session.retrying import Delivery, Lost
+from discreet.session.site import Site
+from discreet.transport.in_process import InProcess
 
 Answer = Callable[[int, Letter], Letter]
 """Hands a letter to the site of a node, returns what it answers."""

@@ -28,7 +28,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
-from discreet.result.prediction import predict
+from discreet.report.prediction import predict
 from prediction import releases
 from trained import trained
 from zoo import Population

@@ -16,7 +16,7 @@ from discreet.cli import attack, evaluate  # noqa: F401 - loaded once for all fo
 from discreet.cli.main import main
 
 MARKER = "Meier-7731"
-GUARDS = {"discreet.site.failures", "discreet.cli.entry"}
+GUARDS = {"discreet.failures", "discreet.cli.entry"}
 ERRORS = {e.__name__: e for e in (ValueError, KeyError, OSError, TypeError)}
 
 

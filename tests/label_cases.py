@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.label.choice import options_for
+from discreet.label.midranks import SiteRanks
+from discreet.label.rank_mechanisms import build
+from discreet.label.released_sums import LinearSums, SiteMechanism
+from discreet.label.sum_noise import StaircaseNoise
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.ranks.choice import options_for
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.rank_mechanisms import build
-from discreet.ranks.released_sums import LinearSums, SiteMechanism
-from discreet.ranks.sum_noise import StaircaseNoise
 
 LINEAR = (
     "choice",

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 from discreet.errors import BudgetError
 from discreet.privacy.account import Cap, Limits, Use
+from discreet.privacy.fingerprint import LedgerError
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import PureDP
-from discreet.site.fingerprint import LedgerError
-from discreet.site.ledger import Ledger
 
 
 def spend(path, number, results):

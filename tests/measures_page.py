@@ -148,7 +148,7 @@ in that very period, the AUC's own contrast 28 of 32, within four periods 32 of 
 
 `result.conformal(0.1)` (or `given="class"`; every group's own for groups) gives the least probability with which a label is in
 the set, so that 90% of sets hold the true one: the finite-sample rule of split conformal prediction on the released counts,
-with the noise's 95% quantile added. `discreet.result.conformal.conformal_classes` has the one threshold of several classes.
+with the noise's 95% quantile added. `discreet.report.conformal.conformal_classes` has the one threshold of several classes.
 
 ## Weights
 

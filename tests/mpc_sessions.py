@@ -13,19 +13,19 @@ import numpy as np
 
 from discreet import Examples
 from discreet.entropy import Seeded
-from discreet.runtime.spu import party as party_module
-from discreet.runtime.spu.analyst import collect
-from discreet.runtime.spu.certificates import (
+from discreet.mpc import party as party_module
+from discreet.mpc.analyst import collect
+from discreet.mpc.certificates import (
     Identity,
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.failure import SessionFailedError
-from discreet.runtime.spu.fleet import local_session
-from discreet.runtime.spu.owner import make_packages, send_packages
-from discreet.runtime.spu.packages import Package
-from discreet.runtime.spu.party import Party
-from discreet.runtime.spu.transport import client_context, server_context
+from discreet.mpc.failure import SessionFailedError
+from discreet.mpc.fleet import local_session
+from discreet.mpc.owner import make_packages, send_packages
+from discreet.mpc.packages import Package
+from discreet.mpc.party import Party
+from discreet.mpc.transport import client_context, server_context
 
 SIZES = (7, 8)  # the first owner has as many words as are opened
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.site.policy import Policy
+from discreet.session.policy import Policy
 
 
 def open_policy(**said: Any) -> Policy:

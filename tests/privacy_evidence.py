@@ -25,10 +25,12 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
-from discreet.exact.noisy import mechanism as noise_inside
+from discreet.label.released_sums import SummedEndpoint
+from discreet.label.sum_noise import LaplaceNoise, discrete_delta
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
+from discreet.mpc.noisy import mechanism as noise_inside
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.calibration import SymmetricTable
 from discreet.noise.mechanism import Mechanism
@@ -43,9 +45,7 @@ from discreet.plan.release import Release
 from discreet.plan.rounds import Round
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
-from discreet.ranks.released_sums import SummedEndpoint
-from discreet.ranks.sum_noise import LaplaceNoise, discrete_delta
-from discreet.site.bounding import bounded
+from discreet.session.bounding import bounded
 from discreet.statistic import (
     ClassHistogram,
     EquiDepthFrom,

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.label.midranks import midranks
+from discreet.label.rank_totals import RankTotals
 from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.published.sun2022 import STEPS, on_grid
-from discreet.ranks.midranks import midranks
-from discreet.ranks.rank_totals import RankTotals
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.sun2022.criteo import EPOCHS, evaluation_set, source

@@ -3,7 +3,7 @@ r"""All sites at once: the Laplace mechanisms as four weights a site.
 Site k draws two independent Laplace variables of scale 1 and reports sums that are
 off by :math:`(s_1 n_1 + s_2 n_2)/\varepsilon` in S and
 :math:`(p_1 n_1 + p_2 n_2)/\varepsilon` in P. The weights follow from the site's public
-ranks. This is :mod:`discreet.ranks.rank_mechanisms` for real-valued noise, as the paper has
+ranks. This is :mod:`discreet.label.rank_mechanisms` for real-valued noise, as the paper has
 it, and for hundreds of thousands of sites; the tests compare the two.
 """
 
@@ -18,12 +18,12 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.label.choice import options_for
+from discreet.label.midranks import SiteRanks
+from discreet.label.rank_mechanisms import build
+from discreet.label.rank_totals import TotalsCovariance, add_covariances, noise_sd
+from discreet.label.released_sums import SummedEndpoint, response_variance
 from discreet.privacy.loss import PureDP
-from discreet.ranks.choice import options_for
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.rank_mechanisms import build
-from discreet.ranks.rank_totals import TotalsCovariance, add_covariances, noise_sd
-from discreet.ranks.released_sums import SummedEndpoint, response_variance
 from papers.sun2022.criteo import Ranked
 
 Split: TypeAlias = Literal["IID", "non-IID"]

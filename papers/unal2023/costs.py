@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.exact.model import Ties
+from discreet.mpc.model import Ties
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.fits import slope

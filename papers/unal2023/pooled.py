@@ -10,11 +10,11 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
-from discreet.exact.encode import encode
-from discreet.exact.engine import Opened
-from discreet.exact.model import AREAS, Ties
-from discreet.exact.program import Program
-from discreet.exact.spu_engine import SpuSimulator
+from discreet.mpc.encode import encode
+from discreet.mpc.engine import Opened
+from discreet.mpc.model import AREAS, Ties
+from discreet.mpc.program import Program
+from discreet.mpc.spu_engine import SpuSimulator
 from papers.data import Scored
 
 STEPS: Final = 4096

@@ -37,23 +37,23 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.data.prior_spread import PriorSpread
     from discreet.data.sources import read
     from discreet.estimate.areas import area_error
-    from discreet.exact.model import ExactMPC
     from discreet.models.central import CentralDP
     from discreet.models.distributed import DistributedDP
     from discreet.models.label import LabelDP
     from discreet.models.local import LocalDP
     from discreet.models.secure_aggregation import SecureAggregation
+    from discreet.mpc.model import ExactMPC
     from discreet.plan.between_sites import BetweenSites
     from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
     from discreet.published.xu2025.fedcurve import FedCurve
     from discreet.published.xu2025.range_queries import RangeQueries
-    from discreet.result.comparison import ModelComparison
-    from discreet.result.evaluation import Evaluation
-    from discreet.result.several import MultiEvaluation
-    from discreet.runtime.comparison import compare
-    from discreet.runtime.simulation import evaluate
+    from discreet.report.comparison import ModelComparison
+    from discreet.report.evaluation import Evaluation
+    from discreet.report.several import MultiEvaluation
+    from discreet.transport.comparison import compare
+    from discreet.transport.simulation import evaluate
 
 __version__ = "0.1.0"
 
@@ -62,15 +62,15 @@ _HOMES: Final = {
     "CentralDP": "models.central",
     "Cohort": "plan.cohort",
     "DistributedDP": "models.distributed",
-    "Evaluation": "result.evaluation",
-    "ExactMPC": "exact.model",
+    "Evaluation": "report.evaluation",
+    "ExactMPC": "mpc.model",
     "Examples": "data.examples",
     "FedCurve": "published.xu2025.fedcurve",
     "LabelDP": "models.label",
     "Listed": "data.edges",
     "LocalDP": "models.local",
-    "ModelComparison": "result.comparison",
-    "MultiEvaluation": "result.several",
+    "ModelComparison": "report.comparison",
+    "MultiEvaluation": "report.several",
     "Plan": "plan.plan",
     "PriorSpread": "data.prior_spread",
     "PublicFacts": "plan.cohort",
@@ -81,13 +81,13 @@ _HOMES: Final = {
     "Uniform": "data.edges",
     "Warped": "data.edges",
     "area_error": "estimate.areas",
-    "compare": "runtime.comparison",
-    "evaluate": "runtime.simulation",
+    "compare": "transport.comparison",
+    "evaluate": "transport.simulation",
     "read": "data.sources",
     "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
 }
-_ROOMS: Final = frozenset({"curator", "exact", "flower", "recalibrate"})
+_ROOMS: Final = frozenset({"curator", "flower", "mpc", "recalibrate"})
 """Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [

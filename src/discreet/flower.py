@@ -10,8 +10,8 @@ from __future__ import annotations
 from discreet.errors import MissingExtraError
 
 try:
-    from discreet.runtime.flower.evaluate import Evaluating, evaluate
-    from discreet.runtime.flower.mod import Scored, add_evaluation, evaluation_mod
+    from discreet.transport.flower.evaluate import Evaluating, evaluate
+    from discreet.transport.flower.mod import Scored, add_evaluation, evaluation_mod
 except ModuleNotFoundError as err:
     if (err.name or "").split(".")[0] != "flwr":
         raise

@@ -16,14 +16,14 @@ from PIL import Image
 
 import discreet
 from browser.devtools import Browser
+from discreet.cli.hospitals import simulate_hospitals
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
-from discreet.result.plan_page import plan_page
-from discreet.runtime.comparison import compare
-from discreet.runtime.hospitals import simulate_hospitals
-from discreet.runtime.simulation import run
+from discreet.report.plan_page import plan_page
+from discreet.transport.comparison import compare
+from discreet.transport.simulation import run
 
 PLOTS = ("roc", "pr", "det", "det-log", "calibration")
 

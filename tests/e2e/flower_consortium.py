@@ -34,20 +34,20 @@ from discreet.plan.roster import Roster
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.composition import compose
-from discreet.runtime.flower.keys import (
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
+from discreet.session.policy import Policy
+from discreet.session.respond import respond
+from discreet.transport.flower.keys import (
     CA,
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
 )
-from discreet.runtime.flower.processes import OFFLINE, FlowerProcess, superlink
-from discreet.runtime.flower.serving import serve
-from discreet.runtime.flower.tasks import register
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.policy import Policy
-from discreet.site.respond import respond
+from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
+from discreet.transport.flower.serving import serve
+from discreet.transport.flower.tasks import register
+from discreet.transport.loopback import LOOPBACK, free_port
 
 SITES = ("north", "east", "south", "west")
 POLICY = Policy(
@@ -183,9 +183,9 @@ def consortium(
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
 
-    from discreet.runtime.flower.client import InFile, handler, once_beside
-    from discreet.site import letters
-    from discreet.site.session import Site
+    from discreet.session import messages as letters
+    from discreet.session.site import Site
+    from discreet.transport.flower.client import InFile, handler, once_beside
 
     if (folder / site / "older").exists():
         letters.VERSION = 1  # type: ignore[misc]
@@ -232,8 +232,8 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
-    from discreet.runtime.board import Board
-    from discreet.runtime.flower.deploy import coordinate, saved_session
+    from discreet.session.board import Board
+    from discreet.transport.flower.deploy import coordinate, saved_session
 
     agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
     result = coordinate(

@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import count
 
 from discreet.privacy.account import Use, answer_once
+from discreet.privacy.fingerprint import LedgerError
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import PureDP
-from discreet.site.fingerprint import LedgerError
-from discreet.site.ledger import Ledger
 
 LOSS = PureDP(Fraction(1, 2))
 

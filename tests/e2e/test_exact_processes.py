@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.exact.model import ExactMPC
-from discreet.runtime.spu.certificates import default_names, make_certificates
-from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION
-from discreet.runtime.spu.fleet import (
+from discreet.mpc.certificates import default_names, make_certificates
+from discreet.mpc.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.mpc.fleet import (
     COMMAND,
     Fleet,
     local_session,
     simulate_owner_files,
 )
+from discreet.mpc.model import ExactMPC
 
 pytestmark = pytest.mark.mpc
 
@@ -330,9 +330,9 @@ def test_a_terminated_demo_leaves_no_process_behind():
 
 ENGINE_LINK = """
 import sys, pathlib
-from discreet.runtime.spu.session import Session
-from discreet.runtime.spu.certificates import Identity
-from discreet.runtime.spu.computing import open_link
+from discreet.mpc.session import Session
+from discreet.mpc.certificates import Identity
+from discreet.mpc.computing import open_link
 session = Session.read(pathlib.Path(sys.argv[1]))
 identity = Identity.within(pathlib.Path(sys.argv[3]), "party-" + sys.argv[2])
 link = open_link(session, int(sys.argv[2]), identity, timeout=10)

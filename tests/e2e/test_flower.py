@@ -20,16 +20,16 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
-from discreet.result.evaluation import Evaluation
-from discreet.runtime.flower.evaluate import evaluate
-from discreet.runtime.flower.keys import CoordinatorKeys
-from discreet.runtime.flower.tasks import coordinator_grid
-from discreet.runtime.session import Step
-from discreet.site import policyfile
+from discreet.report.evaluation import Evaluation
+from discreet.session import policyfile
+from discreet.session.coordinator import Step
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
+from discreet.transport.flower.evaluate import evaluate
+from discreet.transport.flower.keys import CoordinatorKeys
+from discreet.transport.flower.tasks import coordinator_grid
 from e2e.flower_consortium import (
     POLICY,
     SITES,

@@ -35,31 +35,31 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
-from discreet.result.evaluation import Evaluation
-from discreet.runtime.delivery import Delivery
-from discreet.runtime.flower.client import OnceFolder, flip_key
-from discreet.runtime.flower.keys import (
+from discreet.privacy.ledger import Ledger
+from discreet.report.evaluation import Evaluation
+from discreet.secret_files import write_secret
+from discreet.session import policyfile
+from discreet.session.coordinator import AbortedError
+from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.policy import Policy
+from discreet.session.progress import UsedStateError
+from discreet.session.retrying import Delivery
+from discreet.transport.flower.client import OnceFolder, flip_key
+from discreet.transport.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
     read_identity,
 )
-from discreet.runtime.flower.records import (
+from discreet.transport.flower.records import (
     MESSAGE_TYPE,
     from_content,
     load_state,
     save_state,
     to_content,
 )
-from discreet.runtime.flower.server import GridCarrier
-from discreet.runtime.loopback import free_port
-from discreet.runtime.session import AbortedError
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.letters import Kind, Letter, LetterError
-from discreet.site.policy import Policy
-from discreet.site.progress import UsedStateError
-from discreet.site.secret_files import write_secret
+from discreet.transport.flower.server import GridCarrier
+from discreet.transport.loopback import free_port
 from flower_loop import LoopGrid, Node
 
 pytestmark = pytest.mark.flower
@@ -217,7 +217,7 @@ def test_a_model_that_the_plan_does_not_name_is_not_scored(
 ) -> None:
     plan = replace(plan_for(DistributedDP("1")), model=plan_for(PRIVACY[0]).model)
     exchange = Delivery(GridCarrier(grid, WEIGHTS), 0.5)  # type: ignore[arg-type]
-    from discreet.runtime.session import Session
+    from discreet.session.coordinator import Session
 
     with pytest.raises(AbortedError, match="3 declined"):
         Session(plan, list(grid.nodes), exchange).run()
@@ -421,13 +421,13 @@ def test_a_part_of_flower_whose_parent_is_killed_while_it_starts_ends_too(
     script = f"""
 import os, signal, subprocess, sys, tempfile, time
 from pathlib import Path
-from discreet.runtime.flower.link import GUESTS
-from discreet.site.secret_files import write_secret
+from discreet.transport.flower.link import GUESTS
+from discreet.secret_files import write_secret
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 secret = Path(tempfile.mkdtemp()) / "secret"
 write_secret(secret, bytes(32))
 (secret.parent / GUESTS).touch()
-command = [sys.executable, "-m", "discreet.runtime.flower.link"]
+command = [sys.executable, "-m", "discreet.transport.flower.link"]
 command += [str(os.getpid()), "1000", "--insecure", "--port", "{free_port()}"]
 command += ["--superexec-auth-secret-file", str(secret), "--isolation", "process"]
 child = subprocess.Popen(

@@ -15,14 +15,14 @@ import pytest
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.file import dumps
-from discreet.runtime.flower.joining import JoiningSite
-from discreet.runtime.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
-from discreet.runtime.flower.processes import ProcessError
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.runtime.session import AbortedError
-from discreet.site.carried import TITLES
-from discreet.site.ledger import Ledger
-from discreet.site.policy import PolicyError
+from discreet.privacy.ledger import Ledger
+from discreet.session.carried import TITLES
+from discreet.session.coordinator import AbortedError
+from discreet.session.policy import PolicyError
+from discreet.transport.flower.joining import JoiningSite
+from discreet.transport.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
+from discreet.transport.flower.processes import ProcessError
+from discreet.transport.loopback import LOOPBACK, free_port
 from e2e.flower_consortium import (
     POLICY,
     SITES,

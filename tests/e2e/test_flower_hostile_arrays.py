@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from discreet.runtime.delivery import Lost
-from discreet.runtime.flower.records import from_content, to_content
-from discreet.runtime.flower.server import _read
-from discreet.site.letters import Kind, Letter, LetterError
+from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.retrying import Lost
+from discreet.transport.flower.records import from_content, to_content
+from discreet.transport.flower.server import _read
 
 pytestmark = pytest.mark.flower
 

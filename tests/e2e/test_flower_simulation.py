@@ -25,10 +25,10 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
-from discreet.result.evaluation import Evaluation
-from discreet.runtime.flower.evaluate import evaluate
-from discreet.runtime.flower.mod import add_evaluation, in_simulation
-from discreet.runtime.session import AbortedError
+from discreet.report.evaluation import Evaluation
+from discreet.session.coordinator import AbortedError
+from discreet.transport.flower.evaluate import evaluate
+from discreet.transport.flower.mod import add_evaluation, in_simulation
 
 pytestmark = pytest.mark.flower
 

@@ -24,10 +24,10 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.runtime.flower.deploy import coordinate
-from discreet.runtime.flower.keys import CoordinatorKeys
-from discreet.runtime.flower.server import connected
-from discreet.runtime.flower.tasks import coordinator_grid
+from discreet.transport.flower.deploy import coordinate
+from discreet.transport.flower.keys import CoordinatorKeys
+from discreet.transport.flower.server import connected
+from discreet.transport.flower.tasks import coordinator_grid
 from e2e.flower_consortium import Consortium, consortium, plan_for
 
 pytestmark = pytest.mark.flower

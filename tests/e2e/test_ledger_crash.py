@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.site.ledger import Ledger
+from discreet.privacy.ledger import Ledger
 
 FLAWS = ("undercounts", "changed", "forgotten", "alarms")
 DRIVER = Path(__file__).with_name("ledger_crash_driver.py")

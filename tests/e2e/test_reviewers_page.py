@@ -24,11 +24,11 @@ from discreet.plan import file as planfile
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
-from discreet.result.build import result_of
-from discreet.runtime.simulation import run
-from discreet.site.ledger import Ledger
-from discreet.site.policyfile import load
-from discreet.site.respond import respond
+from discreet.privacy.ledger import Ledger
+from discreet.report.build import result_of
+from discreet.session.policyfile import load
+from discreet.session.respond import respond
+from discreet.transport.simulation import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "for-privacy-reviewers.md"
 SITES = ("east", "north", "south")

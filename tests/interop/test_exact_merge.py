@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.exact import bits, circuit, merge
-from discreet.exact.encode import PAD
+from discreet.mpc import bits, circuit, merge
+from discreet.mpc.encode import PAD
 
 pytestmark = [pytest.mark.interop, pytest.mark.mpc]
 EDGES = (

@@ -13,9 +13,9 @@ from sklearn.metrics import (
 )
 
 from discreet.data.examples import Examples
-from discreet.exact import ExactMPC, evaluate
-from discreet.exact.engine import Reference
-from discreet.exact.spu_engine import SpuSimulator
+from discreet.mpc import ExactMPC, evaluate
+from discreet.mpc.engine import Reference
+from discreet.mpc.spu_engine import SpuSimulator
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 pytestmark = pytest.mark.interop

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.data.examples import Examples
-from discreet.exact import circuit
-from discreet.exact.encode import PAD, Encoded, encode
-from discreet.exact.engine import Opened, Reference
-from discreet.exact.program import PARTIES, SETTINGS, Program
-from discreet.exact.spu_engine import SpuSimulator, runtime_config
-from discreet.exact.tables import ONE
+from discreet.mpc import circuit
+from discreet.mpc.encode import PAD, Encoded, encode
+from discreet.mpc.engine import Opened, Reference
+from discreet.mpc.program import PARTIES, SETTINGS, Program
+from discreet.mpc.spu_engine import SpuSimulator, runtime_config
+from discreet.mpc.tables import ONE
 from fuzzing import draws
 
 ROWS = 60
@@ -118,7 +118,7 @@ def test_a_sort_in_the_open_would_be_caught_by_that_comparison(data, monkeypatch
         config.sort_method = type(config).SortMethod.SORT_QUICK
         return config
 
-    monkeypatch.setattr("discreet.exact.spu_engine.runtime_config", quick)
+    monkeypatch.setattr("discreet.mpc.spu_engine.runtime_config", quick)
     monkeypatch.setattr(circuit, "merged", lambda runs, _: jnp.sort(runs[0] + 0))
     circuit.compiled.cache_clear()
     _, labels = data

@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.label.choice import options_for
+from discreet.label.midranks import SiteRanks
+from discreet.label.rank_mechanisms import build
+from discreet.label.rank_totals import add_covariances, noise_sd
 from discreet.privacy.loss import PureDP
-from discreet.ranks.choice import options_for
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.rank_mechanisms import build
-from discreet.ranks.rank_totals import add_covariances, noise_sd
 from papers.data import Data
 from papers.runner import Runner
 from papers.sun2022 import PAPER

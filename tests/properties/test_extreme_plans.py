@@ -25,7 +25,7 @@ from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
 from discreet.plan.release import Release
 from discreet.privacy.loss import PureDP
-from discreet.site.respond import _counted, confined
+from discreet.session.respond import _counted, confined
 from discreet.statistic.effect_terms import SITE_EFFECTS
 from fuzzing import TIMES
 

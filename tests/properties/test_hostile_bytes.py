@@ -23,19 +23,20 @@ from discreet.data.edges import Warped
 from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
+from discreet.mpc.fleet import local_session
+from discreet.mpc.session import Session
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
+from discreet.privacy import ledger_entries
 from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
-from discreet.runtime.spu.fleet import local_session
-from discreet.runtime.spu.session import Session
-from discreet.site import ledger_entries, policyfile
-from discreet.site.letters import Invitation, Kind, Letter, session_of
-from discreet.site.policy import Policy
+from discreet.session import policyfile
+from discreet.session.messages import Invitation, Kind, Letter, session_of
+from discreet.session.policy import Policy
 
 MOST_SECONDS = 2.0
 MOST_GROWTH = 200 * 2**20

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
-from discreet.ranks.messages import Answer, Ranks, Scores
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.opened_sums import read
-from discreet.ranks.rank_mechanisms import Kind, Option
-from discreet.ranks.rank_terms import RankSumTerms
-from discreet.ranks.route import RankSite, collect
+from discreet.label.messages import Answer, Ranks, Scores
+from discreet.label.midranks import SiteRanks
+from discreet.label.opened_sums import read
+from discreet.label.rank_mechanisms import Kind, Option
+from discreet.label.rank_terms import RankSumTerms
+from discreet.label.route import RankSite, collect
 from discreet.secagg.errors import ProtocolError
 
 MESSAGES = {

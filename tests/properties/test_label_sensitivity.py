@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from discreet.errors import PlanError
-from discreet.privacy.loss import PureDP
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.released_sums import LinearSums, Row, SummedEndpoint
-from discreet.ranks.sum_noise import (
+from discreet.label.midranks import SiteRanks
+from discreet.label.released_sums import LinearSums, Row, SummedEndpoint
+from discreet.label.sum_noise import (
     GaussianNoise,
     LaplaceNoise,
     StaircaseNoise,
     discrete_delta,
 )
+from discreet.privacy.loss import PureDP
 from label_cases import (
     EPSILONS,
     GAUSSIAN,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from discreet.errors import BudgetError
 from discreet.privacy.account import Cap, Limits, MemoryAccount, Permit, Use
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
-from discreet.site.ledger import Ledger
 from fuzzing import draws
 
 CAP = Cap(Fraction(2), Fraction(1, 10**5), 2)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
-from discreet.runtime.in_process import add
 from discreet.secagg.errors import TooFewSitesError
 from discreet.secagg.in_process import Step, secure_sum
 from discreet.secagg.masks import room
+from discreet.transport.in_process import add
 from fuzzing import draws
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(1, 13)]

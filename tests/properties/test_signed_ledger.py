@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from discreet.errors import BudgetError
 from discreet.privacy.account import Limits, Use
 from discreet.privacy.exact_sums import combine_to_few
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded
-from discreet.site.ledger import Ledger
 from fuzzing import draws
 
 FEWEST = 2

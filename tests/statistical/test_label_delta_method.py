@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from bench.simulated_sums import simulate_errors
+from discreet.label.choice import options_for
+from discreet.label.midranks import rank_sites
+from discreet.label.rank_mechanisms import build
+from discreet.label.rank_totals import RankTotals, add_covariances, noise_sd
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.ranks.choice import options_for
-from discreet.ranks.midranks import rank_sites
-from discreet.ranks.rank_mechanisms import build
-from discreet.ranks.rank_totals import RankTotals, add_covariances, noise_sd
 
 pytestmark = pytest.mark.statistical
 

@@ -11,10 +11,10 @@ from bench.simulated_sums import (
     simulate_staircase,
 )
 from discreet.attack.audit import audit_scores
+from discreet.label.midranks import SiteRanks
+from discreet.label.released_sums import LinearSums, ResponseSums, Row
+from discreet.label.sum_noise import GaussianNoise, LaplaceNoise, StaircaseNoise
 from discreet.privacy.loss import PureDP
-from discreet.ranks.midranks import SiteRanks
-from discreet.ranks.released_sums import LinearSums, ResponseSums, Row
-from discreet.ranks.sum_noise import GaussianNoise, LaplaceNoise, StaircaseNoise
 from label_cases import mechanism_of, staircase_pmf
 from oracles import gaussian_table
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value

@@ -18,13 +18,13 @@ from discreet.attack.audit import audit_scores
 from discreet.data.edges import Support
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
+from discreet.label.label_custody import LabelCustody
+from discreet.label.public_scores import PublicScores
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
-from discreet.ranks.label_custody import LabelCustody
-from discreet.ranks.public_scores import PublicScores
-from discreet.result.decode_release import open_release
-from discreet.runtime.in_process import simulate
+from discreet.report.decode_release import open_release
+from discreet.transport.in_process import simulate
 from statistical_checks import ALPHA, fit_p_value
 
 RUNS = 20_000
@@ -148,8 +148,8 @@ def test_simulated_noise_has_the_variances_of_the_law() -> None:
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_intervals_hold_the_population_as_often_as_they_say(mechanism) -> None:
     # 120 intervals of 95%: fewer than 98 hits have a chance below 1e-7 (binomial).
-    from discreet.result.evaluation import Evaluation
-    from discreet.runtime.label import evaluate_labels
+    from discreet.report.evaluation import Evaluation
+    from discreet.transport.label import evaluate_labels
 
     rng = np.random.default_rng(7)
     runs, size, rate, d = 120, 3000, 0.3, 1.2

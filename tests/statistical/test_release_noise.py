@@ -12,8 +12,8 @@ from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
-from discreet.runtime.in_process import simulate
-from discreet.site.bounding import bounded
+from discreet.session.bounding import bounded
+from discreet.transport.in_process import simulate
 from statistical_checks import ALPHA, fit_p_value
 
 BINS = 30_000

@@ -6,7 +6,7 @@ import discreet
 from discreet.entropy import SYSTEM, Seeded, child
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
-from discreet.runtime.simulation import run
+from discreet.transport.simulation import run
 
 
 def test_a_labels_stream_depends_on_the_seed_and_the_label_alone():

@@ -67,7 +67,7 @@ def test_every_public_name_is_loaded_on_demand_and_listed():
         assert getattr(discreet, name) is not None
     assert set(discreet.__all__) <= set(dir(discreet))
     from discreet import evaluate
-    from discreet.runtime.simulation import evaluate as at_home
+    from discreet.transport.simulation import evaluate as at_home
 
     assert evaluate is at_home is discreet.evaluate
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):

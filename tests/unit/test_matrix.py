@@ -32,8 +32,8 @@ from discreet.data.labels import LabelCode
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
-from discreet.exact.engine import Reference
-from discreet.exact.evaluate import run as run_exact
+from discreet.mpc.engine import Reference
+from discreet.mpc.evaluate import run as run_exact
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps
@@ -41,16 +41,13 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
-from discreet.runtime import open_round
-from discreet.runtime.in_process import InProcess
-from discreet.runtime.session import Session, opened_evaluation
-from discreet.runtime.simulation import run
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.policy import UNIT_NAMES
-from discreet.site.progress import InMemoryOnce
-from discreet.site.secret_files import write_secret
-from discreet.site.session import Site
+from discreet.privacy.ledger import Ledger
+from discreet.secret_files import write_secret
+from discreet.session import open_round, policyfile
+from discreet.session.coordinator import Session, opened_evaluation
+from discreet.session.policy import UNIT_NAMES
+from discreet.session.progress import InMemoryOnce
+from discreet.session.site import Site
 from discreet.statistic import (
     ClassHistogram,
     EquiDepthFrom,
@@ -66,6 +63,8 @@ from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
+from discreet.transport.in_process import InProcess
+from discreet.transport.simulation import run
 from policies import open_policy
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 
 from discreet.data.examples import Examples
 from discreet.errors import MissingExtraError
-from discreet.exact import evaluate
+from discreet.mpc import evaluate
 from discreet.optional import load
 
 pytestmark = pytest.mark.long
@@ -29,9 +29,7 @@ def test_an_evaluation_without_the_extra_ends_with_that_sentence(monkeypatch):
 
 
 def test_importing_discreet_exact_loads_no_engine():
-    code = (
-        "import sys, discreet.exact; print('spu' in sys.modules, 'jax' in sys.modules)"
-    )
+    code = "import sys, discreet.mpc; print('spu' in sys.modules, 'jax' in sys.modules)"
     found = subprocess.run(  # noqa: S603 - our own interpreter, our own code
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

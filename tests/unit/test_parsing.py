@@ -27,7 +27,7 @@ from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort
 from discreet.privacy.loss import amount_from_text, exact
 from discreet.privacy.unit import Unit
-from discreet.site.policy import Policy, PolicyError
+from discreet.session.policy import Policy, PolicyError
 
 HOSTILE_AMOUNTS = [
     "1e999999999",

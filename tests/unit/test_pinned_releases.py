@@ -25,11 +25,11 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
-from discreet.runtime.comparison import compare
-from discreet.runtime.label import evaluate_labels
-from discreet.runtime.label_auc import label_auc
-from discreet.runtime.simulation import run
 from discreet.statistic import Hierarchy
+from discreet.transport.comparison import compare
+from discreet.transport.label import evaluate_labels
+from discreet.transport.label_auc import label_auc
+from discreet.transport.simulation import run
 
 pytestmark = pytest.mark.both_numpys
 

@@ -19,7 +19,7 @@ from discreet.noise.skellam import skellam_table
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
-from discreet.result.prediction import check_protocol
+from discreet.report.prediction import check_protocol
 
 pytestmark = pytest.mark.long
 

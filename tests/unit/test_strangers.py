@@ -25,11 +25,11 @@ from discreet.plan.rounds import Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, amount_from_text
 from discreet.privacy.unit import EXAMPLE, Sensitivity, additive
-from discreet.runtime.simulation import run
-from discreet.site.policy import Policy
+from discreet.session.policy import Policy
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.protocol import STATISTICS, Statistic, only_edges, tally
+from discreet.transport.simulation import run
 from policies import open_policy
 
 

@@ -15,7 +15,6 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.data.sources import read
 from discreet.errors import InputError
-from discreet.exact.model import ExactMPC
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import (
@@ -25,6 +24,7 @@ from discreet.models.label import (
 )
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.mpc.model import ExactMPC
 from discreet.plan.between_sites import BetweenSites
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts

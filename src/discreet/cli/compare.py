@@ -11,7 +11,7 @@ from discreet.cli import choices
 from discreet.cli import files as options
 from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError
-from discreet.runtime.comparison import compare as compare_sites
+from discreet.transport.comparison import compare as compare_sites
 
 
 @with_option_groups

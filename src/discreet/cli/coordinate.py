@@ -24,13 +24,13 @@ from discreet.cli.site import (
     show_findings,
 )
 from discreet.parsing import shown
-from discreet.runtime.board import EventLog
-from discreet.runtime.delivery import STEP_SECONDS, WAIT_SECONDS
-from discreet.runtime.flower.keys import CoordinatorKeys
-from discreet.site.checkup import examine, require
+from discreet.session.board import EventLog
+from discreet.session.checkup import examine, require
+from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS
+from discreet.transport.flower.keys import CoordinatorKeys
 
 if TYPE_CHECKING:
-    from discreet.runtime.board import Board
+    from discreet.session.board import Board
 
 CoordinatorFolder: TypeAlias = Annotated[
     Path, typer.Option(help="Folder of the coordinator's keys.")
@@ -83,13 +83,13 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     """
     # Only whoever runs a session pays for loading Flower.
     try:
-        from discreet.runtime.board import Board as Drawn  # noqa: PLC0415
-        from discreet.runtime.flower import deploy  # noqa: PLC0415
-        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
-        from discreet.runtime.session import (  # noqa: PLC0415
+        from discreet.session.board import Board as Drawn  # noqa: PLC0415
+        from discreet.session.coordinator import (  # noqa: PLC0415
             AbortedError,
             UnfinishedError,
         )
+        from discreet.transport.flower import deploy  # noqa: PLC0415
+        from discreet.transport.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     deploy.quiet()
@@ -168,7 +168,7 @@ def doctor(
     mended.
     """
     try:
-        from discreet.runtime.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
+        from discreet.transport.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     files, folders = output.files(state), output.folders()

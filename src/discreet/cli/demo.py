@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.arrays import FloatVector
+from discreet.cli.hospitals import Hospital, simulate_hospitals
 from discreet.data.edges import Warped
 from discreet.errors import DisclosureWarning
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve, Polyline
 from discreet.models.distributed import DistributedDP
-from discreet.result.evaluation import Evaluation
-from discreet.result.plot import Line, draw
-from discreet.runtime.hospitals import Hospital, simulate_hospitals
-from discreet.runtime.simulation import evaluate
+from discreet.report.evaluation import Evaluation
+from discreet.report.plot import Line, draw
+from discreet.transport.simulation import evaluate
 
 _GRID = np.linspace(0.0, 1.0, 201)
 _PRIVACY = DistributedDP(epsilon=1)

@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from discreet.cli.words import in_options
-from discreet.site.failures import (
+from discreet.failures import (
     EXIT_INTERRUPTED,
     exit_code,
     guard,

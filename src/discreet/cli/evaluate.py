@@ -15,8 +15,8 @@ from discreet.cli.loading import with_option_groups
 from discreet.data.tables import is_address
 from discreet.errors import InputError
 from discreet.plan.cohort import PublicFacts
-from discreet.result.build import Result
-from discreet.runtime.simulation import evaluate as evaluate_sites
+from discreet.report.build import Result
+from discreet.transport.simulation import evaluate as evaluate_sites
 
 
 @with_option_groups

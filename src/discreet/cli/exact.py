@@ -15,28 +15,28 @@ from discreet.data.examples import Examples
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError, PlanError
-from discreet.exact.evaluate import evaluation_of
-from discreet.exact.model import ExactMPC
-from discreet.runtime.spu.analyst import collect, costs, opened
-from discreet.runtime.spu.certificates import (
+from discreet.mpc.analyst import collect, costs, opened
+from discreet.mpc.certificates import (
     VALID_DAYS,
     Identity,
     default_names,
     make_certificates,
 )
-from discreet.runtime.spu.failure import EXIT_SESSION, SessionFailedError
-from discreet.runtime.spu.fleet import run_demo
-from discreet.runtime.spu.owner import Owner, send_packages
-from discreet.runtime.spu.party import run_party
-from discreet.runtime.spu.session import (
+from discreet.mpc.evaluate import evaluation_of
+from discreet.mpc.failure import EXIT_SESSION, SessionFailedError
+from discreet.mpc.fleet import run_demo
+from discreet.mpc.model import ExactMPC
+from discreet.mpc.owner import Owner, send_packages
+from discreet.mpc.party import run_party
+from discreet.mpc.session import (
     Address,
     OwnerEntry,
     PartyEntry,
     Scores,
     Session,
 )
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
 
 DEFAULT_TIMEOUT: Final = 60.0
 

@@ -22,12 +22,12 @@ from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
-from discreet.site.preview import plan_bound, plan_cuts
+from discreet.session.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
 from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
-    from discreet.result.build import Result
+    from discreet.report.build import Result
 
 _LONGEST_FILE_NAME: Final = 80
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"})
@@ -60,7 +60,7 @@ def _report_file(path: Path | None) -> Path | None:
     """Refuse a wrong suffix while nothing has been spent or computed."""
     if path is None:
         return None
-    from discreet.result.page import check_suffix  # noqa: PLC0415 - it loads plots
+    from discreet.report.page import check_suffix  # noqa: PLC0415 - it loads plots
 
     return check_suffix(path)
 
@@ -225,8 +225,8 @@ class Output:
         ``sign`` is the coordinator's: its reports can be checked with ``discreet
         verify``.
         """
-        from discreet.result.page import signed_json  # noqa: PLC0415 - it loads plots
-        from discreet.result.words import holds_counts  # noqa: PLC0415 - likewise
+        from discreet.report.page import signed_json  # noqa: PLC0415 - it loads plots
+        from discreet.report.words import holds_counts  # noqa: PLC0415 - likewise
 
         if result.claim.setting == "REHEARSAL":
             typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
@@ -266,7 +266,7 @@ def safe_file_name(name: str) -> str:
 
 
 def _write_plots(result: Result, folder: Path) -> None:
-    from discreet.result.evaluation import Evaluation  # noqa: PLC0415 - as above
+    from discreet.report.evaluation import Evaluation  # noqa: PLC0415 - as above
 
     parts = {"": result} if isinstance(result, Evaluation) else dict(result)
     for part in parts.values():

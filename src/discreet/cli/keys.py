@@ -13,11 +13,11 @@ from discreet.errors import InputError
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.roster import Roster, key_text
-from discreet.runtime.certificates import SERVER_DAYS
-from discreet.runtime.flower import keys as made
-from discreet.runtime.flower.keys import CoordinatorKeys
-from discreet.runtime.flower.public_file import SUFFIX, PublicFile, fingerprint
-from discreet.site.starter import Starter
+from discreet.session.starter import Starter
+from discreet.transport.certificates import SERVER_DAYS
+from discreet.transport.flower import keys as made
+from discreet.transport.flower.keys import CoordinatorKeys
+from discreet.transport.flower.public_file import SUFFIX, PublicFile, fingerprint
 
 POLICY: Final = "policy.toml"
 

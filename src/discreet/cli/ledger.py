@@ -25,10 +25,9 @@ from discreet.privacy.composition import (
     tighter_epsilon,
     units_of,
 )
-from discreet.privacy.unit import Unit
-from discreet.site.fingerprint import LedgerError
-from discreet.site.ledger import Ledger
-from discreet.site.ledger_entries import (
+from discreet.privacy.fingerprint import LedgerError
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import (
     Charge,
     Entry,
     Refused,
@@ -37,7 +36,8 @@ from discreet.site.ledger_entries import (
     Stored,
     public_dict,
 )
-from discreet.site.preview import spent_dict
+from discreet.privacy.unit import Unit
+from discreet.session.preview import spent_dict
 
 app = typer.Typer(
     no_args_is_help=True, help="Make and read a site's record of all that it gave away."
@@ -163,8 +163,8 @@ def receipt(
 
     It holds the plan, the loss, the unit and when; no data, and not the population.
     """
-    from discreet.result.receipt import Receipt  # noqa: PLC0415 - loads the results
-    from discreet.runtime.flower.keys import SiteKeys  # noqa: PLC0415 - likewise
+    from discreet.report.receipt import Receipt  # noqa: PLC0415 - loads the results
+    from discreet.transport.flower.keys import SiteKeys  # noqa: PLC0415 - likewise
 
     agreed, identity = read_plan(plan), SiteKeys(keys).identity()
     if agreed.roster is None or identity is None:
@@ -199,7 +199,7 @@ def attach(
     ],
 ) -> None:
     """Put the sites' receipts into a report, after checking it and them."""
-    from discreet.result.verification import (  # noqa: PLC0415 - loads the results
+    from discreet.report.verification import (  # noqa: PLC0415 - loads the results
         attach as attach_receipts,
     )
 

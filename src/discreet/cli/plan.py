@@ -23,7 +23,7 @@ from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster, key_from_text
-from discreet.result.prediction import (
+from discreet.report.prediction import (
     DEFAULT_AUC,
     REPETITIONS,
     Prediction,
@@ -145,7 +145,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
 def _periods(found: Prediction, periods: int, drop: float) -> str | None:
     """Print which drop between periods would be seen; say so if it is too large."""
-    from discreet.result.drift import detectable_change  # noqa: PLC0415 - as above
+    from discreet.report.drift import detectable_change  # noqa: PLC0415 - as above
 
     seen = detectable_change(found.auc.total, periods)
     typer.echo(
@@ -180,7 +180,7 @@ def _between(chosen: Plan) -> str | None:
 
 def _write_page(path: Path, chosen: Plan, *, sites: int | None, auc: float) -> None:
     """Write the page of predictions; it says "do not run" where that is so."""
-    from discreet.result.plan_page import plan_page  # noqa: PLC0415 - it loads plots
+    from discreet.report.plan_page import plan_page  # noqa: PLC0415 - it loads plots
 
     if path.suffix != ".html":
         raise InputError("--page is written as .html")

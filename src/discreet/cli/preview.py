@@ -20,12 +20,12 @@ from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError
 from discreet.parsing import shown
 from discreet.privacy.composition import Spent
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import decimal_text
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
-from discreet.site.own_rows import CONFIRM, OwnRows, own_rows
-from discreet.site.preview import Preview
-from discreet.site.preview import preview as make_preview
+from discreet.session import policyfile
+from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
+from discreet.session.preview import Preview
+from discreet.session.preview import preview as make_preview
 
 
 @with_option_groups

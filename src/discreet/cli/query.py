@@ -18,7 +18,7 @@ from discreet.cli.files import (
 from discreet.data.arrow_columns import Names
 from discreet.data.pushdown import written
 from discreet.errors import InputError
-from discreet.site.preview import plan_bound, plan_cuts
+from discreet.session.preview import plan_bound, plan_cuts
 from discreet.statistic.weighted import Weighted
 
 

@@ -13,16 +13,16 @@ from discreet.cli import files
 from discreet.cli.confirming import Confirmed, asking
 from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
-from discreet.runtime.board import EventLog
-from discreet.runtime.delivery import WAIT_SECONDS
-from discreet.runtime.flower.keys import SiteKeys
-from discreet.site import policyfile
-from discreet.site.carried import TITLES, steps_of
-from discreet.site.checkup import Finding, check_writable, examine, failures, require
-from discreet.site.letters import Ending, Kind, Letter
+from discreet.session import policyfile
+from discreet.session.board import EventLog
+from discreet.session.carried import TITLES, steps_of
+from discreet.session.checkup import Finding, check_writable, examine, failures, require
+from discreet.session.messages import Ending, Kind, Letter
+from discreet.session.retrying import WAIT_SECONDS
+from discreet.transport.flower.keys import SiteKeys
 
 if TYPE_CHECKING:
-    from discreet.runtime.flower.doctor import SiteDoctor
+    from discreet.transport.flower.doctor import SiteDoctor
 
 PORT: Final = 9443
 _HERE: Final = f"127.0.0.1:{PORT}"
@@ -62,7 +62,7 @@ class Joining:
     def doctor(self, rows: files.Rows) -> SiteDoctor:
         """Return what looks at all of it, with the data."""
         try:
-            from discreet.runtime.flower.doctor import SiteDoctor  # noqa: PLC0415
+            from discreet.transport.flower.doctor import SiteDoctor  # noqa: PLC0415
         except ModuleNotFoundError as err:
             raise missing_flower(err) from err
         return SiteDoctor(
@@ -95,7 +95,7 @@ def site(
     """
     # Only whoever joins pays for loading Flower.
     try:
-        from discreet.runtime.flower.joining import JoiningSite  # noqa: PLC0415
+        from discreet.transport.flower.joining import JoiningSite  # noqa: PLC0415
     except ModuleNotFoundError as err:
         raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.

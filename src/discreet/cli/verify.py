@@ -10,7 +10,7 @@ import typer
 from discreet.cli.files import read_plan
 from discreet.errors import ReleaseError
 from discreet.parsing import read_text
-from discreet.result.verification import verify as verify_report
+from discreet.report.verification import verify as verify_report
 
 WRONG: Final = 1
 UNCHECKED: Final = 3

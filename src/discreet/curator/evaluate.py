@@ -38,8 +38,8 @@ from discreet.privacy.account import Account, MemoryAccount, Use
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import ROW
-from discreet.result.build import evaluation
-from discreet.result.evaluation import Evaluation
+from discreet.report.build import evaluation
+from discreet.report.evaluation import Evaluation
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 

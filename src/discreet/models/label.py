@@ -11,6 +11,13 @@ from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.reading import Estimator
+from discreet.label.curve_plan import (
+    predict_best,
+    predict_binned,
+    predict_response,
+)
+from discreet.label.public_scores import PublicScores
+from discreet.label.rank_terms import AGAIN, KEPT_FLIPS, RankedNoise, RankSumTerms
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
@@ -30,13 +37,6 @@ from discreet.privacy.loss import (
     loss_of,
 )
 from discreet.privacy.unit import LABEL, Unit
-from discreet.ranks.curve_plan import (
-    predict_best,
-    predict_binned,
-    predict_response,
-)
-from discreet.ranks.public_scores import PublicScores
-from discreet.ranks.rank_terms import AGAIN, KEPT_FLIPS, RankedNoise, RankSumTerms
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RankMechanism, RankSums
 

@@ -258,7 +258,7 @@ MODELS: Final[Registry[type[PrivacyModel]]] = Registry(
         "local": "discreet.models.local:LocalDP",
         "label": "discreet.models.label:LabelDP",
         "central": "discreet.models.central:CentralDP",
-        "exact": "discreet.exact.model:ExactMPC",
+        "exact": "discreet.mpc.model:ExactMPC",
     },
 )
 """Every model that a plan can hold, a stranger's own too."""

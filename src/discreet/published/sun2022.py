@@ -22,15 +22,15 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
 from discreet.estimate.reading import ScalarReading
+from discreet.label.midranks import rank_sites
+from discreet.label.rank_totals import RankTotals, add_totals
+from discreet.label.sum_noise import drawable
 from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit
-from discreet.ranks.midranks import rank_sites
-from discreet.ranks.rank_totals import RankTotals, add_totals
-from discreet.ranks.sum_noise import drawable
-from discreet.result.evaluation import Evaluation
+from discreet.report.evaluation import Evaluation
 
 STEPS: Final = 2**20
 """Grid steps of the interval [0, 1]: the L1 sensitivity of a replaced score."""

@@ -168,7 +168,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
         "placed": "discreet.statistic.adaptive:PlacedFrom",
         "rank-sums": "discreet.statistic.rank_sums:RankSums",
-        "shared-rows": "discreet.exact.model:SharedRows",
+        "shared-rows": "discreet.mpc.model:SharedRows",
     },
 )
 """Every statistic that a plan can hold, a stranger's own too."""

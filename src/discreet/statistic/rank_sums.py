@@ -1,7 +1,7 @@
 r"""Sums of public ranks over the positives: what gives the AUC under label privacy.
 
 The ranks are among all sites' examples, so no site can count alone: the coordinator
-ranks the public scores first (``discreet.ranks.route``). A plan holds which sums are
+ranks the public scores first (``discreet.label.route``). A plan holds which sums are
 taken, and how they are protected.
 """
 
@@ -145,7 +145,7 @@ class RankSums(Statistic):
         plan does not know. With the range of a site's ranks as 1, the two endpoint
         sums move by exactly 1 together. What the integers of each mechanism really
         move is worked out from the ranks, and held to the budget when the mechanism
-        is made (``discreet.ranks.released_sums.LinearSums``).
+        is made (``discreet.label.released_sums.LinearSums``).
         """
         if unit != LABEL:
             raise PlanError("rank sums protect one flipped label and no other unit")

@@ -198,7 +198,7 @@ def test_help_and_version_teach():
 def test_the_demo_is_right_against_scikit_learn(tmp_path):
     from sklearn.metrics import brier_score_loss, precision_score, roc_auc_score
 
-    from discreet.runtime.hospitals import simulate_hospitals
+    from discreet.cli.hospitals import simulate_hospitals
 
     run = discreet("demo", "--out", "out", cwd=tmp_path)
     assert run.returncode == 0, run.stderr

@@ -23,19 +23,19 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.recommend import recommend
-from discreet.runtime.flower.joining import (
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
+from discreet.session.admission import admit
+from discreet.session.checkup import ENOUGH_BYTES, check_room
+from discreet.session.progress import Progress
+from discreet.session.respond import use_of
+from discreet.transport.flower.joining import (
     JoiningSite,
     interrupted_session,
     kept_beside,
 )
-from discreet.runtime.flower.keys import make_consortium
-from discreet.runtime.loopback import LOOPBACK, free_port
-from discreet.site import policyfile
-from discreet.site.admission import admit
-from discreet.site.checkup import ENOUGH_BYTES, check_room
-from discreet.site.ledger import Ledger
-from discreet.site.progress import Progress
-from discreet.site.respond import use_of
+from discreet.transport.flower.keys import make_consortium
+from discreet.transport.loopback import LOOPBACK, free_port
 from policies import open_policy
 
 pytestmark = pytest.mark.flower

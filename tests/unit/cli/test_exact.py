@@ -1,11 +1,11 @@
 import pytest
 
 from discreet.cli import exact
-from discreet.runtime.spu.failure import EXIT_INPUT, EXIT_SESSION
-from discreet.runtime.spu.fleet import allowing
-from discreet.runtime.spu.session import Session
-from discreet.site import policyfile
-from discreet.site.ledger import Ledger
+from discreet.mpc.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.mpc.fleet import allowing
+from discreet.mpc.session import Session
+from discreet.privacy.ledger import Ledger
+from discreet.session import policyfile
 
 
 @pytest.fixture

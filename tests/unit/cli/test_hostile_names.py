@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import Examples
+from discreet import Examples, failures
 from discreet.cli.files import Output, safe_file_name
 from discreet.errors import DiscreetError
-from discreet.site import failures
 
 NAMES = [
     *("../../outside", "/etc/passwd", "..", ".", "a/b", "a\\b", "C:\\x", "nul"),

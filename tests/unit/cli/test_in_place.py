@@ -26,9 +26,9 @@ from discreet.errors import InputError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
-from discreet.site.bounding import bounded
-from discreet.site.own_rows import own_rows
-from discreet.site.preview import plan_bound, plan_cuts
+from discreet.session.bounding import bounded
+from discreet.session.own_rows import own_rows
+from discreet.session.preview import plan_bound, plan_cuts
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 
 WARDS = ("a", "b", "other")

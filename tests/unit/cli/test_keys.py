@@ -18,11 +18,11 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
-from discreet.runtime.certificates import hosts_of, read_certificate
-from discreet.runtime.flower import keys
-from discreet.runtime.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator
-from discreet.runtime.flower.public_file import PublicFile, fingerprint
-from discreet.site import policyfile
+from discreet.session import policyfile
+from discreet.transport.certificates import hosts_of, read_certificate
+from discreet.transport.flower import keys
+from discreet.transport.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator
+from discreet.transport.flower.public_file import PublicFile, fingerprint
 
 SITES = ("north", "south", "east")
 

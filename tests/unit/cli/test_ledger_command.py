@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from discreet.cli.ledger import app
 from discreet.privacy.account import Use
+from discreet.privacy.fingerprint import secret_path
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
-from discreet.site.fingerprint import secret_path
-from discreet.site.ledger import Ledger
 
 TENTH = PureDP(Fraction(1, 10))
 

@@ -16,7 +16,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import key_text
-from discreet.site import policyfile
+from discreet.session import policyfile
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.site.bounding import bounded
+from discreet.session.bounding import bounded
 from discreet.statistic import ClassHistogram, Grouped
 
 EDGES = Edges.realise(Uniform(4))

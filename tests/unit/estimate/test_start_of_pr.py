@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.cli.hospitals import simulate_hospitals
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.estimate.curves import Curves
 from discreet.noise.laplace import LaplaceLaw
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
-from discreet.runtime.hospitals import simulate_hospitals
-from discreet.runtime.simulation import run
 from discreet.statistic.observed import NoisyHistogram
+from discreet.transport.simulation import run
 
 pytestmark = pytest.mark.long
 

@@ -20,7 +20,7 @@ from discreet.metrics.logistic import calibration_line
 from discreet.noise.decoded_law import DecodedLaw, Tally
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
-from discreet.result.plot import draw_reliability
+from discreet.report.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from recalibrate_oracles import calibration_error
 

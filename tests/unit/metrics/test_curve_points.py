@@ -18,10 +18,10 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.range_queries import RangeQueries
-from discreet.result.build import evaluation
-from discreet.runtime.in_process import simulate
-from discreet.runtime.label import evaluate_labels
-from discreet.runtime.simulation import run
+from discreet.report.build import evaluation
+from discreet.transport.in_process import simulate
+from discreet.transport.label import evaluate_labels
+from discreet.transport.simulation import run
 
 pytestmark = pytest.mark.long
 

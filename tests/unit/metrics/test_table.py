@@ -102,7 +102,7 @@ def test_a_strangers_row_is_asked_for_computed_and_shown_like_any_other(rng, pri
 
 
 def run(plan, sites):
-    from discreet.runtime.simulation import run as carry_out
+    from discreet.transport.simulation import run as carry_out
 
     return carry_out(plan, sites)
 

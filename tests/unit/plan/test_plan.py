@@ -15,8 +15,8 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
-from discreet.runtime.simulation import evaluate
 from discreet.statistic import ClassHistogram, Hierarchy, Paired
+from discreet.transport.simulation import evaluate
 
 SA = SecureAggregation()
 FACTS = PublicFacts(examples=32_000, prevalence=0.24)

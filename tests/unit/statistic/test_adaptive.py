@@ -17,8 +17,8 @@ from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
-from discreet.runtime.simulation import run, simulate
 from discreet.statistic import ClassHistogram, PlacedFrom
+from discreet.transport.simulation import run, simulate
 
 LOGITS = ScoreRange.declare("logit")
 CELLS = Edges.realise(PriorSpread(64, 0.05))

@@ -16,8 +16,8 @@ from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.site.policy import Policy
-from discreet.site.respond import respond
+from discreet.session.policy import Policy
+from discreet.session.respond import respond
 from discreet.statistic import ClassHistogram
 from discreet.statistic.bounds import MOST_COUNT, Bound, within_bounds
 from discreet.statistic.effect_terms import SITE_EFFECTS, Effect, EffectTerms

@@ -18,11 +18,11 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound, Round
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.secagg.wire import MAX_SITES
-from discreet.site.ledger import Ledger
-from discreet.site.signed_sums import SignedSums, account_for
+from discreet.session.signed_sums import SignedSums, account_for
 from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
 from discreet.statistic.effect_terms import (
     MOST_UNIT,

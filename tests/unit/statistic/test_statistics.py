@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from discreet import Examples, InputError, PlanError
 from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.runtime.in_process import add
 from discreet.statistic import (
     ClassHistogram,
     Grouped,
@@ -19,6 +18,7 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
+from discreet.transport.in_process import add
 from fuzzing import draws
 
 FOUR = Edges.realise(Uniform(4))

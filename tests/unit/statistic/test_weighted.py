@@ -16,9 +16,9 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps, loads
 from discreet.plan.recommend import recommend
 from discreet.privacy.unit import Unit
-from discreet.runtime.simulation import run
 from discreet.statistic import ClassHistogram
 from discreet.statistic.weighted import Weighted
+from discreet.transport.simulation import run
 
 MOST = 5
 EDGES = Edges.realise(Uniform(10))

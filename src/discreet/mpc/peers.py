@@ -1,0 +1,260 @@
+"""The channel between compute parties: presence, agreement, a common end.
+
+Every pair of parties keeps one TLS connection, named at both ends, from start to
+end. A party that dies closes it, a party that hangs stops beating on it, and a
+party that fails says why on it: the others stop within the timeout at the latest,
+mostly at once. Before the engines meet, all three compare the digests of session,
+executable and sharings here, and each pair the words of every owner that both hold:
+words that differ are shares of no value, with which an owner could open others' shares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from discreet.mpc.failure import Alarm, SessionFailedError
+from discreet.mpc.packages import (
+    OVERHEAD,
+    PAIR_BYTES,
+    PARTIES,
+    Kind,
+    Package,
+    PackageError,
+)
+from discreet.mpc.session import Session
+from discreet.mpc.transport import Channel, Frame, Tag, connect
+
+_MAX_BEAT_SECONDS: Final = 5.0
+_DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What three parties must hold alike before they compute.
+
+    ``words`` are digests of the words that this party and one other hold, one an
+    owner. They are for that other alone: the third could try values against them.
+    """
+
+    session: bytes
+    executable: bytes
+    sharings: bytes
+    words: tuple[bytes, ...] = ()
+
+    @property
+    def terms(self) -> bytes:
+        """The three digests that all three parties have."""
+        return self.session + self.executable + self.sharings
+
+    def encode(self) -> bytes:
+        """Return the digests."""
+        return self.terms + b"".join(self.words)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Agreement:
+        """Read digests."""
+        cut = [raw[i : i + _DIGEST_BYTES] for i in range(0, len(raw), _DIGEST_BYTES)]
+        if len(cut) < 3 or len(raw) % _DIGEST_BYTES:
+            raise SessionFailedError("an agreement is three digests and one an owner")
+        return cls(cut[0], cut[1], cut[2], tuple(cut[3:]))
+
+    def compare(self, other: Agreement, name: str, owners: Sequence[str]) -> None:
+        """Refuse to compute with a party that holds anything else."""
+        for what, mine, theirs in (
+            ("session", self.session, other.session),
+            ("executable", self.executable, other.executable),
+            ("set of shares", self.sharings, other.sharings),
+        ):
+            if mine != theirs:
+                raise SessionFailedError(f"{name} has another {what} than this party")
+        if len(other.words) != len(owners):
+            raise SessionFailedError(f"{name} has shares of other owners")
+        for owner, mine, theirs in zip(owners, self.words, other.words, strict=True):
+            if mine != theirs:
+                raise SessionFailedError(
+                    f"{owner} sent shares that do not fit together: {name} has other "
+                    "words than this party"
+                )
+
+
+class Peer:
+    """What is known of one other party."""
+
+    def __init__(self, channel: Channel) -> None:
+        loop = asyncio.get_running_loop()
+        self.channel = channel
+        self.agreement: asyncio.Future[Agreement] = loop.create_future()
+        self.noise: asyncio.Future[Package] = loop.create_future()
+        self.done = asyncio.Event()
+
+
+class Peers:
+    """Both other parties."""
+
+    def __init__(
+        self,
+        session: Session,
+        party: int,
+        alarm: Alarm,
+        *,
+        timeout: float,
+        phase: Callable[[], str],
+    ) -> None:
+        self._session = session
+        self._party = party
+        self._alarm = alarm
+        self._timeout = timeout
+        self._phase = phase
+        self._peers: dict[int, Peer] = {}
+        self._complete = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def connect(self, context: ssl.SSLContext) -> None:
+        """Call the parties of higher number, and wait until all are there."""
+        higher = range(self._party + 1, PARTIES)
+        await asyncio.gather(*(self._call(number, context) for number in higher))
+        await self._complete.wait()
+
+    async def _call(self, number: int, context: ssl.SSLContext) -> None:
+        entry = self._session.parties[number]
+        channel = await connect(entry.name, entry.intake, context)
+        await channel.send(Tag.HELLO, self._session.digest)
+        self._join(number, channel)
+
+    async def welcome(self, number: int, channel: Channel) -> None:
+        """Take the call of a party of lower number."""
+        hello = await channel.receive({Tag.HELLO}, limit=_DIGEST_BYTES)
+        if hello.tag is Tag.FAILED:
+            raise SessionFailedError(hello.sentence)
+        if hello.payload != self._session.digest:
+            raise SessionFailedError(f"{channel.name} has another session")
+        if number >= self._party or number in self._peers:
+            raise SessionFailedError(f"{channel.name} called twice or out of turn")
+        self._join(number, channel)
+
+    def _join(self, number: int, channel: Channel) -> None:
+        self._peers[number] = peer = Peer(channel)
+        self._tasks.append(asyncio.create_task(self._listen(number, peer)))
+        self._tasks.append(asyncio.create_task(self._beat(peer)))
+        if len(self._peers) == PARTIES - 1:
+            self._complete.set()
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the parties that are not connected."""
+        here = {self._party, *self._peers}
+        return [p.name for i, p in enumerate(self._session.parties) if i not in here]
+
+    async def agree(self, mine: Agreement, packages: Sequence[Package]) -> None:
+        """Tell both others what this party holds, and compare."""
+        owners = [owner.name for owner in self._session.owners]
+        held = {
+            number: replace(mine, words=words_held_by(packages, self._party, number))
+            for number in self._peers
+        }
+        for number, peer in self._peers.items():
+            await peer.channel.send(Tag.AGREE, held[number].encode())
+        for number, peer in self._peers.items():
+            held[number].compare(await peer.agreement, peer.channel.name, owners)
+
+    async def exchange(self, packages: tuple[Package, ...]) -> list[Package]:
+        """Send each party its share of this party's noise; return all for this one."""
+        for number, peer in self._peers.items():
+            await peer.channel.send(Tag.NOISE, packages[number].encode())
+        return [
+            packages[number]
+            if number == self._party
+            else await self._peers[number].noise
+            for number in range(PARTIES)
+        ]
+
+    async def finish(self) -> None:
+        """Say that this party has its share of the result; wait for both others."""
+        for peer in self._peers.values():
+            await peer.channel.send(Tag.DONE)
+        for peer in self._peers.values():
+            await peer.done.wait()
+
+    async def close(self, failure: SessionFailedError | None) -> None:
+        """Leave; after a failure pass on why, so that nobody sees just a silence."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for peer in self._peers.values():
+            if failure is None:
+                await peer.channel.close()
+            else:
+                await peer.channel.fail(str(failure))
+
+    async def _listen(self, number: int, peer: Peer) -> None:
+        agreed = _DIGEST_BYTES * (3 + len(self._session.owners))
+        try:
+            while not peer.done.is_set():
+                async with asyncio.timeout(self._timeout):
+                    frame = await peer.channel.receive(
+                        {Tag.AGREE, Tag.NOISE, Tag.DONE, Tag.ALIVE},
+                        limit=max(agreed, OVERHEAD + 2 * PAIR_BYTES),
+                    )
+                self._take(number, peer, frame)
+        except TimeoutError:
+            self._alarm.ring(
+                SessionFailedError(
+                    f"{peer.channel.name} was silent for {self._timeout:g} s"
+                )
+            )
+        except SessionFailedError as err:
+            self._alarm.ring(err)
+        except PackageError as err:
+            self._alarm.ring(SessionFailedError(f"{peer.channel.name}: {err}"))
+
+    def _take(self, number: int, peer: Peer, frame: Frame) -> None:
+        match frame.tag:
+            case Tag.AGREE if not peer.agreement.done():
+                peer.agreement.set_result(Agreement.decode(frame.payload))
+            case Tag.NOISE if not peer.noise.done():
+                package = Package.decode(frame.payload)
+                package.require(
+                    kind=Kind.NOISE,
+                    session=self._session.digest,
+                    party=self._party,
+                    owner=number,
+                    values=2,
+                )
+                peer.noise.set_result(package)
+            case Tag.DONE:
+                peer.done.set()
+            case Tag.ALIVE:
+                pass
+            case Tag.FAILED:
+                raise SessionFailedError(frame.sentence)
+            case _:
+                raise SessionFailedError(f"{peer.channel.name} repeated a message")
+
+    async def _beat(self, peer: Peer) -> None:
+        try:
+            while True:
+                await asyncio.sleep(min(_MAX_BEAT_SECONDS, self._timeout / 4))
+                await peer.channel.send(Tag.ALIVE, self._phase().encode())
+        except SessionFailedError:
+            return  # the listener reads why, or that the peer is gone
+
+
+def sharings_digest(packages: Iterable[Package]) -> bytes:
+    """Digest which sharing of each owner a party holds: the same at all three."""
+    return hashlib.sha256(b"".join(p.sharing for p in packages)).digest()
+
+
+def words_held_by(
+    packages: Iterable[Package], party: int, other: int
+) -> tuple[bytes, ...]:
+    """Digest, owner by owner, the words that a party and one other both hold."""
+    column = 1 if other == (party + 1) % PARTIES else 0
+    return tuple(
+        hashlib.sha256(p.pairs[:, column].astype("<u8").tobytes()).digest()
+        for p in packages
+    )

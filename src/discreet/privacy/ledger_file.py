@@ -1,0 +1,348 @@
+"""The ledger's three files: entries, head and secret.
+
+Entries are in SQLite with a write-ahead log and synchronous=FULL: a commit returns
+when it is on disk. They are read and checked as they come; a ledger that fails the
+check pays for nothing. How many there are, and the last tag, is sealed in a small file
+beside it, the head: without it an emptied file would look like a new one.
+
+An entry is committed first, then sealed, and only then acted upon. So after a crash the
+head is at most one entry behind, which nothing was sent for and which is sealed when
+the ledger is opened next; it is never ahead. A head that is further behind, or ahead,
+means that one of the files was put back, cut or lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from discreet.entropy import SYSTEM, Entropy
+from discreet.privacy.account import Use
+from discreet.privacy.fingerprint import (
+    SECRET_SIZE,
+    LedgerError,
+    SiteSecret,
+    check_folder,
+    check_private,
+    read_private,
+    read_secret,
+    secret_path,
+    write_private,
+)
+from discreet.privacy.ledger_entries import (
+    START,
+    Charge,
+    Entry,
+    Refused,
+    Released,
+    Settled,
+    Stored,
+    TamperedLedgerError,
+    decode,
+    encode,
+    entry_tag,
+    message_mark,
+    seal,
+    unseal,
+)
+from discreet.secret_files import sync_folder
+
+SCHEMA_VERSION: Final = 2
+_APPLICATION: Final = 0x64736372
+_PATIENCE: Final = 30.0
+"""Seconds to wait for another process that holds the file."""
+_SCHEMA: Final = (
+    "CREATE TABLE entry (number INTEGER PRIMARY KEY, body BLOB, tag BLOB) STRICT",
+    """CREATE TABLE message (session BLOB, round INTEGER, bytes BLOB,
+    PRIMARY KEY (session, round)) STRICT""",
+)
+
+
+def head_path(ledger: Path) -> Path:
+    """Return where the sealed head of a ledger is kept."""
+    return ledger.with_name(ledger.name + ".head")
+
+
+def make_ledger(path: Path, *, entropy: Entropy = SYSTEM) -> None:
+    """Make an empty ledger: entries, head and, last of all, the secret.
+
+    Without a secret nothing was ever charged, so what a crash leaves can be finished.
+    """
+    there = secret_path(path)
+    already = LedgerError(
+        f"there is a ledger {path.name} already, or its secret {there.name} is still "
+        "there; nothing was made"
+    )
+    if there.exists():
+        raise already
+    check_folder(path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        sync_folder(path.parent)
+    except OSError as err:
+        raise LedgerError(
+            f"the ledger {path.name} cannot be made ({err.strerror})"
+        ) from None
+    with closing(_connect(path)) as sql:
+        try:
+            if _version(sql) == 0:
+                _create(sql)
+            sql.execute("BEGIN IMMEDIATE")  # one maker at a time
+            used = _version(sql) != SCHEMA_VERSION or sql.execute(
+                "SELECT EXISTS (SELECT * FROM entry)"
+            ).fetchone() != (0,)
+        except sqlite3.Error as err:
+            raise _unusable(err) from err
+        if used or there.exists():
+            raise already
+        secret = SiteSecret(entropy(SECRET_SIZE))
+        write_private(head_path(path), seal(secret, 0, START))
+        write_private(there, secret.secret)
+        sql.execute("COMMIT")
+
+
+class LedgerFile:
+    """Entries and messages on disk, and what they say, kept in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self._forget()
+        self._appended = False
+        self.secret: Final = self._find()
+        self._sql = _connect(path)
+        try:
+            self._check_version()
+            with self.alone():
+                pass  # every entry was read and checked
+        except BaseException:
+            self._sql.close()
+            raise
+
+    def _forget(self) -> None:
+        self.entries: list[Entry] = []
+        self.tags = [START]
+        self.charges: dict[tuple[bytes, int], Use] = {}
+        self.marks: dict[tuple[bytes, int], bytes] = {}
+        self.sums: dict[tuple[bytes, int], tuple[tuple[str, ...], ...]] = {}
+        self.released: set[tuple[bytes, int]] = set()
+        self.refusals: Counter[str] = Counter()
+
+    def _find(self) -> SiteSecret:
+        """Return the secret of a ledger that is there, and its owner's alone."""
+        secret, head = secret_path(self.path), head_path(self.path)
+        if not self.path.exists() and not secret.exists():
+            raise LedgerError(
+                f"there is no ledger {self.path.name}; make it, once, with: discreet "
+                f"ledger new {self.path}"
+            )
+        check_folder(self.path)
+        for file in (self.path, head, secret):
+            if not file.exists():
+                raise LedgerError(
+                    f"{file.name} is gone but other files of the ledger are there; "
+                    f"restore {self.path.name}, {head.name} and {secret.name} from one "
+                    "backup (or, if it was never used, make it with: discreet ledger "
+                    f"new {self.path})"
+                )
+            check_private(file)
+        return read_secret(secret)
+
+    def _check_version(self) -> None:
+        try:
+            version = _version(self._sql)
+        except sqlite3.Error as err:
+            raise _unusable(err) from err
+        if version == 0:
+            raise LedgerError(
+                f"the ledger {self.path.name} is empty but its head is there; restore "
+                "both from one backup"
+            )
+        if version < SCHEMA_VERSION:
+            raise LedgerError(
+                f"{self.path.name} is a ledger of version {version}, which does not say "
+                "whose loss a charge is; keep it for the record, make another with "
+                "discreet ledger new, and take off the policy's caps what it spent"
+            )
+        if version > SCHEMA_VERSION:
+            raise LedgerError(
+                f"{self.path.name} is not a ledger of version {SCHEMA_VERSION}; it may "
+                "be a newer discreet's"
+            )
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the file alone, and know all that is in it; at the end it is on disk.
+
+        What was appended is sealed under a second hold, as by whoever comes next.
+        """
+        with self._held():
+            yield
+        if self._appended:
+            self._appended = False
+            with self._held():
+                pass
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        try:
+            self._sql.execute("BEGIN IMMEDIATE")
+            try:
+                self._synchronise()
+                yield
+                self._sql.execute("COMMIT")
+            except BaseException:
+                self._appended = False
+                if self._sql.in_transaction:
+                    self._sql.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as err:
+            raise _unusable(err) from err
+
+    def _synchronise(self) -> None:
+        """Read and check the entries that were added since the last look."""
+        rows = self._sql.execute(
+            "SELECT number, body, tag FROM entry WHERE number > ? ORDER BY number",
+            (len(self.entries),),
+        )
+        for number, body, tag in rows:
+            expected = len(self.entries) + 1
+            if number != expected:
+                raise TamperedLedgerError(expected, "was removed")
+            if entry_tag(self.secret, self.tags[-1], number, body) != tag:
+                raise TamperedLedgerError(
+                    number, "was changed, or belongs to another secret"
+                )
+            self._remember(decode(body), tag)
+        self._check_head()
+
+    def _check_head(self) -> None:
+        """Compare with what was sealed; seal the one entry that a crash left open."""
+        file, count = head_path(self.path), len(self.entries)
+        sealed, tag = unseal(self.secret, read_private(file))
+        if sealed > count:
+            raise TamperedLedgerError(count + 1, "was removed")
+        if tag != self.tags[sealed] or sealed < count - 1:
+            raise LedgerError(
+                f"{file.name} is older than the ledger: an old copy was put back; "
+                "restore both from one backup"
+            )
+        if sealed < count:
+            write_private(file, seal(self.secret, count, self.tags[count]))
+
+    def _remember(self, entry: Entry, tag: bytes) -> None:
+        self.entries.append(entry)
+        self.tags.append(tag)
+        match entry:
+            case Charge(_, use):
+                self.charges[use.session, use.round] = use
+            case Stored(_, session, number, mark):
+                self.marks[session, number] = mark
+            case Settled(_, session, number, sums):
+                self.sums[session, number] = sums
+            case Released(_, session, number, _):
+                self.released.add((session, number))
+            case Refused(at):
+                self.refusals[at[:10]] += 1
+
+    def append(self, entry: Entry) -> None:
+        """Write an entry; it is remembered when it is read back, after the commit."""
+        number, body = len(self.entries) + 1, encode(entry)
+        tag = entry_tag(self.secret, self.tags[-1], number, body)
+        self._sql.execute("INSERT INTO entry VALUES (?, ?, ?)", (number, body, tag))
+        self._appended = True
+
+    def store(self, key: tuple[bytes, int], message: bytes, *, at: str) -> None:
+        """Keep the outgoing bytes of a round, and an entry with their mark."""
+        self._sql.execute("INSERT INTO message VALUES (?, ?, ?)", (*key, message))
+        self.append(Stored(at, *key, message_mark(self.secret, *key, message)))
+
+    def message(self, key: tuple[bytes, int]) -> bytes | None:
+        """Return the stored bytes of a round, as they were."""
+        mark = self.marks.get(key)
+        if mark is None:
+            return None
+        row = self._sql.execute(
+            "SELECT bytes FROM message WHERE session = ? AND round = ?", key
+        ).fetchone()
+        if row is None or message_mark(self.secret, *key, row[0]) != mark:
+            number = 1 + next(
+                i
+                for i, e in enumerate(self.entries)
+                if isinstance(e, Stored) and (e.session, e.round) == key
+            )
+            raise TamperedLedgerError(number, "has lost the message that it stored")
+        return bytes(row[0])
+
+    def verify(self, *, noted: str | None) -> None:
+        """Read everything again; raise at the first flaw."""
+        self._forget()
+        with self.alone():
+            for key in self.marks:
+                self.message(key)
+            stored = self._sql.execute("SELECT count(*) FROM message").fetchone()[0]
+            if stored != len(self.marks):
+                raise LedgerError(
+                    f"the ledger holds {stored} messages for {len(self.marks)} entries"
+                )
+            if noted is not None and noted not in {t.hex() for t in self.tags[1:]}:
+                raise LedgerError(
+                    "the noted tag is not in this ledger: an older copy was put back"
+                )
+
+    def close(self) -> None:
+        """Close the file; what was committed is on disk."""
+        self._sql.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        sql = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            _use_write_ahead_log(sql)
+            sql.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            sql.close()
+            raise
+    except sqlite3.Error as err:
+        raise _unusable(err) from err
+    return sql
+
+
+def _use_write_ahead_log(sql: sqlite3.Connection) -> None:
+    """Switch the file over, once in its life; others may be doing the same."""
+    patience = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            sql.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as err:
+            if "locked" not in str(err) or time.monotonic() > patience:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _version(sql: sqlite3.Connection) -> int:
+    return int(sql.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _create(sql: sqlite3.Connection) -> None:
+    sql.execute("BEGIN IMMEDIATE")
+    if _version(sql) == 0:  # nobody else was faster
+        for statement in _SCHEMA:
+            sql.execute(statement)
+        sql.execute(f"PRAGMA application_id = {_APPLICATION}")
+        sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    sql.execute("COMMIT")
+
+
+def _unusable(err: sqlite3.Error) -> LedgerError:
+    return LedgerError(
+        f"the ledger cannot be used ({err}); nothing was charged or sent"
+    )

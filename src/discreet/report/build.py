@@ -1,0 +1,194 @@
+"""From a plan and its releases to its result: the only way to make one.
+
+Nothing but the plan and what was opened is read, so a simulation and a deployment
+that release the same sums give the same result. The statistic's parts decide which
+it is: one evaluation, several, or two models compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TypeAlias
+
+from discreet.errors import DisclosureWarning, PlanError
+from discreet.estimate.reading import Estimator, ScalarReading
+from discreet.label.opened_sums import REMEDY, RankReading, read
+from discreet.label.rank_terms import RankSumTerms
+from discreet.metrics.errors import measure
+from discreet.metrics.table import METRICS
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release, one_release
+from discreet.privacy.claim import Claim
+from discreet.report.comparison import JointCounts, ModelComparison
+from discreet.report.decode_release import open_release
+from discreet.report.evaluation import Evaluation
+from discreet.report.heterogeneity import clusters_of, heterogeneity_of
+from discreet.report.random_groups import grouped, pooled
+from discreet.report.record import READERS
+from discreet.report.several import MultiEvaluation, Pair, PairArea, weighted_mean
+from discreet.statistic.observed import NoisyHistogram
+
+Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
+"""What a plan can give."""
+
+
+def result_of(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+    site_names: Sequence[str] = (),
+) -> Result:
+    """Build the result of a plan from its releases.
+
+    ``estimator`` reads every part; by default the one that suits the plan's noise, or
+    a published method where the plan releases the tree that it reads. ``site_names``
+    are the sites' where the plan has no roster.
+    """
+    if plan.privacy.route == "ranks":
+        return _rank_sums(plan, releases, claim)
+
+    def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
+        return _evaluations(plan, each, claim, estimator, _names(plan, site_names))
+
+    together: Sequence[Release] = releases
+    if plan.cohort.random_groups > 1 and releases[0].members:
+        together = [pooled(releases)]
+        parts = grouped(releases, lambda release: parts_of([release]))
+    else:
+        parts = parts_of(releases)
+    opened = open_release(plan, together)
+    if opened.statistic.compares:
+        joint = None
+        if opened.statistic.joint:
+            joint = JointCounts(opened.counts, opened.law)
+        a, b = parts.values()
+        return ModelComparison(a, b, claim, joint)
+    if set(parts) == {""}:
+        return parts[""]
+    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
+    return MultiEvaluation(parts, claim, pairs)
+
+
+def _evaluations(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    estimator: Estimator | None,
+    site_names: tuple[str, ...],
+) -> dict[str, Evaluation]:
+    """Read every part of one sum."""
+    parts = {}
+    last = releases[-1]
+    opened = open_release(plan, releases)
+    observations = opened.parts()
+    _warn_if_fine(plan, observations.values())
+    for name, observed in observations.items():
+        reader = estimator or _reader(plan, observed)
+        parts[name] = Evaluation(
+            reader.read(observed),
+            claim,
+            last.contributors,
+            last.expected,
+            plan,
+            tuple(releases),
+            name,
+            site_names=site_names,
+            heterogeneity=heterogeneity_of(opened),
+            clusters=clusters_of(opened),
+            reader=estimator,
+        )
+    return parts
+
+
+def evaluation(
+    plan: Plan,
+    releases: Sequence[Release],
+    claim: Claim,
+    *,
+    estimator: Estimator | None = None,
+) -> Evaluation:
+    """Build the result of a plan that has one part."""
+    found = result_of(plan, releases, claim, estimator=estimator)
+    if not isinstance(found, Evaluation):
+        raise PlanError(
+            f"a {plan.statistic.name} plan has several evaluations; see result_of"
+        )
+    return found
+
+
+def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluation:
+    """Read what a plan of rank sums opened."""
+    last = one_release(releases, plan.digest(), len(plan.rounds))
+    this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    told = plan.privacy.colluders_in(plan.cohort)
+    terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
+    reading = read(terms, last.total)
+    found = rank_result(reading, claim, last.contributors, last.expected)
+    return replace(found, plan=plan, releases=tuple(releases))
+
+
+def rank_result(
+    reading: RankReading, claim: Claim, contributors: int, expected: int
+) -> Evaluation:
+    """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
+    found = ScalarReading(
+        {"auc": reading.auc},
+        remedy=REMEDY,
+        notes=reading.notes,
+        facts={"examples": reading.examples},
+    )
+    return Evaluation(found, claim, contributors, expected)
+
+
+def _reader(plan: Plan, observed: NoisyHistogram) -> Estimator:
+    """Return the plan's own estimator; a tree is read by the method that asks for one."""
+    if observed.tree is None:
+        return plan.privacy.estimator()
+    return READERS["fedcurve"]()
+
+
+def _pairs(
+    observed: Mapping[Pair, NoisyHistogram], estimator: Estimator
+) -> dict[Pair, PairArea]:
+    """Return each pair's AUC, the mean over its two score columns, and its examples."""
+    names = list(dict.fromkeys(a for a, _ in observed))
+    found = {}
+    for a, b in combinations(names, 2):
+        both = [observed[a, b], observed[b, a]]
+        areas = [measure(METRICS["auc"], estimator.read(part)) for part in both]
+        found[a, b] = PairArea(
+            weighted_mean(areas, [1.0, 1.0]),
+            both[0].total_negatives + both[0].total_positives,
+        )
+    return found
+
+
+def _names(plan: Plan, given: Sequence[str]) -> tuple[str, ...]:
+    if plan.roster is not None:
+        return tuple(member.name for member in plan.roster.sites)
+    return tuple(given) if all(given) else ()
+
+
+def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
+    """Warn once, of the part whose bins are finest beside its examples."""
+    if plan.privacy.protects is not None:
+        return
+    fine = [
+        len(part.edges)
+        for part in parts
+        if part.tree is None
+        and 0 < part.total_negatives + part.total_positives < 10 * len(part.edges)
+    ]
+    if fine:
+        bins = max(fine)
+        warnings.warn(
+            f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
+            "is nearly the data itself: use fewer bins or a private model",
+            DisclosureWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,404 @@
+r"""Comparing two models on the same examples: the differences of their metrics.
+
+Both models' metrics rest on the same people, so their errors go together, and a
+difference is known better than the two values. How much better only the joint counts
+tell:
+
+- ``joint``: a cell is a class and a pair of bins (i, j). The difference of a metric has
+  the slope :math:`g^a_i - g^b_j` in its count, so
+
+  .. math::
+      \operatorname{Var} = \sum_{y,i,j} c_{yij}\,(g^a_{yi} - g^b_{yj})^2,
+
+  for the AUC DeLong's variance of a difference on the binned scores; noise likewise,
+  with the noise's variance in the place of the count and the slopes that each model's
+  reading has in the released counts.
+- ``marginals``: nothing tells how the errors go together. The sampling errors are
+  taken as uncorrelated. Models that rank the same people correlate positively, so
+  the interval is wider than need be; only models that err in opposite ways on the
+  same people would make it too narrow.
+
+The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.errors import InputError, NotReleasedError
+from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
+from discreet.estimate.pair_cells import Expected, expected_counts
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import Slopes, sampling_sd
+from discreet.metrics.cuts import confusion_weights, cut_of
+from discreet.metrics.measured import Measured
+from discreet.metrics.over_thresholds import MeasureCurve
+from discreet.metrics.rates import RATES
+from discreet.metrics.table import METRICS, MetricRow
+from discreet.metrics.thresholds import at_threshold, probability_of
+from discreet.privacy.claim import Claim
+from discreet.report import report
+from discreet.report.evaluation import Evaluation
+from discreet.report.explorer import counted
+from discreet.report.made import Made
+from discreet.report.page import Page
+from discreet.report.parts import Parts
+from discreet.report.reclassified import Reclassification, reclassification
+from discreet.report.record import record_of
+from discreet.report.text import metric_table
+from discreet.statistic.observed import BinCovariance, NoiseLaw
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class JointCounts:
+    """Released counts per class and pair of bins, and the law of their noise."""
+
+    counts: FloatVector
+    law: NoiseLaw
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelComparison(Parts):
+    """Two models' evaluations from one release, and the differences, a minus b."""
+
+    a: Evaluation
+    b: Evaluation
+    claim: Claim
+    joint: JointCounts | None = None
+    names: tuple[str, str] = ("a", "b")
+    """What the models are called."""
+
+    def __post_init__(self) -> None:
+        first, second = self.names
+        if first == second or not (first and second):
+            raise InputError("two models need two different names")
+
+    def __getitem__(self, name: str) -> Evaluation:
+        return dict(zip(self.names, (self.a, self.b), strict=True))[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return 2
+
+    def difference(self, metric: str = "auc") -> Estimate:
+        """Return a metric of the first model minus that of the second.
+
+        Any row of the table can be asked for: the difference of discrimination slopes
+        is the integrated discrimination improvement (IDI).
+        """
+        row = METRICS[metric]
+        first, second = self.a.metric(metric), self.b.metric(metric)
+        found = self._difference(
+            row.title,
+            first,
+            second,
+            lambda part: row.slopes(part.bins),
+            lambda part: part.followed(row.slopes(part.damped)),
+        )
+        usual = self._usual(row, first, second)
+        return replace(found, binning=replace(found.binning, typical=usual))
+
+    def difference_at(self, name: str, threshold: float) -> Estimate:
+        """Return a measure at a threshold of the first model minus the second's."""
+        return self.differences_at(threshold)[name]
+
+    def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
+        """Return the differences of every measure at a threshold, by name."""
+
+        @cache
+        def weights(reading: Reading) -> FloatArray:
+            return confusion_weights(cut_of(reading, threshold).curved)
+
+        both = [at_threshold(counted(part), threshold) for part in (self.a, self.b)]
+
+        def found(name: str) -> Estimate:
+            def slopes(reading: Reading) -> Slopes:
+                cut = probability_of(threshold, reading.counts.edges)
+                counts = np.append(reading.counts.negatives, reading.counts.positives)
+                cells = np.maximum(weights(reading) @ counts, 0.0)
+                on = RATES[name].slopes(cells, cut)
+                return Slopes(*np.split(on @ weights(reading), 2))
+
+            first, second = (at[name] for at in both)
+            return self._difference(RATES[name].title, first, second, slopes)
+
+        return Measured(RATES, found)
+
+    def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return the difference of net benefits over threshold probabilities."""
+        own, other = (m.decision_curve(thresholds) for m in (self.a, self.b))
+        found = [self.difference_at("net_benefit", self._place(t)) for t in own.x]
+        low, high = np.array([e.interval() for e in found]).T
+        return MeasureCurve(
+            f"Net benefit, {self.names[0]} less {self.names[1]}",
+            own.x_title,
+            "difference of net benefits",
+            own.x,
+            own.y - other.y,
+            low,
+            high,
+            {"no difference": np.zeros_like(own.x)},
+        )
+
+    def _place(self, probability: float) -> float:
+        logits = self.a.observed.edges.scores.kind == "logit"
+        if not logits:
+            return float(probability)
+        return math.log(probability / (1 - probability))
+
+    def nri(self, thresholds: Sequence[float] = ()) -> Reclassification:
+        """Return the net reclassification improvement of the first model.
+
+        Between the categories that thresholds cut, or of any rise of the score without
+        thresholds. Only joint counts tell who moved: see ``form="joint"``.
+        """
+        if self.joint is None:
+            raise NotReleasedError(
+                "who is reclassified is not in two separate histograms; compare with "
+                "form='joint'"
+            )
+        edges = self.a.observed.edges, self.b.observed.edges
+        return reclassification(self.joint.counts, self.joint.law, *edges, thresholds)
+
+    @property
+    def dependence(self) -> str:
+        """How the two models' errors are taken to go together."""
+        if self.joint is not None:
+            known = "the correlation of the two models' errors is read from the joint counts"
+            if self._expected is None:
+                return known
+            return (
+                f"{known}; noise in pairs of bins that seem empty is taken off a "
+                "difference, which need not be that of the two values beside it"
+            )
+        said = (
+            "the two models' errors are taken as uncorrelated, for two separate "
+            "histograms do not tell: careful for models that rank the same people "
+            "alike, too little for models that err in opposite ways"
+        )
+        apart = self.difference("auc")
+        if math.isnan(apart.value):
+            return said
+        most = sum(_sd(part.metric("auc").sampling) for part in (self.a, self.b))
+        low, high = replace(apart, sampling=Normal(most)).interval()
+        return f"{said}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
+
+    def _difference(
+        self,
+        title: str,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes] | None = None,
+    ) -> Estimate:
+        reach = first.support.high - first.support.low
+        support = Interval(-reach, reach)
+        if math.isnan(first.value) or math.isnan(second.value):
+            return Estimate.undefined(
+                f"a model's {title} is undefined in the pooled data", support
+            )
+        shift, sampling, noise = self._errors(first, second, slopes, followed)
+        if not math.isfinite(shift + sampling + noise):
+            return Estimate.undefined(f"the {title} changes too fast here", support)
+        value = min(max(first.value - second.value - shift, -reach), reach)
+        # Smoothness errs on the same side for both models: what they share cancels.
+        ways = [e.binning.above - e.binning.below for e in (first, second)]
+        return Estimate(
+            value,
+            Normal(sampling),
+            Normal(noise) if noise > 0 else Zero(),
+            Binning(
+                min(first.binning.low - second.binning.high, value),
+                max(first.binning.high - second.binning.low, value),
+                first.binning.typical + second.binning.typical,
+                max(ways[1] - ways[0], 0.0),
+                max(ways[0] - ways[1], 0.0),
+            ),
+            support=support,
+            caution=first.caution or second.caution,
+        )
+
+    def _errors(
+        self,
+        first: Estimate,
+        second: Estimate,
+        slopes: Callable[[Reading], Slopes],
+        followed: Callable[[Reading], Slopes] | None,
+    ) -> tuple[float, float, float]:
+        """Return what noise probably added to a difference, and its two errors' sd.
+
+        ``slopes`` are those in the counts read, ``followed`` in the released ones.
+        """
+        own, other = _sd(first.sampling), _sd(second.sampling)
+        if self.joint is None:
+            return (
+                0.0,
+                math.hypot(own, other),
+                math.hypot(_sd(first.noise), _sd(second.noise)),
+            )
+        law, counts = self.joint.law, self.joint.counts
+        gaps = noisy = _gaps(slopes, self.a, self.b)
+        if law.scale:
+            passed = followed or (lambda part: part.followed(slopes(part)))
+            noisy = _gaps(passed, self.a, self.b)
+        shift = 0.0
+        if (found := self._expected) is None:
+            noise = _variance(noisy, law.covariance(counts))
+            sampling = sampling_sd(gaps, *np.split(counts, 2))
+        else:
+            every = np.concatenate(noisy)
+            shift = float(every @ (counts - found.counts))
+            noise = float(every**2 @ found.variance)
+            scatter = found.followed * np.maximum(found.counts, 0.0)
+            sampling = sampling_sd(gaps, *np.split(scatter, 2))
+        if followed is not None:  # each model's smoothness was chosen by itself
+            readings = (part.reading for part in (self.a, self.b))
+            both = [r.unsure(slopes(r)) for r in readings if isinstance(r, Reading)]
+            noise += sum(each**2 for each in both)
+        # Under noise the cells' counts are rough, and their sum may leave what the
+        # two models' own errors allow.
+        sampling = min(max(sampling, abs(own - other)), own + other)
+        return shift, sampling, math.sqrt(max(noise, 0.0))
+
+    def _usual(self, row: MetricRow, *found: Estimate) -> float:
+        """Return the usual error of shapes: what both models share cancels.
+
+        A model's bias has a sign, that of its distance to the flat reading. Of noise
+        that both readings follow what is expected is taken off both.
+        """
+        shifts = []
+        for one, part, stray in zip(found, (self.a, self.b), self._stray, strict=True):
+            reading = part.reading
+            if not isinstance(reading, Reading) or reading.other is None:
+                return found[0].binning.typical + found[1].binning.typical
+            other, share = reading.other
+            own = reading.followed(row.slopes(reading.damped))
+            moved = np.concatenate(own) - np.concatenate(row.slopes(other.damped))
+            shift = one.value - row.value(other) - float(moved @ stray)
+            shifts.append(share * shift)
+        return abs(shifts[0] - shifts[1])
+
+    @cached_property
+    def _expected(self) -> Expected | None:
+        """What the joint counts probably are, where that is more than was released."""
+        if self.joint is None:
+            return None
+        bins = len(self.a.observed.edges)
+        return expected_counts(self.joint.counts, self.joint.law, bins)
+
+    @cached_property
+    def _stray(self) -> tuple[FloatVector, FloatVector]:
+        """The noise that each model's released counts probably have."""
+        bins = [len(part.observed.edges) for part in (self.a, self.b)]
+        if self.joint is None or self._expected is None:
+            return np.zeros(2 * bins[0]), np.zeros(2 * bins[1])
+        table = (self.joint.counts - self._expected.counts).reshape(2, *bins)
+        return table.sum(axis=2).ravel(), table.sum(axis=1).ravel()
+
+    def differences(self) -> dict[str, Estimate]:
+        """Return the difference of every metric that was asked for, by name."""
+        return {name: self.difference(name) for name in self.a.metrics}
+
+    def verdict(self, metric: str = "auc", level: float = 0.95) -> str:
+        """Say in words what the difference of a metric allows to say."""
+        gap = self.difference(metric)
+        if math.isnan(gap.value):
+            return f"undefined: a model's {METRICS[metric].title} is undefined"
+        low, high = gap.interval(level)
+        first, second = self.names
+        span = (
+            f"{first} - {second} = {gap.value:+.4f}, {level:.0%} interval {low:+.4f} to "
+            f"{high:+.4f}"
+        )
+        if METRICS[metric].better in ("one", "zero") and (low > 0 or high < 0):
+            return f"they differ ({span})"
+        lower = METRICS[metric].better == "lower"
+        if low > 0 or high < 0:
+            better, worse = self.names if (low > 0) != lower else self.names[::-1]
+            return f"{better} is better than {worse} ({span})"
+        noisy = _sd(gap.noise) > _sd(gap.sampling)
+        limit = "at this epsilon" if noisy else "with this much data"
+        return f"cannot tell them apart {limit} ({span})"
+
+    # -- words -------------------------------------------------------------
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the table, the verdict and the claim; wide: each model's own table."""
+        parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
+        said = f"{self.verdict()}.", f"Assumed: {self.dependence}."
+        lines = [metric_table(self.summary()), *said, str(self.claim)]
+        return "\n".join([*parts, *lines] if wide else lines)
+
+    def summary(self) -> dict[str, Estimate]:
+        """Return each metric of both models and their difference."""
+        rows: dict[str, Estimate] = {}
+        for name, gap in self.differences().items():
+            title = METRICS[name].title
+            rows |= {f"{title} {k}": part.metric(name) for k, part in self.items()}
+            rows[f"{title} {'-'.join(self.names)}"] = gap
+        return rows
+
+    def _values(self, *, curves: bool) -> dict[str, Any]:
+        return {
+            "parts": {
+                name: report.document(part, curves=curves)
+                for name, part in self.items()
+            },
+            "differences": {n: e.to_dict() for n, e in self.differences().items()},
+            "verdict": self.verdict(),
+            "dependence": self.dependence,
+        }
+
+    def called(self, first: str, second: str) -> ModelComparison:
+        """Return the same comparison with names for the models."""
+        return replace(self, names=(first, second))
+
+    def _record(self, made: Made) -> dict[str, Any] | None:
+        return record_of(self.a, made, self.names)
+
+    def _page(self) -> Page:
+        """Return the difference, then both models."""
+        differences = cache(self.differences_at)
+        return Page(
+            dict(self),
+            self.claim,
+            summary=self.summary(),
+            verdict=f"{self.verdict()}. Assumed: {self.dependence}.",
+            models=self.names,
+            sentences=report.notes,
+            pictures=report.pictures,
+            gap=lambda name, t: differences(t)[name],
+        )
+
+
+def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
+    """Return the slopes of a difference in the counts of pairs of bins."""
+    if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
+        raise NotReleasedError("a joint comparison needs both models' histograms")
+    pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
+    return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
+
+
+def _variance(slopes: Slopes, each: BinCovariance) -> float:
+    """Return the variance that noise gives a sum with these slopes."""
+    return float(
+        slopes.negatives**2 @ each.negatives
+        + slopes.positives**2 @ each.positives
+        + 2 * (slopes.negatives * slopes.positives) @ each.cross
+    )
+
+
+def _sd(law: object) -> float:
+    return law.sd if isinstance(law, Normal) else 0.0

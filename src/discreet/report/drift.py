@@ -1,0 +1,308 @@
+r"""Periods side by side: what changed, with alarms at a stated rate over the whole series.
+
+Periods are declared groups in their order. Each period's value :math:`v_t` is compared
+with the mean of the periods before it, weighted by their precision:
+
+.. math:: z_t = \frac{v_t - m_{t-1}}{\sqrt{s_t^2 + S_{t-1}^2}}, \qquad
+    m_{t-1} = S_{t-1}^2 \sum_{i<t} \frac{v_i}{s_i^2}, \quad
+    S_{t-1}^{-2} = \sum_{i<t} s_i^{-2},
+
+with s both sampling and noise, and under noise half of the usual error of a shape that
+the bins do not show: exact sums err alike in every period, a fitted shape does not. These contrasts (Helmert's) are independent where nothing
+changes, so an alarm beyond the z of :math:`(1 - f)^{1/m}`, m contrasts in all over periods
+and measures, happens in at most a share f of whole series. The reference grows, so a late
+change is seen better than one in the second period; after an alarm it starts again there.
+
+The population stability index :math:`\sum_g (q_g - p_g)\ln(q_g/p_g)` over ten groups of
+the reference's scores is about :math:`\sum_g \delta_g^2/p_g`, a sum of squares of normal
+errors where nothing changes: it is compared with a scaled chi-square of the same mean and
+variance (Satterthwaite), noise included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
+from discreet.errors import InputError, NotReleasedError
+from discreet.estimate.estimate import Estimate, Normal
+from discreet.estimate.reading import Reading
+from discreet.estimate.slopes import covariance_of
+from discreet.metrics.rates import RATES
+from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import at_threshold
+from discreet.report.evaluation import Evaluation
+
+WATCHED: Final = ("auc", "observed_expected", "calibration_slope")
+_GROUPS: Final = 10
+_SHAPE_SHARE: Final = 0.5
+"""Share of the usual binning error that differs between periods, as a standard
+deviation: shapes are fitted to each period's own noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One measure of one period beside those before it."""
+
+    period: str
+    measure: str
+    before: float
+    now: float
+    z: float
+    alarm: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """A series of periods, watched."""
+
+    periods: Mapping[str, Evaluation]
+    measures: tuple[str, ...] = WATCHED
+    threshold: float | None = None
+    """Where rates are read; needed only if a rate is watched."""
+    false_alarm: float = 0.05
+    """The share of series without any change that raise an alarm."""
+
+    def __post_init__(self) -> None:
+        if len(self.periods) < 2:
+            raise InputError("a series needs two or more periods")
+        if not 0 < self.false_alarm < 1:
+            raise InputError("the false-alarm rate lies strictly between 0 and 1")
+        for name in self.measures:
+            if name not in RATES and name not in METRICS:
+                raise InputError("a watched measure is a row of METRICS or RATES")
+            if name in RATES and self.threshold is None:
+                raise InputError(f"{name} is read at a threshold: give one")
+
+    @property
+    def critical(self) -> float:
+        """The z beyond which a contrast raises an alarm."""
+        return critical_value(self._contrasts, self.false_alarm)
+
+    @property
+    def _each(self) -> float:
+        """The false-alarm rate of a single comparison: measures, and the PSI."""
+        return each_rate(self._contrasts, self.false_alarm)
+
+    @property
+    def _contrasts(self) -> int:
+        return (len(self.periods) - 1) * (len(self.measures) + 1)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Every contrast of every measure, in order."""
+        return tuple(c for name in self.measures for c in self._series(name))
+
+    @property
+    def alarms(self) -> tuple[Change, ...]:
+        """The changes that raised an alarm, the PSI's among them."""
+        return tuple(c for c in (*self.changes, *self.stability) if c.alarm)
+
+    def _values(self, measure: str) -> dict[str, Estimate]:
+        found = {}
+        for period, result in self.periods.items():
+            if measure in RATES and self.threshold is not None:
+                at = at_threshold(_reading(result), self.threshold)
+                found[period] = at[measure]
+            else:
+                found[period] = result.metric(measure)
+        return found
+
+    def _series(self, measure: str) -> list[Change]:
+        found = []
+        weight = mean = 0.0
+        for period, estimate in self._values(measure).items():
+            sd = spread_of(estimate)
+            value = estimate.value
+            if math.isnan(value) or not sd > 0:
+                continue
+            z, alarm = 0.0, False
+            if weight > 0:
+                z = (value - mean) / math.sqrt(sd**2 + 1 / weight)
+                alarm = abs(z) > self.critical
+                found.append(Change(period, measure, mean, value, z, alarm))
+            if alarm or weight == 0:
+                weight, mean = sd**-2, value
+            else:
+                total = weight + sd**-2
+                mean, weight = (mean * weight + value * sd**-2) / total, total
+        return found
+
+    @cached_property
+    def stability(self) -> tuple[Change, ...]:
+        """The population stability index of every period against those before it."""
+        found = []
+        names = list(self.periods)
+        start = 0
+        for t in range(1, len(names)):
+            before = [_reading(self.periods[p]) for p in names[start:t]]
+            value, z = _psi(before, _reading(self.periods[names[t]]))
+            alarm = z > NormalDist().inv_cdf(1 - self._each)
+            found.append(Change(names[t], "psi", 0.0, value, z, alarm))
+            if alarm:
+                start = t
+        return tuple(found)
+
+    def ks(self, first: str, second: str) -> float:
+        """Return the largest distance of two periods' distributions of scores."""
+        shares = [_shares(_reading(self.periods[p])) for p in (first, second)]
+        return float(np.abs(np.cumsum(shares[0]) - np.cumsum(shares[1])).max())
+
+    def detectable(self, measure: str = "auc", power: float = 0.9) -> float:
+        """Return the change in the last period that is seen with this probability."""
+        sds = [
+            spread_of(e)
+            for e in self._values(measure).values()
+            if not math.isnan(e.value)
+        ]
+        if len(sds) < 2 or not all(sd > 0 for sd in sds):
+            raise NotReleasedError(f"{measure} has no error in two or more periods")
+        spread = math.sqrt(sds[-1] ** 2 + 1 / sum(sd**-2 for sd in sds[:-1]))
+        return (self.critical + NormalDist().inv_cdf(power)) * spread
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say what changed, and at which rate alarms are false."""
+        rate = (
+            f"{len(self.alarms)} alarms; {self.false_alarm:.0%} of series of "
+            f"{len(self.periods)} periods without any change would have one or more"
+        )
+        changes = (
+            f"{c.period}: {_title(c.measure)} is {c.now:.4g}, before it {c.before:.4g}"
+            for c in self.alarms
+        )
+        return (rate, *changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "false_alarm": self.false_alarm,
+            "changes": [
+                {
+                    "period": c.period,
+                    "measure": c.measure,
+                    "before": c.before,
+                    "now": c.now,
+                    "z": c.z,
+                    "alarm": c.alarm,
+                }
+                for c in (*self.changes, *self.stability)
+            ],
+        }
+
+
+def each_rate(contrasts: int, false_alarm: float) -> float:
+    """Return the false-alarm rate of one of several independent comparisons."""
+    return -math.expm1(math.log1p(-false_alarm) / contrasts)
+
+
+def critical_value(contrasts: int, false_alarm: float) -> float:
+    """Return the z beyond which one of several comparisons raises an alarm."""
+    return NormalDist().inv_cdf(1 - each_rate(contrasts, false_alarm) / 2)
+
+
+def detectable_change(
+    sd: float,
+    periods: int,
+    *,
+    measures: int = len(WATCHED),
+    false_alarm: float = 0.05,
+    power: float = 0.9,
+) -> float:
+    """Return the change in the last of equal periods that is seen with this probability.
+
+    Before any data: ``sd`` is a period's predicted error, sampling and noise together.
+
+    >>> round(detectable_change(0.0065, periods=24), 4)
+    0.0314
+    """
+    if periods < 2:
+        raise InputError("a series needs two or more periods")
+    z = critical_value((periods - 1) * (measures + 1), false_alarm)
+    spread = sd * math.sqrt(1 + 1 / (periods - 1))
+    return (z + NormalDist().inv_cdf(power)) * spread
+
+
+def _reading(result: Evaluation) -> Reading:
+    if not isinstance(result.reading, Reading):
+        raise NotReleasedError("periods are compared by their histograms")
+    return result.reading
+
+
+def _totals(reading: Reading) -> FloatVector:
+    observed = reading.observed
+    found: FloatVector = observed.negatives + observed.positives
+    return found
+
+
+def _shares(reading: Reading) -> FloatVector:
+    """Return the share of a period's examples in each bin, none negative."""
+    counts = reading.counts
+    each = np.maximum(counts.negatives, 0.0) + np.maximum(counts.positives, 0.0)
+    found: FloatVector = each / max(float(each.sum()), 1e-300)
+    return found
+
+
+def _psi(before: Sequence[Reading], now: Reading) -> tuple[float, float]:
+    """Return the index over ten groups, and how far it is beyond what is usual."""
+    from scipy.stats import chi2  # noqa: PLC0415 - slow to import
+
+    reference: FloatVector = np.sum([_totals(r) for r in before], axis=0)
+    smooth: FloatVector = np.mean([_shares(r) for r in before], axis=0)
+    middle = np.cumsum(smooth) - smooth / 2
+    group = np.minimum((middle * _GROUPS).astype(np.int64), _GROUPS - 1)
+    member: FloatArray = (group[None, :] == np.arange(_GROUPS)[:, None]).astype(float)
+    member = member[member.any(axis=1)]
+    p, spread_p = _grouped(member, reference, before)
+    q, spread_q = _grouped(member, _totals(now), [now])
+    kept = (p > 0) & (q > 0)
+    value = float(((q - p) * np.log(q / p))[kept].sum())
+    if not kept.any():
+        return math.nan, 0.0
+    # The sum of delta^2/p, of covariance spread_p + spread_q: its mean and variance.
+    root = np.diag(1 / np.sqrt(p[kept]))
+    both = root @ (spread_p + spread_q)[np.ix_(kept, kept)] @ root
+    mean, variance = float(np.trace(both)), 2 * float((both**2).sum())
+    if not (mean > 0 and variance > 0):
+        return value, 0.0
+    degrees = 2 * mean**2 / variance
+    tail = float(chi2.sf(value / mean * degrees, degrees))
+    return value, -NormalDist().inv_cdf(min(max(tail, 1e-300), 1 - 1e-12))
+
+
+def _grouped(
+    member: FloatArray, totals: FloatVector, readings: Sequence[Reading]
+) -> tuple[FloatVector, FloatArray]:
+    """Return the groups' shares and their covariance, sampling and noise."""
+    n = max(float(totals.sum()), 1e-300)
+    share: FloatVector = member @ totals / n
+    spread: FloatArray = (np.diag(np.maximum(share, 0.0)) - np.outer(share, share)) / n
+    centred = (member - share[:, None]) / n
+    for reading in readings:
+        if not reading.observed.exact:
+            rows = np.hstack([centred, centred])
+            spread = spread + covariance_of(reading.observed, rows)
+    return share, spread
+
+
+def _title(name: str) -> str:
+    if name == "psi":
+        return "the population stability index"
+    return RATES[name].title if name in RATES else METRICS[name].title
+
+
+def spread_of(estimate: Estimate) -> float:
+    """Return by how much a period's value differs from another's where nothing changes."""
+    noise = _sd(estimate.noise)
+    shape = _SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
+    return math.hypot(_sd(estimate.sampling), noise, shape)
+
+
+def _sd(law: object) -> float:
+    return law.sd if isinstance(law, Normal) else 0.0

@@ -1,0 +1,288 @@
+"""How sites differ, and what a new one can expect: read from the opened sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from discreet.arrays import FloatVector
+from discreet.estimate.estimate import Interval
+from discreet.metrics.clusters import ClusterProducts
+from discreet.metrics.heterogeneity import (
+    AnchoredSums,
+    RandomEffects,
+    lost_in_noise,
+)
+from discreet.metrics.table import METRICS
+from discreet.statistic.blocks import cell_variance, law_of_block
+from discreet.statistic.cluster_products import decoded
+from discreet.statistic.effect_terms import EffectTerms, Link
+from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.within_site import WithinSums
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from discreet.report.decode_release import OpenedRound
+    from discreet.report.evaluation import Evaluation
+
+_Z: Final = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One measure over the sites: its mean, its spread, a new site's.
+
+    Values and intervals are on the measure's own scale; ``effects`` is the model on
+    the scale on which sites are near normal.
+    """
+
+    terms: EffectTerms
+    effects: RandomEffects
+    contributors: int
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.terms.title
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing can be said, None when it can."""
+        if self.effects.refusal is not None or self.effects.noise is None:
+            return self.effects.refusal
+        return lost_in_noise(self.terms, self.effects)
+
+    @property
+    def sites(self) -> float:
+        """How many sites had a value of their own; about, under noise."""
+        return self.effects.sites
+
+    @property
+    def not_estimable(self) -> float:
+        """How many had one class only, or too few examples."""
+        return max(self.contributors - self.sites, 0.0)
+
+    @property
+    def mean(self) -> float:
+        """The value of the mean site."""
+        return self._back(self.effects.mean)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return Hartung and Knapp's interval of the mean."""
+        return self._both(self.effects.interval(level))
+
+    def prediction(self, level: float = 0.95) -> Interval:
+        """Return where a new site's own value is expected."""
+        return self._both(self.effects.prediction(level))
+
+    def _both(self, ends: Interval) -> Interval:
+        return Interval(self._back(ends.low), self._back(ends.high))
+
+    def _back(self, value: float) -> float:
+        return inverse(self.terms.row.link, value)
+
+    def sentence(self) -> str:
+        """Say it in one line."""
+        if self.refusal is not None:
+            return f"{self.title} over the sites: {self.refusal}."
+        about = "" if self.effects.noise is None else "about "
+        low, high = self.interval()
+        least, most = self.prediction()
+        left = round(self.not_estimable)
+        out = f"; {left} more not estimable" if left else ""
+        return (
+            f"{self.title} over {about}{self.sites:.0f} sites: mean {self.mean:.4f} "
+            f"[{low:.4f}, {high:.4f}], a new site's {least:.2f} to {most:.2f} (95%)"
+            f"{self._shown()}{out}."
+        )
+
+    def _shown(self) -> str:
+        scale = {"logit": "logit ", "log": "log ", "identity": ""}[self.terms.row.link]
+        shown = f"; between sites {scale}sd {math.sqrt(self.effects.tau2):.3f}"
+        if self.effects.noise is not None:
+            return shown
+        return f"{shown}, I2 {self.effects.sums.i2:.0%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found: dict[str, Any] = {
+            "refusal": self.refusal,
+            "sites": self.sites,
+            "not_estimable": self.not_estimable,
+            "scale": self.terms.row.link,
+        }
+        if self.refusal is not None:
+            return found
+        found |= {
+            "mean": self.mean,
+            "interval95": list(self.interval()),
+            "prediction95": list(self.prediction()),
+            "tau2": self.effects.tau2,
+            "anchor": self.effects.sums.anchor,
+            "noisy": self.effects.noise is not None,
+        }
+        if self.effects.noise is None:
+            found["i2"] = self.effects.sums.i2
+        return found
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """How sites differ in each measure that was asked for.
+
+    Args:
+        spreads: by the measure's name, with its threshold if it has one.
+        within: pairs within sites, where they were added up.
+    """
+
+    spreads: Mapping[str, Spread]
+    within: WithinSums | None = None
+
+    def __getitem__(self, name: str) -> Spread:
+        return self.spreads[name]
+
+    def sentences(self, result: Evaluation) -> tuple[str, ...]:
+        """Say it below the tables."""
+        lines = [spread.sentence() for spread in self.spreads.values()]
+        if self.within is not None:
+            lines.append(self._within_sentence(self.within, result))
+        return tuple(lines)
+
+    def _within_sentence(self, within: WithinSums, result: Evaluation) -> str:
+        by_pairs, by_size = within.by_pairs(), within.by_size()
+        if math.isnan(by_pairs[0]):
+            return "No site has both classes: there are no pairs within sites."
+        pooled = ""
+        if "auc" in result.metrics:
+            pooled = (
+                f"; over all pairs, also of two sites, it is {result.auc.value:.4f}"
+            )
+        return (
+            f"Within a site, the AUC is {_with_ends(*by_pairs)} by pairs and "
+            f"{_with_ends(*by_size)} by size{pooled}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found: dict[str, Any] = {
+            "effects": {name: s.to_dict() for name, s in self.spreads.items()}
+        }
+        if self.within is not None:
+            found["within_site"] = {
+                "by_pairs": _plain(*self.within.by_pairs()),
+                "by_size": _plain(*self.within.by_size()),
+            }
+        return found
+
+    def picture(self, result: Evaluation) -> Figure | None:
+        """Draw the pooled interval, the mean site's, a new site's and pairs within."""
+        spread = self.spreads.get("auc")
+        if spread is None or spread.refusal is not None or result.refusal is not None:
+            return None
+        from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+        rows: list[tuple[str, float, Interval]] = [
+            ("all patients pooled", result.auc.value, result.auc.interval()),
+            ("the mean site", spread.mean, spread.interval()),
+            ("a new site", spread.mean, spread.prediction()),
+        ]
+        if self.within is not None and self.within.pairs > 0:
+            value, sd = self.within.by_pairs()
+            rows.append(("pairs within a site", value, _ends(value, sd)))
+        figure = Figure(figsize=(5.2, 2.6), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (_, value, (low, high)) in enumerate(rows):
+            color = "#d1701f" if place == 2 else "#1f5fa8"
+            axes.plot([low, high], [-place, -place], color=color, lw=5, alpha=0.4)
+            axes.plot([value], [-place], "o", color=color, ms=6)
+        axes.set_yticks(
+            [-place for place in range(len(rows))], [row[0] for row in rows]
+        )
+        axes.set(xlabel="AUC, 95%", ylim=(-len(rows) + 0.5, 0.5))
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="0.93", lw=0.6)
+        return figure
+
+
+def heterogeneity_of(opened: OpenedRound) -> Heterogeneity | None:
+    """Read how sites differ; None where a plan did not ask for it."""
+    statistic = opened.statistic
+    if not isinstance(statistic, SiteSums) or not (
+        statistic.effects or statistic.within
+    ):
+        return None
+    exact = opened.law.scale == 0
+    each = 0.0 if exact else cell_variance(law_of_block(opened.law, 1))
+    spreads = {}
+    for terms, numbers in statistic.cut(opened.counts).items():
+        matrix = terms.sums()
+        found = RandomEffects(
+            _sums(terms.totals(numbers), terms.anchor, exact=exact),
+            None if exact else each * (matrix @ matrix.T),
+        )
+        spreads[terms.key] = Spread(terms, found, opened.contributors)
+    within = None
+    if statistic.within:
+        within = WithinSums.decoded(statistic.pair_sums(opened.counts))
+    return Heterogeneity(spreads, within)
+
+
+def clusters_of(opened: OpenedRound) -> ClusterProducts | None:
+    """Read the products of clusters' sums; None where a plan did not ask for them."""
+    statistic = opened.statistic
+    if not isinstance(statistic, SiteSums) or statistic.clusters is None:
+        return None
+    numbers = statistic.cluster_sums(opened.counts)
+    return ClusterProducts(
+        statistic.clusters, decoded(statistic.clusters, numbers), opened.contributors
+    )
+
+
+def cluster_sentences(result: Evaluation) -> tuple[str, ...]:
+    """Say each metric's interval over clusters, where they were added up."""
+    if result.clusters is None:
+        return ()
+    kind = result.clusters.kind
+    said = []
+    for name, estimate in result.metrics.items():
+        if estimate.clustered is not None:
+            low, high = estimate.interval(cluster=kind)
+            said.append(f"{METRICS[name].title} [{low:.4f}, {high:.4f}]")
+    if not said:
+        return ()
+    return (f"If rows of one {kind} are alike (95%): {', '.join(said)}.",)
+
+
+def _sums(total: FloatVector, anchor: float, *, exact: bool) -> AnchoredSums:
+    found = AnchoredSums.of_numbers(total, anchor)
+    return replace(found, sites=float(round(found.sites))) if exact else found
+
+
+def inverse(link: Link, value: float) -> float:
+    """Return from the scale of the sum to the measure's own."""
+    match link:
+        case "logit":
+            return 1.0 / (1.0 + math.exp(-value))
+        case "log":
+            return math.exp(value)
+        case "identity":
+            return value
+
+
+def _ends(value: float, sd: float) -> Interval:
+    return Interval(max(value - _Z * sd, 0.0), min(value + _Z * sd, 1.0))
+
+
+def _with_ends(value: float, sd: float) -> str:
+    low, high = _ends(value, sd)
+    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def _plain(value: float, sd: float) -> dict[str, Any]:
+    if math.isnan(value):
+        return {"value": None, "interval95": [None, None]}
+    return {"value": value, "interval95": list(_ends(value, sd))}

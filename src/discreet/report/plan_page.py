@@ -1,0 +1,247 @@
+"""A planner's page: what would be known, against epsilon, examples, prevalence and sites.
+
+One thing is varied at a time around the plan that was asked for, and each variation is
+predicted as ``discreet plan`` predicts it: from public facts, with simulated
+populations. Where the prediction says "do not run", the picture is shaded and the
+table says why. The page computes nothing: its sliders look predictions up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
+from discreet.report.prediction import Prediction, predict
+from discreet.report.svg import Frame, Stroke
+from discreet.report.template import page_parts, render_template, script_json
+
+_Z: Final = 1.96
+_FACTORS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
+_PREVALENCES: Final = (0.01, 0.03, 0.1, 0.3, 0.5)
+_SITES: Final = (2.0, 5.0, 20.0)
+REPETITIONS: Final = 6
+"""Fewer than for a plan's own prediction: a picture's curve, good to a fifth."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One thing that is varied: its name, its values and what is planned for each."""
+
+    name: str
+    title: str
+    values: Sequence[float]
+    asked: float
+    plan: Callable[[float], Plan]
+    sites: Callable[[float], int | None]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One point of a sweep."""
+
+    value: float
+    half: float
+    """Half the width of the AUC's 95% interval; NaN where there is none."""
+    noise: float
+    sampling: float
+    precision: float
+    """Half the width of average precision's interval."""
+    refusal: str | None
+
+    @classmethod
+    def of(cls, value: float, found: Prediction) -> Predicted:
+        """Take what a reader wants to know of a prediction."""
+        return cls(
+            value,
+            _Z * found.auc.total,
+            _Z * found.auc.noise,
+            _Z * found.auc.sampling,
+            _Z * found.average_precision.total,
+            found.refusal,
+        )
+
+
+def predicted(
+    sweep: Sweep, *, auc: float, repetitions: int = REPETITIONS
+) -> list[Predicted]:
+    """Predict every variation; one that cannot be planned says why."""
+    found = []
+    for value in sweep.values:
+        try:
+            plan = sweep.plan(value)
+            result = predict(
+                plan, sites=sweep.sites(value), auc=auc, repetitions=repetitions
+            )
+            found.append(Predicted.of(value, result))
+        except DiscreetError as err:
+            nan = math.nan
+            found.append(Predicted(value, nan, nan, nan, nan, str(err)))
+    return found
+
+
+def plan_page(
+    plan: Plan,
+    *,
+    sites: int | None = None,
+    auc: float,
+    repetitions: int = REPETITIONS,
+) -> str:
+    """Return the page of a plan as HTML."""
+    varied = sweeps(plan, sites)
+    results = {
+        sweep.name: predicted(sweep, auc=auc, repetitions=repetitions)
+        for sweep in varied
+    }
+    shown = [
+        {
+            "name": sweep.name,
+            "title": sweep.title,
+            "start": _nearest(sweep),
+            "last": len(sweep.values) - 1,
+            "svg": _frame(sweep, results[sweep.name]).svg(),
+            "rows": [_row(point) for point in results[sweep.name]],
+        }
+        for sweep in varied
+    ]
+    return render_template(
+        "plan.html.j2",
+        title=plan.model.name or "A plan",
+        facts=_facts(plan, sites),
+        auc=f"{auc:g}",
+        sweeps=shown,
+        data=script_json({s["name"]: s["rows"] for s in shown}),
+        **page_parts("plan.js"),
+    )
+
+
+def sweeps(plan: Plan, sites: int | None) -> list[Sweep]:
+    """Return what can be varied around a plan, each with the plan's own value."""
+    facts, model, cohort = plan.facts, plan.privacy, plan.cohort
+
+    def again(**changed: Any) -> Plan:
+        return recommend(
+            changed.get("facts", facts),
+            changed.get("model", model),
+            thresholds=plan.thresholds,
+            cohort=changed.get("cohort", cohort),
+        )
+
+    found = []
+    if model.budget is not None and hasattr(model, "epsilon"):
+        epsilon = float(model.budget)
+        found.append(
+            Sweep(
+                "epsilon",
+                "epsilon",
+                [float(f"{epsilon * k:.3g}") for k in _FACTORS],
+                epsilon,
+                lambda e: again(model=replace(model, epsilon=f"{e:g}")),  # type: ignore[type-var]
+                lambda _: sites,
+            )
+        )
+    examples = facts.examples or 10_000
+    found.append(
+        Sweep(
+            "examples",
+            "examples in all",
+            [float(round(examples * k)) for k in _FACTORS],
+            float(examples),
+            lambda n: again(facts=replace(facts, examples=int(n))),
+            lambda _: sites,
+        )
+    )
+    share = facts.prevalence or 0.5
+    found.append(
+        Sweep(
+            "prevalence",
+            "prevalence",
+            sorted({*_PREVALENCES, share}),
+            share,
+            lambda p: again(facts=replace(facts, prevalence=p)),
+            lambda _: sites,
+        )
+    )
+    known = sites or cohort.min_survivors
+    found.append(
+        Sweep(
+            "sites",
+            "sites",
+            sorted({*_SITES, float(known)}),
+            float(known),
+            lambda n: again(cohort=model.cohort(int(n))),
+            int,
+        )
+    )
+    return found
+
+
+def _facts(plan: Plan, sites: int | None) -> dict[str, str]:
+    found = {"Privacy": f"{plan.privacy.name}, {plan.privacy.loss}"}
+    if plan.facts.examples is not None:
+        found["Examples"] = f"{plan.facts.examples:,}"
+    if plan.facts.prevalence is not None:
+        found["Prevalence"] = f"{plan.facts.prevalence:g}"
+    if sites is not None:
+        found["Sites"] = f"{sites}"
+    if (alone := plan.lone_examples()) is not None:
+        found["Without noise"] = str(alone)
+    return found | {"Plan": f"sha256:{plan.digest().hex()}"}
+
+
+def _nearest(sweep: Sweep) -> int:
+    return int(np.argmin([abs(value - sweep.asked) for value in sweep.values]))
+
+
+def _row(point: Predicted) -> dict[str, Any]:
+    def size(value: float) -> str:
+        return "no result" if math.isnan(value) else f"± {value:.4f}"
+
+    return {
+        "value": f"{point.value:,.6g}",
+        "auc": size(point.half),
+        "precision": size(point.precision),
+        "sampling": size(point.sampling),
+        "noise": size(point.noise),
+        "refusal": point.refusal or "",
+    }
+
+
+def _frame(sweep: Sweep, points: Sequence[Predicted]) -> Frame:
+    """Draw the half widths; shade where the plan should not be run."""
+    places = np.arange(len(points), dtype=np.float64)
+    series = {
+        "total": np.array([p.half for p in points]),
+        "noise": np.array([p.noise for p in points]),
+        "sampling": np.array([p.sampling for p in points]),
+    }
+    known = np.isfinite(series["total"])
+    top = 1.1 * float(np.max(series["total"][known])) if known.any() else 1.0
+    top = min(max(top, 1e-3), 0.5)
+    strokes = []
+    for k, point in enumerate(points):
+        if point.refusal is not None:
+            x = np.array([max(k - 0.5, 0.0), min(k + 0.5, places[-1])])
+            strokes.append(Stroke(x, np.zeros(2), 5, upper=np.full(2, top)))
+    for color, values in enumerate(series.values()):
+        strokes.append(Stroke(places[known], values[known], color))
+    k = _nearest(sweep)
+    return Frame(
+        f"sweep-{sweep.name}",
+        f"Predicted error against {sweep.title}",
+        f"Half the 95% interval of the AUC against {sweep.title}: in all, from noise, "
+        "from sampling; shaded: do not run.",
+        sweep.title,
+        "half of the AUC's 95% interval",
+        strokes,
+        x_range=(0.0, float(max(len(points) - 1, 1))),
+        y_range=(0.0, top),
+        x_ticks=[(float(i), f"{p.value:,.6g}") for i, p in enumerate(points)],
+        markers=[(float(k), series["total"][k])],
+    )

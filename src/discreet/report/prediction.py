@@ -1,0 +1,351 @@
+r"""Predicted errors, before any data is touched: from public facts alone.
+
+The plan is carried out on simulated populations of several shapes
+(:mod:`discreet.report.simulated`) with simulated noise. *Noise* and *sampling* are what
+these evaluations say of themselves, by the code that makes their intervals: root mean
+squares of the standard deviations over all of them. Real scores differ from every shape
+and get more noise than these, `BEYOND` times as much as a rule: take the figures as a
+size (``bench/prediction.py`` measures how good they are).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import cycle, islice
+from typing import Final
+
+import numpy as np
+
+from discreet.arrays import IntVector
+from discreet.data.edges import Edges
+from discreet.data.examples import Examples
+from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.estimate.areas import area_error
+from discreet.estimate.estimate import Estimate, standard_deviation
+from discreet.estimate.reading import Flat, Reading
+from discreet.metrics.errors import measures
+from discreet.metrics.table import METRICS, Metric
+from discreet.noise.mechanism import AdditiveNoise, NoNoise
+from discreet.plan.bins import spread_over
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
+from discreet.plan.rounds import ResolvedRound, Round
+from discreet.report.build import evaluation
+from discreet.report.evaluation import Evaluation
+from discreet.report.simulated import SPREADS, simulate_population, typical_population
+from discreet.secagg.terms import Terms
+from discreet.statistic import ClassHistogram, Grouped, Hierarchy
+from discreet.statistic.adaptive import Refined
+from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.weighted import Weighted
+
+REPETITIONS: Final = 21
+"""Seven of each shape."""
+MOST_EXAMPLES: Final = 500_000
+"""A larger population is simulated at this size, its errors scaled by a square root."""
+DEFAULT_AUC: Final = 0.8
+BEYOND: Final = 1.15
+"""What noise real shapes add, to smooth ones' 1; chosen on 135 cells of other scores than
+the docs quote."""
+_FINE_BINS: Final = 4096
+"""Bins of a simulated population's own values, beside which a plan's are compared."""
+_HIDDEN: Final = "the noise hides one of the classes"
+_AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedError:
+    """The expected value of a metric, and root mean squares of its errors."""
+
+    value: float
+    noise: float
+    sampling: float
+
+    @property
+    def total(self) -> float:
+        """Both sources together."""
+        return math.hypot(self.noise, self.sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a plan can be expected to tell, if the assumptions hold."""
+
+    errors: Mapping[Metric, PredictedError]
+    """Of both areas and of whatever else the plan asks for, in the table's order."""
+    roc_area: float
+    """Mean area between the ROC curves with and without noise."""
+    unusable: float
+    """Share of the simulated releases that gave no result."""
+    prevalence: float
+    group_examples: int
+    """How many examples each result rests on."""
+    cause: str = _HIDDEN
+    """Why a simulated release gave none, if one did."""
+
+    @property
+    def auc(self) -> PredictedError:
+        """What decides whether a plan is worth running."""
+        return self.errors["auc"]
+
+    @property
+    def average_precision(self) -> PredictedError:
+        """What rare positives make hard first."""
+        return self.errors["average_precision"]
+
+    @property
+    def refusal(self) -> str | None:
+        """Why this plan should not be run, None when it may be."""
+        if self.unusable > 0.1:
+            return (
+                f"{self.unusable:.0%} of the simulated releases were unusable: "
+                f"{self.cause}"
+            )
+        return _lost("AUC", self.auc, chance=0.5)
+
+    @property
+    def caution(self) -> str | None:
+        """What this plan tells badly, None when it tells all."""
+        lost = _lost(
+            "average precision", self.average_precision, chance=self.prevalence
+        )
+        if lost is not None:
+            return lost
+        if self.auc.noise > self.auc.sampling:
+            return "the noise is larger than the sampling error"
+        return None
+
+
+def _lost(name: str, error: PredictedError, *, chance: float) -> str | None:
+    """Return why a metric could not be told from that of a random classifier."""
+    if 2 * error.total < error.value - chance:
+        return None
+    source = "noise" if error.noise > error.sampling else "the sample's size"
+    return (
+        f"two standard errors of the {name} are {2 * error.total:.2g}, mostly from "
+        f"{source}: {error.value:.3f} could not be told from chance, {chance:.3f}"
+    )
+
+
+def predict(
+    plan: Plan,
+    *,
+    sites: int | None = None,
+    auc: float = DEFAULT_AUC,
+    repetitions: int = REPETITIONS,
+    seed: int = 1,
+) -> Prediction:
+    """Carry out a plan on simulated populations and return the errors.
+
+    Args:
+        plan: the plan; its public facts must say how many examples there are. With
+            groups, the errors are those of one of several equally large groups.
+        sites: how many take part; by default the roster, or the fewest allowed.
+        auc: assumed AUC of the classifier.
+        repetitions: how many populations are simulated, of one shape after the other.
+        seed: of the simulation; nothing here is secret.
+    """
+    if not 0.5 < auc < 1:
+        raise PlanError("the assumed AUC lies strictly between 0.5 and 1")
+    single = _single(plan)
+    facts = single.facts
+    if facts.examples is None:
+        raise PlanError("a prediction needs the expected number of examples")
+    prevalence = 0.5 if facts.prevalence is None else facts.prevalence
+    examples = min(facts.examples, MOST_EXAMPLES)
+    if sites is None:
+        roster = plan.roster
+        sites = plan.cohort.min_survivors if roster is None else len(roster.sites)
+    if sites < plan.cohort.min_survivors:
+        raise PlanError(
+            f"the plan asks for {plan.cohort.min_survivors} surviving sites, and there "
+            f"are {sites}"
+        )
+    rng = np.random.default_rng(seed)
+    typical = typical_population(facts.scores, prevalence, auc)
+    truth = _fine(typical, single.metrics)
+    runs = []
+    for spread in islice(cycle(SPREADS), repetitions):
+        drawn = simulate_population(
+            facts.scores, examples, prevalence, auc, rng, spread=spread
+        )
+        runs.append(_Run.of(single, drawn, sites, rng))
+    shrunk = math.sqrt(examples / facts.examples)  # 1 unless there are very many
+    usable = [run for run in runs if run.result is not None]
+
+    def error(metric: Metric) -> PredictedError:
+        noise = _rms([run.noise(metric) for run in usable])
+        sampling = _rms([run.exact.sampling(metric) for run in runs])
+        return PredictedError(truth.value(metric), noise * shrunk, sampling * shrunk)
+
+    areas = [run.area() for run in usable]
+    return Prediction(
+        {name: error(name) for name in METRICS if name in single.metrics},
+        float(np.mean(areas)) * shrunk if areas else math.nan,
+        1 - len(usable) / len(runs),
+        prevalence,
+        facts.examples,
+        next((run.cause for run in runs if run.cause is not None), _HIDDEN),
+    )
+
+
+def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
+    """Raise ``InputError`` if secure aggregation cannot keep what the plan asks for.
+
+    Too few survivors for the colluders, or, with a roster, so few that two sets of
+    survivors could both find enough signatures.
+    """
+    if plan.privacy.route != "secure sum":
+        return
+    identities = None if plan.roster is None else plan.roster.identities()
+    cohort = plan.cohort
+    length = max(r.statistic.size for r in plan.rounds)
+    told = plan.privacy.masked_from(cohort)
+    groups = cohort.random_groups
+    if sites is not None and sites < cohort.least_sites:
+        raise InputError(
+            f"{groups} random groups of at least {cohort.min_survivors} sites need "
+            f"{cohort.least_sites} sites, and there are {sites}"
+            if groups > 1
+            else f"the plan asks for {cohort.least_sites} sites, and there are {sites}"
+        )
+    terms = Terms(plan.digest(), length, cohort.min_survivors, told, identities, groups)
+    terms.parameters(-(-(sites or cohort.least_sites) // groups))
+
+
+def _single(plan: Plan) -> Plan:
+    """Return the plan of one result: of one group, if there are groups.
+
+    Weights are predicted at their worst: nearly all are one, and the noise and the
+    errors are those of the largest.
+    """
+    if not plan.privacy.predictable:
+        raise PlanError(
+            f"there is no prediction for plans under {plan.privacy.name} privacy"
+        )
+    plan = replace(plan, roster=None, metrics=plan.metrics | set(_AREAS))
+    match plan.statistic:
+        case ClassHistogram() | Refined() | Hierarchy() | SiteSums():
+            return plan
+        case Grouped(inner, groups):
+            known = plan.facts.examples
+            part = None if known is None else max(known // len(groups), 1)
+            facts = replace(plan.facts, examples=part)
+            return replace(plan, rounds=(Round(inner),), facts=facts)
+        case Weighted(inner, most):
+            known = plan.facts.examples
+            part = None if known is None else max(known // most, 1)
+            facts = replace(plan.facts, examples=part)
+            return replace(plan, rounds=(Round(inner),), facts=facts)
+        case _:
+            raise PlanError("there is no prediction for more than two classes")
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """A sample without noise, in bins so fine that they do not matter."""
+
+    observed: NoisyHistogram
+    metrics: Collection[Metric]
+
+    @cached_property
+    def reading(self) -> Reading:
+        return Flat("linear").read(self.observed)
+
+    @cached_property
+    def _found(self) -> Mapping[str, Estimate]:
+        return measures(self.reading, self.metrics)
+
+    def value(self, metric: Metric) -> float:
+        return self._found[metric].value
+
+    def sampling(self, metric: Metric) -> float:
+        return standard_deviation(self._found[metric].sampling)
+
+
+def _fine(examples: Examples, metrics: Collection[Metric]) -> _Exact:
+    rule = spread_over(_FINE_BINS, PublicFacts(scores=examples.scores))
+    statistic = ClassHistogram(Edges.realise(rule, examples.scores))
+    counts = statistic.split(statistic.count(examples).astype(np.float64))
+    observed = NoisyHistogram(
+        statistic.edges, counts.negatives, counts.positives, NoNoise()
+    )
+    return _Exact(observed, metrics)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One simulated population: its exact sample, and what the plan made of it."""
+
+    exact: _Exact
+    result: Evaluation | None
+    cause: str | None = None
+
+    @classmethod
+    def of(
+        cls, plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
+    ) -> _Run:
+        exact = _fine(drawn, plan.metrics)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                releases = _simulate_releases(plan, drawn, sites, rng)
+                claim = plan.claim("simulated", sites=sites)
+                result = evaluation(plan, releases, claim)
+            except ReleaseError as err:  # nothing can be read from this one
+                return cls(exact, None, str(err))
+        if result.refusal is not None:
+            return cls(exact, None, result.refusal)
+        return cls(exact, result)
+
+    def noise(self, metric: Metric) -> float:
+        if self.result is None:
+            return math.nan
+        return BEYOND * standard_deviation(self.result.metric(metric).noise)
+
+    def area(self) -> float:
+        if self.result is None:
+            return math.nan
+        clean = self.exact.reading.curves.roc
+        return area_error(clean, self.result.curves.roc, tolerance=1e-5)
+
+
+def _simulate_releases(
+    plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
+) -> list[Release]:
+    """Count and add simulated noise to the sums, round by round."""
+    releases: list[Release] = []
+    for i in range(len(plan.rounds)):
+        this = plan.resolve(i, releases)
+        exact = this.statistic.count(drawn)
+        total = _simulate_total(plan, this, exact, sites, rng)
+        releases.append(
+            Release(plan.digest(), b"simulated", i, total, sites, sites, this.loss)
+        )
+    return releases
+
+
+def _simulate_total(
+    plan: Plan,
+    this: ResolvedRound,
+    exact: IntVector,
+    sites: int,
+    rng: np.random.Generator,
+) -> IntVector:
+    mechanism = plan.privacy.noise(this, plan.cohort)
+    if isinstance(mechanism, AdditiveNoise):
+        noise = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
+        total: IntVector = exact + np.rint(noise).astype(np.int64)
+        return total
+    # One-example clients: the pooled counts are as good as any site's.
+    return mechanism.protect(exact, entropy=rng.bytes)
+
+
+def _rms(errors: Sequence[float]) -> float:
+    return math.sqrt(float(np.mean(np.square(errors)))) if errors else math.nan

@@ -1,0 +1,213 @@
+"""What a result rests on, written into its report: enough to compute every number again.
+
+The record holds the plan's file, the opened totals, and when and with which versions the
+report was made; no example and nothing that was not released. Its digest covers all of
+it, and the coordinator signs the digest. ``discreet verify`` reads it back, checks both,
+and computes the result anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+
+import numpy as np
+
+from discreet.errors import DiscreetError, ReleaseError
+from discreet.estimate.reading import Estimator, Reading
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
+from discreet.privacy.claim import Setting
+from discreet.registry import Registry
+from discreet.report.made import Made
+
+if TYPE_CHECKING:
+    from discreet.report.build import Result
+    from discreet.report.evaluation import Evaluation
+
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""The coordinator's Ed25519 key at work."""
+RECORD_VERSION: Final = 2
+MOST_RELEASES: Final = 1024
+"""Of one record, whatever number of random groups its plan names."""
+READERS: Final = Registry[Callable[..., Estimator]](
+    "estimator",
+    {
+        "flat": "discreet.estimate.reading:Flat",
+        "smooth": "discreet.estimate.smooth_reading:Smooth",
+        "public totals": "discreet.estimate.public_totals:PublicTotals",
+        "fedcurve": "discreet.published.xu2025.fedcurve:FedCurve",
+        "range queries": "discreet.published.xu2025.range_queries:RangeQueries",
+    },
+)
+"""What may have read a release besides the plan's own estimator; a stranger adds theirs."""
+SIGNED: Final = b"discreet report 2\n"
+"""What stands before a record's digest when the coordinator signs it."""
+ADDED: Final = ("digest", "signature", "receipts")
+"""What the digest does not cover: itself, and what is added later and checked apart."""
+_KINDS: Final[Mapping[str, type]] = {
+    "record": int,
+    "made": dict,
+    "plan": str,
+    "setting": str,
+    "estimator": str,
+    "sites": list,
+    "models": list,
+    "releases": list,
+    "digest": str,
+}
+_OPTIONAL: Final[Mapping[str, type]] = {
+    "reader": dict,
+    "signature": str,
+    "receipts": list,
+}
+
+
+def record_of(
+    result: Evaluation, made: Made, names: tuple[str, ...] = ()
+) -> dict[str, Any] | None:
+    """Return the record of a release; None where nothing was counted.
+
+    ``result`` is any of the evaluations that were read from it, ``names`` what two
+    models are called.
+    """
+    if result.plan is None or not result.releases:
+        return None
+    if not isinstance(result.reading, Reading):
+        return None
+    found = {
+        "record": RECORD_VERSION,
+        "made": made.to_dict(),
+        "plan": dumps(result.plan),
+        "setting": result.claim.setting,
+        "estimator": result.reading.estimator,
+        "sites": list(result.site_names),
+        "models": list(names),
+        "releases": [
+            {
+                "session": release.session.hex(),
+                "round": release.round,
+                "contributors": release.contributors,
+                "expected": release.expected,
+                "members": list(release.members),
+                "total": release.total.tolist(),
+            }
+            for release in _opened(result)
+        ],
+    }
+    if result.reader is not None:
+        found["reader"] = _written(result.reader)
+    return found | {"digest": digest(found)}
+
+
+def _written(reader: Any) -> dict[str, Any]:
+    """Return an estimator as plain values: its name among the readers and its fields."""
+    name = next((n for n in READERS if READERS[n] is type(reader)), None)
+    return {} if name is None else {"name": name, **asdict(reader)}
+
+
+def _reader(written: Mapping[str, Any] | None) -> Estimator | None:
+    if written is None:
+        return None
+    fields = dict(written)
+    name = fields.pop("name", None)
+    if name not in READERS:
+        raise ReleaseError(
+            "this release was read by an estimator that is not known here: add it to "
+            "discreet.report.record.READERS"
+        )
+    return READERS[name](**fields)
+
+
+def _opened(result: Evaluation) -> Sequence[Release]:
+    """Return what was opened: with random groups, each group's own sum."""
+    if result.random_groups is None:
+        return result.releases
+    return [part.releases[0] for part in result.random_groups.alone]
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a record's canonical JSON, without what is added later."""
+    kept = {k: v for k, v in record.items() if k not in ADDED}
+    plain = json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def signature_of(record: Mapping[str, Any] | None, sign: Sign | None) -> str | None:
+    """Return a signature of a record's digest, where there are both."""
+    if record is None or sign is None:
+        return None
+    return sign(SIGNED + str(record["digest"]).encode()).hex()
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan:
+    """Return the plan of a record after checking the record's digest.
+
+    Nothing is computed of the releases: who signed the record can be checked first.
+
+    Raises:
+        ReleaseError: if the record was changed, or is none.
+    """
+    kinds = {**_KINDS, **{k: v for k, v in _OPTIONAL.items() if k in record}}
+    if set(record) != set(kinds) or not all(
+        type(record[name]) is kind for name, kind in kinds.items()
+    ):
+        raise ReleaseError("this is no record of a release: it was damaged")
+    if record["digest"] != digest(record):
+        raise ReleaseError("the record's digest does not match: it was changed")
+    return loads(record["plan"])
+
+
+def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
+    """Compute the result of a record again, from its plan and its totals alone.
+
+    Raises:
+        ReleaseError: if the record is none of this plan.
+    """
+    from discreet.report.build import result_of  # noqa: PLC0415 - it makes evaluations
+    from discreet.report.comparison import ModelComparison  # noqa: PLC0415 - likewise
+
+    tables, names = record["releases"], [*record["sites"], *record["models"]]
+    most = min(max(len(plan.rounds), plan.cohort.random_groups), MOST_RELEASES)
+    if not 1 <= len(tables) <= most:
+        raise ReleaseError("the record has more or fewer releases than its plan")
+    if record["setting"] not in get_args(Setting) or not all(
+        isinstance(name, str) for name in names
+    ):
+        raise ReleaseError("this is no record of a release: it was damaged")
+    try:
+        releases = [_release(plan, table) for table in tables]
+        claim = plan.claim(
+            record["setting"], sites=min(r.contributors for r in releases)
+        )
+        found = result_of(
+            plan,
+            releases,
+            claim,
+            estimator=_reader(record.get("reader")),
+            site_names=record["sites"],
+        )
+        if isinstance(found, ModelComparison) and len(record["models"]) == 2:
+            found = found.called(*record["models"])
+    except DiscreetError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise ReleaseError("this is no record of a release: it was damaged") from None
+    return found
+
+
+def _release(plan: Plan, table: Mapping[str, Any]) -> Release:
+    return Release(
+        plan.digest(),
+        bytes.fromhex(table["session"]),
+        int(table["round"]),
+        np.array(table["total"], dtype=np.int64),
+        int(table["contributors"]),
+        int(table["expected"]),
+        plan.privacy.loss,
+        tuple(int(m) for m in table["members"]),
+    )

@@ -1,0 +1,322 @@
+"""Checking a report: all of it computed again from the release that it holds.
+
+A report is believed because its numbers follow from the plan and the opened totals, and
+these from the sites' agreement. What is checked, in this order: the record's digest; the
+plan; the coordinator's signature, where a trusted plan with a roster names its key; the
+sites' receipts; then, computed anew with the record's day and versions, every word and
+number of the file. There are three outcomes: it holds, it does not hold
+(:class:`ReleaseError`), or something could not be compared here
+(:attr:`Verified.not_compared`), which is said and never called holding.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from discreet.errors import DiscreetError, ReleaseError
+from discreet.parsing import MOST_BYTES, read_json
+from discreet.plan.plan import Plan
+from discreet.report.agreement import Agreement, compare_documents, compare_pages
+from discreet.report.made import Made
+from discreet.report.page import marked, render
+from discreet.report.receipt import Receipt, read_receipts
+from discreet.report.record import RECORD_VERSION, SIGNED, plan_of, result_from
+
+_RECORD: Final = re.compile(
+    r'<script type="application/json" id="release-record">(.*?)</script>', re.DOTALL
+)
+_SIGNATURE: Final = re.compile(r"[0-9a-f]{128}")
+_NO_RECORD: Final = (
+    "It holds no record of a release, so nothing in it could be checked: ask for the "
+    "report with its record, .html or .json."
+)
+_OTHER_RECORD: Final = (
+    "Its record has another form than this version of discreet reads, so nothing in it "
+    "could be checked: verify it with the version that made it."
+)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found to hold, and what could not be checked."""
+
+    numbers: int = 0
+    """How many numbers agree with those that were computed again."""
+    same_bytes: bool = False
+    """Whether the whole page was made again byte by byte."""
+    signed: bool = False
+    plan_digest: str = ""
+    receipts: tuple[str, ...] = ()
+    """The sites whose receipts fit, by the roster of the reader's plan."""
+    unpaid: tuple[str, ...] = ()
+    """The sites of that roster without a receipt for every round."""
+    unchecked: int = 0
+    """Receipts in the report that no trusted roster could check."""
+    not_compared: tuple[str, ...] = ()
+    """What could not be checked here, and why; a report holds only without any."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything was compared and agrees."""
+        return not self.not_compared
+
+    def sentences(self) -> list[str]:
+        """Say what was checked."""
+        found = [*self.not_compared]
+        if self.same_bytes:
+            found.append("The page is, byte by byte, what this release gives.")
+        elif self.holds:
+            found.append(
+                "Every word is what this release gives, and the numbers agree to one "
+                "part in a million."
+            )
+        if self.numbers:
+            found.append(f"{self.numbers:,} numbers follow from the release.")
+        if not self.plan_digest:
+            return found
+        found.append(f"The plan is sha256:{self.plan_digest}.")
+        found.append(
+            "The coordinator of the roster signed it."
+            if self.signed
+            else "No signature was checked: it needs a plan with a roster that you trust."
+        )
+        if self.receipts:
+            found.append(
+                f"The receipts of {', '.join(self.receipts)} fit: each says, signed, that "
+                "its ledger was charged for this plan."
+            )
+        if self.receipts and self.unpaid:
+            missing = ", ".join(self.unpaid)
+            found.append(f"There is no receipt of every round of {missing}.")
+        if self.unchecked:
+            found.append(
+                f"{self.unchecked} receipts were not checked: who signed them says the "
+                "report alone. Give the plan whose roster you trust."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Report:
+    """A file that somebody sent: its text, and what of it is JSON."""
+
+    text: str
+    document: dict[str, Any] | None
+    """All of a .json; None for a page."""
+    record: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, text: str) -> _Report:
+        if len(text) > MOST_BYTES:
+            raise ReleaseError(f"a report has at most {MOST_BYTES:,} bytes")
+        page = _RECORD.search(text)
+        if page is not None:
+            return cls(text, None, _table(page.group(1), "the page's record"))
+        if not text.lstrip().startswith("{"):
+            return cls(text, None, None)
+        document = _table(text, "the report")
+        record = document.get("release")
+        if record is not None and not isinstance(record, dict):
+            raise ReleaseError("this is no record of a release: it was damaged")
+        return cls(text, document, record)
+
+    def again(
+        self, record: Mapping[str, Any], plan: Plan, receipts: Sequence[Receipt]
+    ) -> Any:
+        """Compute the file again: the text of a page, or the document of a .json."""
+        signature = record.get("signature")
+        try:
+            made = Made.from_dict(record["made"])
+            result = result_from(record, plan)
+            if self.document is None:
+                return render(result.page(made), signature=signature, receipts=receipts)
+            found = result.to_dict(made)
+            found["release"] = marked(found["release"], signature, receipts)
+            return json.loads(json.dumps(found, allow_nan=False))
+        except ReleaseError:
+            raise
+        except DiscreetError as err:
+            raise ReleaseError(f"the record gives no result: {err}") from None
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            raise ReleaseError("the record gives no result: it was damaged") from None
+
+    def compare(self, again: Any) -> Agreement:
+        """Compare the file with what was computed again."""
+        if self.document is None:
+            return compare_pages(self.text, again)
+        return compare_documents(self.document, again)
+
+
+def verify(text: str, *, trusted: Plan | None = None) -> Verified:
+    """Check a report, .html or .json.
+
+    Args:
+        text: the file.
+        trusted: the plan that the reader agreed to, with its roster.
+
+    Returns:
+        What holds; ``holds`` is false where something could not be compared.
+
+    Raises:
+        ReleaseError: names the first thing that does not hold.
+    """
+    report = _Report.read(text)
+    record = report.record
+    if record is None:
+        return Verified(not_compared=(_NO_RECORD,))
+    if type(record.get("record")) is not int:
+        raise ReleaseError("this is no record of a release: it was damaged")
+    if record["record"] != RECORD_VERSION:
+        return Verified(not_compared=(_OTHER_RECORD,))
+    plan, signed, receipts = _authentic(record, trusted)
+    found = report.compare(report.again(record, plan, receipts))
+    not_compared = _judge(found, Made.from_dict(record["made"]))
+    known = found.numbers, found.same_bytes, signed, plan.digest().hex()
+    if trusted is None or trusted.roster is None:
+        return Verified(*known, unchecked=len(receipts), not_compared=not_compared)
+    rounds = {(r.site, r.round) for r in receipts}
+    paid = tuple(dict.fromkeys(r.site for r in receipts))
+    unpaid = tuple(
+        member.name
+        for member in trusted.roster.sites
+        if not all((member.name, k) in rounds for k in range(len(plan.rounds)))
+    )
+    return Verified(*known, paid, unpaid, not_compared=not_compared)
+
+
+def attach(text: str, tables: Sequence[object]) -> str:
+    """Return a report, .html or .json, with the sites' receipts in it.
+
+    Raises:
+        ReleaseError: if the report does not hold, or a receipt does not fit.
+    """
+    found = verify(text)
+    if not found.holds:
+        raise ReleaseError(
+            "receipts are attached to a report that holds, and this one could not be "
+            f"fully checked: {found.not_compared[0].removesuffix('.')}"
+        )
+    report = _Report.read(text)
+    record = dict(report.record or {})
+    plan = plan_of(record)
+    kept = [*record.get("receipts", ()), *tables]
+    fresh = [table for k, table in enumerate(kept) if table not in kept[:k]]
+    again = report.again(record, plan, read_receipts(fresh, plan))
+    return (
+        str(again)
+        if report.document is None
+        else json.dumps(again, indent=1, allow_nan=False)
+    )
+
+
+def _table(text: str, what: str) -> dict[str, Any]:
+    found = read_json(text, what, error=ReleaseError)
+    if not isinstance(found, dict):
+        raise ReleaseError("this is no record of a release: it was damaged")
+    return found
+
+
+def _authentic(
+    record: Mapping[str, Any], trusted: Plan | None
+) -> tuple[Plan, bool, tuple[Receipt, ...]]:
+    """Check what needs no result: the digest, the plan, who signed, who was charged.
+
+    A stranger's record may take long to compute, so nothing is computed before.
+    """
+    try:
+        plan = plan_of(record)
+    except ReleaseError:
+        raise
+    except DiscreetError as err:
+        raise ReleaseError(f"the plan in the report is none: {err}") from None
+    if trusted is not None and trusted.digest() != plan.digest():
+        raise ReleaseError("the report was made under another plan than the one given")
+    signed = _signed(record, trusted)
+    return plan, signed, read_receipts(record.get("receipts", ()), plan)
+
+
+def _signed(record: Mapping[str, Any], trusted: Plan | None) -> bool:
+    """Check the coordinator's signature with the key that the reader's plan names."""
+    signature = record.get("signature")
+    if signature is not None and not _SIGNATURE.fullmatch(signature):
+        raise ReleaseError("the coordinator's signature was damaged")
+    roster = None if trusted is None else trusted.roster
+    if roster is None or roster.coordinator is None:
+        return False
+    if signature is None:
+        raise ReleaseError(
+            "the coordinator did not sign this report, and the plan's roster names one"
+        )
+    key = Ed25519PublicKey.from_public_bytes(roster.coordinator)
+    try:
+        key.verify(bytes.fromhex(signature), SIGNED + str(record["digest"]).encode())
+    except InvalidSignature:
+        raise ReleaseError("the coordinator's signature does not fit") from None
+    return True
+
+
+def _judge(found: Agreement, made: Made) -> tuple[str, ...]:
+    """Return what could not be compared, or refuse what does not follow.
+
+    Another version of discreet may write other words and compute other numbers. Another
+    NumPy or matplotlib changes no word; what it rounds or draws otherwise is told, since
+    nobody can tell it from a forgery.
+    """
+    here = Made()
+    if made.discreet != here.discreet:
+        return _other_version(found, made, here)
+    if found.words:
+        raise ReleaseError(f"{found.words[0]} does not follow from the release")
+    if not found.wrong and not found.pictures:
+        return ()
+    others = ", ".join(made.others())
+    if not others:
+        first = (*found.wrong, "a picture on the page")[0]
+        raise ReleaseError(f"{first} does not follow from the release")
+    what = []
+    if found.wrong:
+        what.append(f"{len(found.wrong):,} of its numbers, first {found.wrong[0]}")
+    if found.pictures:
+        what.append(f"{found.pictures} of its pictures")
+    told = (
+        f"Computed here, {' and '.join(what)} came out otherwise; all words agree. It was "
+        f"made with {others}: verify it with these versions."
+    )
+    return (told,)
+
+
+def _other_version(found: Agreement, made: Made, here: Made) -> tuple[str, ...]:
+    """Say what of a report of another version could be compared."""
+    if not (found.words or found.wrong or found.pictures):
+        return ()
+    if not found.numbers:
+        compared = "neither its words nor its numbers could be compared"
+    elif found.wrong:
+        compared = (
+            f"{len(found.wrong):,} of its numbers are not what this version computes, and "
+            f"its words {_differ(found)}"
+        )
+    else:
+        compared = (
+            f"{found.numbers:,} of its numbers agree to one part in a million, and its "
+            f"words {_differ(found)}"
+        )
+    told = (
+        f"It was made with discreet {made.discreet}, and this is {here.discreet}: "
+        f"{compared}. Verify it with discreet {made.discreet}."
+    )
+    return (told,)
+
+
+def _differ(found: Agreement) -> str:
+    if not found.words:
+        return "agree"
+    places = "place" if len(found.words) == 1 else "places"
+    return f"differ in {len(found.words):,} {places}, first {found.words[0]}"

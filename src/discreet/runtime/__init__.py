@@ -1,1 +1,0 @@
-"""Runtimes: what drives the conversation between sites and coordinator."""

@@ -1,0 +1,198 @@
+"""A coordinator's session on disk: whoever is killed goes on, nobody pays twice.
+
+A session is a function of the bytes that its coordinator drew (the nonces) and of
+the answers that it heard. Both are written down, in order, before anything that
+follows from them is sent. To go on is to run the session again from the beginning,
+with the recorded bytes and answers, and to ask the sites only for what is missing:
+they get the very letters that they got before, and answer with what they stored.
+
+What the coordinator hears is no secret of a site by itself, but it is nobody else's
+business: the file is sealed (ChaCha20-Poly1305) with a key that is derived from the
+coordinator's own, and bound to the plan and the nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError
+from discreet.secret_files import write_secret
+from discreet.session.coordinator import Exchange
+from discreet.session.messages import (
+    Kind,
+    Letter,
+    LetterError,
+    pack,
+    unpack,
+    unpack_all,
+)
+
+VERSION: Final = 1
+_NONCE_SIZE: Final = 12
+
+
+@dataclass(frozen=True)
+class SavedSession:
+    """Where a session of one plan is saved.
+
+    Args:
+        path: the file, its owner's alone.
+        secret: what the sealing key is derived from.
+        bound_to: the plan's digest and whatever else must not change meanwhile.
+    """
+
+    path: Path
+    secret: bytes = field(repr=False)
+    bound_to: bytes
+
+    def save(self, content: bytes) -> None:
+        """Write the whole file anew, or leave the old one."""
+        nonce = SYSTEM(_NONCE_SIZE)
+        sealed = self._cipher().encrypt(nonce, content, self.bound_to)
+        write_secret(self.path, bytes([VERSION]) + nonce + sealed, over=True)
+
+    def load(self) -> bytes | None:
+        """Return what was saved, None if nothing was.
+
+        Raises:
+            InputError: the file was changed, or belongs to another plan or key.
+        """
+        if not self.path.exists():
+            return None
+        raw = self.path.read_bytes()
+        nonce, sealed = raw[1 : 1 + _NONCE_SIZE], raw[1 + _NONCE_SIZE :]
+        if raw[:1] == bytes([VERSION]) and len(nonce) == _NONCE_SIZE:
+            try:
+                return self._cipher().decrypt(nonce, sealed, self.bound_to)
+            except InvalidTag:
+                pass
+        raise InputError(
+            f"{self.path} is no saved session of this plan, these keys and this "
+            "release; drop it with --fresh"
+        )
+
+    def discard(self) -> None:
+        """Forget the session: it is over, or somebody said so."""
+        self.path.unlink(missing_ok=True)
+
+    def _cipher(self) -> ChaCha20Poly1305:
+        kdf = HKDF(hashes.SHA256(), 32, salt=None, info=b"discreet saved session")
+        return ChaCha20Poly1305(kdf.derive(self.secret))
+
+
+def binding(plan_digest: bytes, nodes: Sequence[str]) -> bytes:
+    """Name a plan and the nodes' names, in the order of their numbers."""
+    names = (name.encode() for name in nodes)
+    return hashlib.sha256(pack(plan_digest, *names)).digest()
+
+
+@dataclass
+class Journal:
+    """What a session drew and heard; an entropy and an exchange that repeat it.
+
+    Args:
+        nodes: whom the session asks.
+        entropy: where new bytes come from.
+        keep: told the whole journal whenever it has grown.
+        drawn: the bytes that were drawn.
+        heard: the answers of each exchange.
+        over: whether the sites were told how it ended.
+    """
+
+    nodes: tuple[int, ...]
+    entropy: Entropy = field(default=SYSTEM, repr=False)
+    keep: Callable[[bytes], None] = field(default=lambda _: None, repr=False)
+    drawn: list[bytes] = field(default_factory=list, repr=False)
+    heard: list[Mapping[int, Letter]] = field(default_factory=list, repr=False)
+    over: bool = False
+    _drawn_again: int = field(default=0, init=False)
+    _heard_again: int = field(default=0, init=False)
+
+    def draw(self, size: int) -> bytes:
+        """Return the bytes that were drawn here before, or fresh ones."""
+        if self._drawn_again == len(self.drawn):
+            self.drawn.append(self.entropy(size))
+        self._drawn_again += 1
+        return self.drawn[self._drawn_again - 1]
+
+    def through(self, exchange: Exchange) -> Exchange:
+        """Return an exchange that hears again what was heard, and then goes on."""
+
+        def carry(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            self._heard_again += 1
+            if self._heard_again <= len(self.heard):
+                return _fitting(letters, self.heard[self._heard_again - 1])
+            self.keep(self.to_bytes())  # what was drawn, before it is shown
+            answers = exchange(letters)
+            self.heard.append(answers)
+            self.over = all(x.kind is Kind.END for x in letters.values())
+            self.keep(self.to_bytes())
+            return answers
+
+        return carry
+
+    def ask_again(self) -> None:
+        """Forget the last answers: whoever goes on sends the same letters again."""
+        self.heard.pop()
+        self.keep(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the journal as bytes."""
+        heard = (
+            pack(*(node.to_bytes(8, "big") + x.encode() for node, x in each.items()))
+            for each in self.heard
+        )
+        nodes = b"".join(node.to_bytes(8, "big") for node in self.nodes)
+        return pack(nodes, bytes([self.over]), pack(*self.drawn), pack(*heard))
+
+    @classmethod
+    def of(
+        cls,
+        raw: bytes,
+        *,
+        entropy: Entropy = SYSTEM,
+        keep: Callable[[bytes], None] = lambda _: None,
+    ) -> Journal:
+        """Read a journal, to go on with it."""
+        try:
+            nodes, over, drawn, heard = unpack(raw, 4)
+            return cls(
+                tuple(_number(nodes[at : at + 8]) for at in range(0, len(nodes), 8)),
+                entropy,
+                keep,
+                list(unpack_all(drawn)),
+                [
+                    {_number(x[:8]): Letter.decode(x[8:]) for x in unpack_all(each)}
+                    for each in unpack_all(heard)
+                ],
+                over == b"\1",
+            )
+        except LetterError as error:
+            raise InputError(f"a saved session cannot be read: {error}") from error
+
+
+def _number(raw: bytes) -> int:
+    return int.from_bytes(raw, "big")
+
+
+def _fitting(
+    letters: Mapping[int, Letter], answers: Mapping[int, Letter]
+) -> Mapping[int, Letter]:
+    """Refuse answers to other letters: another release would have written these."""
+    for node, answer in answers.items():
+        if node not in letters or answer.about != letters[node].digest():
+            raise InputError(
+                "the saved session was run by another release of discreet; drop it "
+                "with --fresh"
+            )
+    return answers

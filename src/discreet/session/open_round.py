@@ -1,0 +1,67 @@
+"""One round of a session as the coordinator writes it: what its letters share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.arrays import IntVector
+from discreet.plan.file import dumps
+from discreet.plan.plan import Plan
+from discreet.plan.rounds import ResolvedRound
+from discreet.session.messages import Invitation, Kind, Letter
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """What every letter of one round has in common."""
+
+    plan: Plan
+    this: ResolvedRound
+    session: bytes
+    nonce: bytes
+    totals: IntVector = field(repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The plan as every invitation holds it, written once."""
+        return dumps(self.plan)
+
+    @cached_property
+    def length(self) -> int:
+        """How many numbers each site contributes."""
+        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
+        return mechanism.sent(self.this.statistic.size)
+
+    def invitation(
+        self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
+    ) -> Letter:
+        """Invite one node, signed when there is a key to sign with."""
+        body = Invitation(self.plan, self.nonce, opening)
+        letter = Letter(
+            Kind.INVITE,
+            self.plan.digest(),
+            self.session,
+            self.this.index,
+            site,
+            numbers=self.totals,
+        )
+        if identity is not None:
+            body = replace(body, signature=identity.sign(body.statement(letter)))
+        return replace(letter, body=body.encode(self.text))
+
+    def step(self, message: bytes, site: int) -> Letter:
+        """Carry one message of the conversation."""
+        return Letter(
+            Kind.STEP, self.plan.digest(), self.session, self.this.index, site, message
+        )
+
+    def owns(self, letter: Letter) -> bool:
+        """Whether an answer belongs to this plan, session and round."""
+        return (letter.plan_digest, letter.session, letter.round) == (
+            self.plan.digest(),
+            self.session,
+            self.this.index,
+        )

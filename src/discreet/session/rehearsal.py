@@ -1,0 +1,141 @@
+"""A rehearsal: everything runs, on made-up data, and nobody is charged.
+
+A plan that is rehearsed is another plan: ``rehearsal`` is part of its digest, and so of
+its session, its letters, its masks and its signatures. No answer to one can be taken
+for an answer to the other, and a site declines whichever it did not agree to. What
+stands in for the data is drawn from the plan's public facts alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import FloatVector
+from discreet.data.examples import Examples
+from discreet.errors import PlanError
+from discreet.plan.plan import MOST_CELLS, Plan
+from discreet.plan.privacy_model import MODELS
+from discreet.privacy.ledger import Ledger
+from discreet.session.policy import ANY, UNIT_NAMES, Policy
+from discreet.statistic import Grouped, OneVsOne, OneVsRest, Paired
+
+FEWEST: Final = 200
+MOST: Final = 2000
+"""Made-up examples of a site; a plan that knows its size gets a site's share of it."""
+_PLENTY: Final = 10**6
+
+PERMISSIVE: Final = Policy(
+    population="made up",
+    privacy=tuple(MODELS),
+    units=UNIT_NAMES,
+    coordinators=(ANY,),
+    models=(ANY,),
+    groups=(ANY,),
+    epsilon_per_plan=Fraction(_PLENTY),
+    epsilon_total=Fraction(_PLENTY**2),
+    delta_total=Fraction(_PLENTY - 1, _PLENTY),
+    exact_sums=_PLENTY,
+    sessions_per_plan=_PLENTY,
+    refusals_per_day=_PLENTY,
+    max_bins=MOST_CELLS,
+    sites=1,
+    examples=0,
+    require_roster=False,
+)
+"""What a node allows whose data is nobody's: whatever can be asked."""
+
+
+def check_agreed(plan: Plan, *, rehearsing: bool) -> None:
+    """Refuse a rehearsal where none was agreed on, and the other way round."""
+    if plan.rehearsal and not rehearsing:
+        raise PlanError(
+            "the plan is a rehearsal's, and this end does not rehearse: both ends say "
+            "--rehearse, or neither"
+        )
+    if rehearsing and not plan.rehearsal:
+        raise PlanError(
+            "this end rehearses, and the plan is in earnest: both ends say "
+            "--rehearse, or neither"
+        )
+
+
+def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
+    """Draw examples of a plan's shape: a middling model, from public facts alone."""
+    rng = np.random.default_rng() if rng is None else rng
+    cohort, statistic = plan.cohort, plan.rounds[0].statistic
+    share = (plan.facts.examples or 0) // max(cohort.min_survivors, 1)
+    size = max(min(share, MOST), FEWEST, cohort.min_examples_per_site)
+    groups: NDArray[Any] | None = None
+    if isinstance(statistic, Grouped):
+        groups = rng.choice(np.array(statistic.groups), size)
+        statistic = statistic.inner
+    if isinstance(statistic, OneVsRest | OneVsOne):
+        classes = statistic.classes
+        truth = rng.integers(0, len(classes), size)
+        raw = np.exp(
+            rng.normal(0, 1, (size, len(classes))) + np.eye(len(classes))[truth]
+        )
+        shares = raw / raw.sum(axis=1, keepdims=True)
+        return _examples(plan, shares, np.array(classes)[truth], groups, classes)
+    labels = rng.random(size) < (plan.facts.prevalence or 0.3)
+    columns = 2 if isinstance(statistic, Paired) else 1
+    latent = rng.normal(1.5 * labels[:, None] - 1.0, 1.0, (size, columns))
+    scores = _in_range(plan, latent)
+    return _examples(
+        plan, scores if columns > 1 else scores[:, 0], labels, groups, None
+    )
+
+
+def _in_range(plan: Plan, latent: FloatVector) -> FloatVector:
+    kind = plan.facts.scores
+    if kind.kind == "logit":
+        return np.clip(latent, kind.low, kind.high)
+    spread: FloatVector = 1 / (1 + np.exp(-latent))
+    if kind.kind == "other":
+        return kind.low + (kind.high - kind.low) * spread
+    return spread
+
+
+def _examples(
+    plan: Plan,
+    scores: FloatVector,
+    labels: NDArray[Any],
+    groups: NDArray[Any] | None,
+    classes: tuple[str, ...] | None,
+) -> Examples:
+    kind = plan.facts.scores
+    other = kind.kind == "other"
+    return Examples(
+        scores,
+        labels,
+        groups=groups,
+        subjects=np.arange(len(labels)),
+        weights=np.ones(len(labels), dtype=np.int64),
+        classes=classes,
+        kind=kind.kind,
+        low=kind.low if other else None,
+        high=kind.high if other else None,
+        name="made up",
+    )
+
+
+def throwaway_folder() -> Path:
+    """Make a folder for records that are gone with this process."""
+    made = Path(tempfile.mkdtemp(prefix="discreet-made-up-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def throwaway_ledger(path: Path) -> Path:
+    """Start a record of a node's own, once; return its path."""
+    if not path.exists():
+        Ledger.new(path).close()
+    return path

@@ -1,0 +1,134 @@
+"""Letters over a carrier that loses, delays, doubles and reorders them.
+
+Whoever does not answer is sent the same letter again, until the step is over. That is
+safe because a site answers a letter that it knows with the very bytes of its first
+answer. What a carrier reports as lost is not silence: a node that was away for a
+moment, or a message that expired, says nothing about the site.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from discreet.errors import InputError
+from discreet.session.messages import Kind, Letter
+
+SHORTEST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 2.0
+STEP_SECONDS: Final = 120.0
+"""How long a step waits for a site; who is later counts as silent. A site that was
+killed and started again is let in by Flower within a third of it."""
+WAIT_SECONDS: Final = 300.0
+"""How long either end waits for the other to come."""
+END_SECONDS: Final = 30.0
+"""How long the last letter waits: the result does not depend on who has read it, and a
+site whose line was cut is let in again within 20 s."""
+AGAIN_SECONDS: Final = 1.0
+"""How soon a letter that was reported lost is sent again."""
+SILENT_SECONDS: Final = 15.0
+"""How soon a letter that nothing is known about is sent again."""
+
+
+def pause(waited: float) -> float:
+    """Return how long to wait before asking again: a tenth of the time until now.
+
+    So nobody's news is noticed later than a tenth of the time that it took, and a
+    wait of hours asks every two seconds.
+
+    >>> pause(0.0), pause(5.0), pause(3600.0)
+    (0.05, 0.5, 2.0)
+    """
+    return min(max(waited / 10, SHORTEST_PAUSE), LONGEST_PAUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The carrier says that a letter will not be answered."""
+
+    about: bytes
+    """The letter's digest."""
+    for_good: bool = False
+    """Whether sending it again is useless: the site's program failed on it."""
+
+
+class Carrier(Protocol):
+    """Carries single letters, as well as it can."""
+
+    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+        """Pass a letter on; nobody waits for its answer after so many seconds."""
+        ...
+
+    def receive(self) -> Iterable[tuple[int, Letter | Lost]]:
+        """Return what has come since the last call, by node."""
+        ...
+
+
+Waiting: TypeAlias = Callable[[Collection[int], float], None]
+"""Told who is waited for, or who is there, and how many seconds are left."""
+
+
+@dataclass
+class Delivery:
+    """An exchange that sends a letter until it is answered or its step is over.
+
+    Args:
+        carrier: carries single letters.
+        step_seconds: how long to wait for the slowest site.
+        now: the time in seconds; any clock that does not go back.
+        sleep: waits for some seconds.
+        waiting: told before each wait.
+    """
+
+    carrier: Carrier
+    step_seconds: float = STEP_SECONDS
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    waiting: Waiting | None = None
+    _due: dict[int, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.step_seconds > 0:
+            raise InputError("a step must wait a positive number of seconds")
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        """Return the answers by node; who is silent or too late is left out."""
+        digests = {node: letter.digest() for node, letter in letters.items()}
+        began = self.now()
+        deadline = began + self._patience(letters)
+        self._due = dict.fromkeys(letters, began)
+        answers: dict[int, Letter] = {}
+        while self._due and self.now() <= deadline:
+            self._send_what_is_due(letters, deadline)
+            for node, answer in self.carrier.receive():
+                if node not in self._due or answer.about != digests[node]:
+                    continue  # late, doubled, or of another step
+                match answer:
+                    case Letter():
+                        answers[node] = answer
+                    case Lost(for_good=True):
+                        answers[node] = letters[node].reply(Kind.DECLINED, site=0)
+                    case Lost():
+                        soon = self.now() + AGAIN_SECONDS
+                        self._due[node] = min(self._due[node], soon)
+                        continue
+                del self._due[node]
+            if self._due:
+                if self.waiting is not None:
+                    self.waiting(list(self._due), deadline - self.now())
+                self.sleep(pause(self.now() - began))
+        return answers
+
+    def _patience(self, letters: Mapping[int, Letter]) -> float:
+        if all(letter.kind is Kind.END for letter in letters.values()):
+            return min(self.step_seconds, END_SECONDS)
+        return self.step_seconds
+
+    def _send_what_is_due(self, letters: Mapping[int, Letter], deadline: float) -> None:
+        now = self.now()
+        for node, due in self._due.items():
+            if due <= now < deadline:
+                self.carrier.send(node, letters[node], seconds=deadline - now)
+                self._due[node] = now + SILENT_SECONDS

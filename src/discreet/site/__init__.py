@@ -1,1 +1,0 @@
-"""At the data holder: sources of examples, and the answer to a plan."""

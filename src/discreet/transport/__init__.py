@@ -1,0 +1,1 @@
+"""What carries messages between a coordinator and its sites."""

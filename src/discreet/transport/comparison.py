@@ -1,0 +1,106 @@
+"""Two models on the same examples: one plan, one release, one budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Literal, Unpack
+
+from discreet.data.edges import EdgeRule, Edges, Listed
+from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import InputError, PlanError
+from discreet.plan.bins import bins_for, spread_over
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
+from discreet.plan.rounds import Round
+from discreet.report.comparison import ModelComparison
+from discreet.statistic import Paired
+from discreet.transport.inputs import (
+    ColumnNames,
+    Sources,
+    check_weights,
+    model_of,
+    sites_of,
+)
+from discreet.transport.simulation import run
+
+EXACT_JOINT_BINS: Final = 64
+FEWEST_JOINT_BINS: Final = 5
+_FEWER: Final = 3.6
+"""Joint bins are so many times fewer than one histogram's under the same noise."""
+
+
+def compare(  # noqa: PLR0913 - every public choice is a keyword
+    sites: Sources,
+    *,
+    privacy: PrivacyModel | str | None = None,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    form: Literal["marginals", "joint"] = "joint",
+    examples: int | None = None,
+    prevalence: float | None = None,
+    names: tuple[str, str] | None = None,
+    entropy: Entropy = SYSTEM,
+    **columns: Unpack[ColumnNames],
+) -> ModelComparison:
+    """Compare the AUCs of two models whose scores are two columns of each site.
+
+    ``joint`` counts pairs of bins (L1 sensitivity 1) and knows how the models' errors
+    go together, which decides what a difference is worth; under noise it has few bins,
+    and each model's own metrics are coarser than an evaluation's. ``marginals`` counts
+    each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
+    is careful: models that err alike differ less. ``names`` are what the result calls
+    the two models: by default their columns, ``score=[first, second]``. Sites are
+    given as to ``evaluate``.
+
+    >>> import numpy as np
+    >>> from discreet import Examples
+    >>> rng = np.random.default_rng(1)
+    >>> y = rng.random(20_000) < 0.3
+    >>> good, poor = (1 / (1 + np.exp(-rng.normal(y * d, 1))) for d in (2.0, 0.5))
+    >>> site = Examples(np.column_stack([good, poor]), y)
+    >>> compare([site]).verdict()[:21]
+    'a is better than b (a'
+    """
+    sites = sites_of(sites, classes=None, columns=columns)
+    check_weights(sites)
+    if any(site.columns != 2 for site in sites):
+        raise InputError(
+            "a comparison needs sites with two score columns, one a model: "
+            "score=[first, second]"
+        )
+    model = model_of(privacy, epsilon, delta)
+    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    cohort = model.cohort(len(sites))
+    signal = model.signal(cohort, cells=1 if form == "joint" else 2)
+    if form == "joint":
+        rule = _joint_rule(facts, signal)
+    else:
+        rule = spread_over(bins_for(facts, signal), facts)
+    edges = Edges.realise(rule, facts.scores)
+    base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
+    plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
+    found = run(plan, sites, entropy=entropy)
+    if not isinstance(found, ModelComparison):
+        raise PlanError("this plan does not compare two models")
+    return found.called(*(names or _called(columns)))
+
+
+def _called(columns: ColumnNames) -> tuple[str, str]:
+    score = columns.get("score", ())
+    return ("a", "b") if isinstance(score, str) or not score else (score[0], score[1])
+
+
+def _joint_rule(facts: PublicFacts, signal: float | None) -> EdgeRule:
+    """Return few bins: every pair of them carries noise.
+
+    Bins beyond the farthest edges, which one histogram can afford, would make a third
+    of all pairs and hold next to nothing: they are joined to their neighbours.
+    """
+    if signal is None:
+        return spread_over(EXACT_JOINT_BINS, facts)
+    bins = max(round(bins_for(facts, signal) / _FEWER), FEWEST_JOINT_BINS)
+    if facts.scores.kind == "other":
+        return spread_over(bins, facts)
+    values = Edges.realise(spread_over(bins + 2, facts), facts.scores).values
+    return Listed((values[0], *values[2:-2], values[-1]))

@@ -1,0 +1,161 @@
+"""A site as a Flower ClientApp: every letter may find a new process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from flwr.app import Context, Message
+
+from discreet.entropy import SYSTEM
+from discreet.failures import sentence
+from discreet.noise.response import ResponseKey
+from discreet.secret_files import SecretExistsError, read_secret, write_secret
+from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.progress import UsedStateError, after_refusal
+from discreet.session.site import Site
+from discreet.transport.flower.records import (
+    from_content,
+    load_state,
+    save_state,
+    to_content,
+)
+
+SiteOf: TypeAlias = Callable[[Message, Context], Site]
+"""Returns what the site brings, anew for every message."""
+Report: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnceFolder:
+    """Remembers used states as empty files, on disk before the answer is sent."""
+
+    folder: Path
+
+    def take(self, name: bytes) -> None:
+        """Mark a name as used, or raise when it already was."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        try:
+            os.close(os.open(self.folder / name.hex(), flags, mode=0o600))
+        except FileExistsError:
+            raise UsedStateError from None
+        directory = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+class Kept(Protocol):
+    """Keeps a site's state between two letters, before the answer is sent."""
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last, nothing at first."""
+        ...
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Keep the state for the next letter; the old one is written over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InContext:
+    """With Flower, for an app that Flower starts anew for every message."""
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last."""
+        return load_state(context)
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Keep the state for the next letter."""
+        save_state(context, state)
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """On disk, for its owner alone: it outlives a lost connection and a crash."""
+
+    path: Path
+
+    def load(self, context: Context) -> bytes:
+        """Return what was saved last."""
+        del context
+        return self.path.read_bytes() if self.path.exists() else b""
+
+    def save(self, context: Context, state: bytes) -> None:
+        """Replace the file as a whole; an empty state leaves none."""
+        del context
+        if state:
+            write_secret(self.path, state, over=True)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def once_beside(ledger: Path) -> OnceFolder:
+    """Return the folder of used states that belongs to a ledger."""
+    return OnceFolder(ledger.with_name(ledger.name + ".steps"))
+
+
+def flip_key(ledger: Path) -> ResponseKey:
+    """Return the key of a site's label flips, kept beside its ledger.
+
+    It is made once: other flips of the same labels would average out.
+    """
+    path = ledger.with_name(ledger.name + ".flips")
+    if not path.exists():
+        with suppress(SecretExistsError):  # another process was faster
+            write_secret(path, SYSTEM(32))
+    return ResponseKey(read_secret(path, what="the key of the label flips"))
+
+
+def report_on_stderr(reason: str) -> None:
+    """Tell the operator why the site declines."""
+    sys.stderr.write(f"discreet: declined: {reason}\n")
+    sys.stderr.flush()
+
+
+def handler(
+    site_of: SiteOf,
+    *,
+    report: Report = report_on_stderr,
+    answered: Callable[[Letter, Letter], None] | None = None,
+    kept: Kept | None = None,
+) -> Callable[[Message, Context], Message]:
+    """Return the function that turns one message into its reply.
+
+    Args:
+        site_of: what the site brings.
+        report: told why the site declines.
+        answered: told each letter with its answer.
+        kept: where the state is between two letters; by default with Flower.
+    """
+    between = InContext() if kept is None else kept
+
+    def answer(message: Message, context: Context) -> Message:
+        try:
+            letter = from_content(message.content)
+        except LetterError as error:
+            report(str(error))
+            raise
+        state = between.load(context)
+        try:
+            site = site_of(message, context)
+        except Exception as error:  # noqa: BLE001 - a failure must not tell about data
+            report(sentence(error, doing="opening the site"))
+            following = after_refusal(state, letter)
+            reply = letter.reply(Kind.DECLINED, site=0)
+        else:
+            with site.ledger:
+                following, reply = site.answer(state, letter, report=report)
+        between.save(context, following)
+        if answered is not None:
+            answered(letter, reply)
+        return Message(to_content(reply), reply_to=message)
+
+    return answer

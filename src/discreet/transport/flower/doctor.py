@@ -1,0 +1,356 @@
+"""What a site and a coordinator look at before a session: files, keys, clock, network.
+
+Everything that can fail later is looked at now, each for itself, so that an operator
+reads all that is to be mended at once, and before anybody was asked or charged.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from discreet.data.examples import Examples
+from discreet.errors import DiscreetError, InputError
+from discreet.plan.plan import Plan
+from discreet.privacy.ledger import Ledger
+from discreet.secret_files import check_secret, read_secret
+from discreet.session.admission import admit, check_data
+from discreet.session.carried import NO_ROSTER, check_carried
+from discreet.session.checkup import (
+    Check,
+    Note,
+    check_folder,
+    check_proxy,
+    check_room,
+    check_writable,
+)
+from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
+from discreet.session.policy import Policy
+from discreet.session.rehearsal import check_agreed
+from discreet.transport.certificates import (
+    check_dates,
+    hosts_of,
+    read_certificate,
+)
+from discreet.transport.flower.joining import interrupted_session
+from discreet.transport.flower.keys import (
+    CA,
+    CA_KEY,
+    CERTIFICATE,
+    IDENTITY,
+    SERVER_KEY,
+    CoordinatorKeys,
+    SiteKeys,
+    public_file_in,
+)
+from discreet.transport.flower.node import node_key, probe
+from discreet.transport.flower.processes import check_free, wait_until_free
+from discreet.transport.flower.public_file import fingerprint
+from discreet.transport.flower.reaching import UnreachableError, host_and_port
+
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared
+
+
+@dataclass(frozen=True)
+class SiteDoctor:
+    """Looks at one site. What is a function is read when it is looked at.
+
+    Args:
+        plan: reads the plan.
+        policy: reads the policy.
+        examples: reads the data as the plan expects it.
+        keys: the folder of keys.
+        ledger: the ledger's path.
+        coordinator: where the coordinator listens.
+        confirms: asks the operator whether odd rows are meant; nobody is asked by
+            default, and odd rows fail.
+    """
+
+    plan: Callable[[], Plan]
+    policy: Callable[[], Policy]
+    examples: Callable[[Plan], Examples]
+    keys: Path
+    ledger: Path
+    coordinator: str
+    confirms: Callable[[str], bool] = lambda _: False
+
+    def checks(
+        self, *, connect: bool, charged: bool = True
+    ) -> Iterator[tuple[str, Check]]:
+        """Return what is looked at.
+
+        To join tries the connection by itself; a rehearsal charges nothing.
+        """
+        yield "plan", self._look_at_plan
+        yield "policy", self._look_at_policy
+        yield "data", self._look_at_data
+        yield "own rows", lambda: str(self._own_rows)
+        yield "plausible", self._look_at_own_rows
+        yield "keys", self._look_at_keys
+        yield "roster", self._look_at_roster
+        yield "authority", self._look_at_authority
+        yield "ledger", self._look_at_ledger
+        if charged:
+            yield "budget", self._look_at_budget
+        yield "disk", lambda: check_room(self.ledger.absolute().parent)
+        yield "address", self._look_at_address
+        yield "proxy", lambda: check_proxy(os.environ)
+        if connect:
+            yield "coordinator", self._look_at_coordinator
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return self.plan()
+
+    @cached_property
+    def _policy(self) -> Policy:
+        return self.policy()
+
+    @cached_property
+    def _examples(self) -> Examples:
+        return self.examples(self._plan)
+
+    @cached_property
+    def _own_rows(self) -> OwnRows:
+        return own_rows(self._plan, self._examples)
+
+    @cached_property
+    def _keys(self) -> SiteKeys:
+        return SiteKeys(self.keys)
+
+    def _look_at_plan(self) -> str:
+        check_carried(self._plan)
+        check_agreed(self._plan, rehearsing=False)
+        roster = self._plan.roster
+        who = "no roster" if roster is None else f"{len(roster.sites)} sites"
+        return f"{self._plan.digest().hex()[:16]}, {who}"
+
+    def _look_at_policy(self) -> str:
+        self._policy.check(self._plan)
+        return "it allows the plan"
+
+    def _look_at_data(self) -> str:
+        check_data(self._plan, self._policy, self._examples)
+        return "columns, kinds and floors fit the plan"
+
+    def _look_at_own_rows(self) -> str:
+        concerns = "; ".join(self._own_rows.concerns())
+        if not concerns:
+            return "prevalence and AUC are what can be expected"
+        if self.confirms(f"{self._own_rows}: {concerns}."):
+            return Note(f"confirmed by the operator: {concerns}")
+        raise InputError(f"{concerns}. Nothing was sent; {CONFIRM}")
+
+    def _look_at_keys(self) -> str:
+        node_key(self._keys)
+        self._keys.identity()
+        return "readable by their owner alone"
+
+    def _look_at_roster(self) -> str:
+        roster, identity = self._plan.roster, self._keys.identity()
+        if roster is None:
+            return Note("the plan has none: nobody can tell which sites are in a sum")
+        if identity is None:
+            raise InputError(
+                f"{self.keys} has no {IDENTITY}: run `discreet keys new`, and send the "
+                "new public file to the coordinator"
+            )
+        own = identity.public_key().public_bytes_raw()
+        if own not in {site.key for site in roster.sites}:
+            raise InputError(
+                f"this site's identity ({fingerprint(own)}) is not in the plan's "
+                "roster: is this the folder of another site, or the plan an older one?"
+            )
+        public = public_file_in(self.keys)
+        if public.identity != own or public.name != roster.name_of(own):
+            raise InputError(
+                "the public file in this folder is not the one in the roster: send "
+                "it again, and compare fingerprints by voice"
+            )
+        node = node_key(self._keys).public_key().public_numbers()
+        if public.node_numbers() != node:
+            raise InputError(
+                "the node key is not the one in this site's public file: the "
+                "coordinator would not let it in"
+            )
+        return f"this site is {public.name!r}"
+
+    def _look_at_authority(self) -> str:
+        authority = read_certificate((self.keys / CA).read_bytes(), CA)
+        check_dates(
+            authority,
+            "the coordinator's authority",
+            remedy="ask for its new public file, and run `discreet keys trust`",
+            now=datetime.now(UTC),
+        )
+        return f"trusted until {authority.not_valid_after_utc:%Y-%m-%d}"
+
+    def _look_at_ledger(self) -> str:
+        with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
+            ledger.verify()
+        return "intact"
+
+    def _look_at_budget(self) -> str:
+        with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
+            paid = interrupted_session(self._plan, self.ledger)
+            admit(self._plan, self._policy, ledger, session=paid)
+        if paid is None:
+            return "it can pay for the plan"
+        return Note("it goes on with the session that it was in")
+
+    def _look_at_address(self) -> str:
+        host, port = host_and_port(self.coordinator)
+        _resolve(host, port)
+        return f"{host} is known"
+
+    def _look_at_coordinator(self) -> str:
+        try:
+            ahead = probe(self._keys, self.coordinator)
+        except UnreachableError as error:
+            if error.worth_seconds:
+                return Note(
+                    f"{error} Until then its certificate, its clock and this site's "
+                    "key cannot be tried"
+                )
+            raise
+        if ahead is None:
+            return "reached; it knows this site's node key"
+        return f"reached; it knows this site's node key; clocks differ by {ahead:.0f} s"
+
+
+@dataclass(frozen=True)
+class CoordinatorDoctor:
+    """Looks at a coordinator.
+
+    Args:
+        plan: reads the plan.
+        keys: the folder of keys.
+        host: the address to listen at.
+        port: the port to listen at.
+        files: the files that are written in the end.
+        folders: the folders that are written into in the end.
+        unauthenticated: whether a plan without a roster is meant.
+    """
+
+    plan: Callable[[], Plan]
+    keys: Path
+    host: str
+    port: int
+    files: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+    unauthenticated: bool = False
+
+    def checks(self, *, waiting: bool = False) -> Iterator[tuple[str, Check]]:
+        """Return what is looked at; a port may be waited for.
+
+        A killed coordinator's SuperLink takes a moment to end.
+        """
+        yield "plan", self._look_at_plan
+        yield "keys", self._look_at_keys
+        yield "roster", self._look_at_roster
+        yield "certificate", self._look_at_certificate
+        yield "names", self._look_at_names
+        yield "port", lambda: self._look_at_port(waiting=waiting)
+        yield "outputs", self._look_at_outputs
+        yield "disk", lambda: check_room(self.keys.absolute())
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return self.plan()
+
+    @cached_property
+    def _keys(self) -> CoordinatorKeys:
+        return CoordinatorKeys(self.keys)
+
+    def _look_at_plan(self) -> str:
+        check_carried(self._plan)
+        check_agreed(self._plan, rehearsing=False)
+        if self._plan.roster is not None:
+            return f"{self._plan.digest().hex()[:16]}, {len(self._plan.roster.sites)} sites"
+        if not self.unauthenticated:
+            raise InputError(NO_ROSTER)
+        return Note("it has no roster: the claim names strangers as not protected")
+
+    def _look_at_keys(self) -> str:
+        for name in (CA_KEY, SERVER_KEY, IDENTITY):
+            check_secret(self._keys.folder / name, what="the secret")
+        return "readable by their owner alone"
+
+    def _look_at_roster(self) -> str:
+        roster = self._plan.roster
+        self._keys.admitted(self._plan)
+        if roster is None or roster.coordinator is None:
+            return Note("it names no coordinator: invitations are not signed")
+        identity = self._keys.identity()
+        if identity is None or (
+            identity.public_key().public_bytes_raw() != roster.coordinator
+        ):
+            raise InputError(
+                f"the plan's roster names another coordinator than {self.keys}: is "
+                "this the folder that the roster was made with?"
+            )
+        return "this folder is the roster's coordinator, and has every site's node key"
+
+    def _look_at_certificate(self) -> str:
+        warning = self._keys.check_dates()
+        own = self._keys.certificate()
+        authority = read_certificate((self.keys / CA).read_bytes(), CA)
+        try:
+            own.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            raise InputError(
+                f"{CERTIFICATE} is not signed by {CA}, which the sites trust: run "
+                "`discreet keys renew`"
+            ) from None
+        raw = read_secret(self.keys / SERVER_KEY, what="the server key")
+        key = load_pem_private_key(raw, password=None)
+        if key.public_key() != own.public_key():
+            raise InputError(
+                f"{SERVER_KEY} does not belong to {CERTIFICATE}: run `discreet keys "
+                "renew`"
+            )
+        end = f"holds until {own.not_valid_after_utc:%Y-%m-%d}"
+        return end if warning is None else Note(warning)
+
+    def _look_at_names(self) -> str:
+        names = hosts_of(self._keys.certificate())
+        unknown = []
+        for name in names:
+            try:
+                _resolve(name, self.port)
+            except DiscreetError:
+                unknown.append(name)
+        text = f"sites reach it as {', '.join(names)}"
+        if unknown:
+            return Note(f"{text}; this machine's DNS does not know {unknown[0]}")
+        if self.host not in {*names, *_EVERYWHERE}:
+            return Note(f"{text}, and not as {self.host}, where it listens")
+        return text
+
+    def _look_at_port(self, *, waiting: bool) -> str:
+        (wait_until_free if waiting else check_free)(self.host, self.port)
+        return f"{self.host}:{self.port} is free"
+
+    def _look_at_outputs(self) -> str:
+        for path in self.files:
+            check_writable(path)
+        for path in self.folders:
+            check_folder(path)
+        return "they can be written" if self.files or self.folders else "none was asked"
+
+
+def _resolve(host: str, port: int) -> None:
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise InputError(
+            f"this machine's DNS does not know {host}: is it spelt right?"
+        ) from None

@@ -1,0 +1,107 @@
+"""Letters as Flower's records: numbers in an ArrayRecord, the rest as bytes."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from io import BytesIO
+from typing import Any, Final
+
+import numpy as np
+import numpy.lib.format as npy
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+
+from discreet.arrays import IntVector
+from discreet.session.messages import Letter, LetterError
+
+ACTION: Final = "discreet"
+MESSAGE_TYPE: Final = f"query.{ACTION}"
+MODEL: Final = "discreet.model"
+"""The record of the model that a federation is training, when it travels along."""
+_LETTER: Final = "discreet.letter"
+_NUMBERS: Final = "discreet.numbers"
+_STATE: Final = "discreet.state"
+_HEADER: Final = 1000
+"""Bytes of a vector's header; NumPy writes 118."""
+
+
+def to_content(letter: Letter) -> RecordDict:
+    """Return a letter as the content of a message."""
+    parts: dict[str, ConfigRecord | ArrayRecord] = {
+        _LETTER: ConfigRecord({"head": letter.head, "body": letter.body})
+    }
+    if letter.numbers.size:
+        parts[_NUMBERS] = ArrayRecord({"numbers": Array(letter.numbers)})
+    return RecordDict(parts)  # type: ignore[arg-type]
+
+
+def from_content(content: RecordDict) -> Letter:
+    """Read a letter from a message's content."""
+    record = content.config_records.get(_LETTER, ConfigRecord())
+    head, body = record.get("head"), record.get("body")
+    if not isinstance(head, bytes) or not isinstance(body, bytes):
+        raise LetterError("a message holds no letter")
+    numbers = np.zeros(0, dtype=np.int64)
+    if _NUMBERS in content.array_records:
+        array = content.array_records[_NUMBERS].get("numbers")
+        if array is None or array.dtype != "int64" or len(array.shape) != 1:
+            raise LetterError("a letter carries a vector of 64-bit integers")
+        numbers = _vector(array.data)
+    return Letter.of(head, body, numbers)
+
+
+def _vector(raw: bytes) -> IntVector:
+    """Read a vector as NumPy saves one, of the size that came and no other.
+
+    NumPy's own reader makes room for what a header announces, before it looks at
+    what follows, and unpacks archives.
+    """
+    file = BytesIO(raw)
+    try:
+        magic: Any = npy.read_magic
+        version = magic(file)
+        if version != (1, 0):
+            raise LetterError("a letter's numbers are in another form than 1.0")
+        # Typed without its third argument, which NumPy has had since 1.24.
+        read: Any = npy.read_array_header_1_0
+        shape, _, dtype = read(file, max_header_size=_HEADER)
+    except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
+        raise LetterError("a letter's numbers cannot be read") from None
+    left = raw[file.tell() :]
+    if dtype != np.dtype("<i8") or shape != (len(left) // 8,) or len(left) % 8:
+        raise LetterError("a letter announces other numbers than it carries")
+    return np.frombuffer(left, dtype="<i8").astype(np.int64)
+
+
+def load_state(context: Context) -> bytes:
+    """Return what the site kept from the letter before."""
+    state = context.state.config_records.get(_STATE, ConfigRecord()).get("state", b"")
+    if not isinstance(state, bytes):
+        raise LetterError("the kept state is not bytes")
+    return state
+
+
+def save_state(context: Context, state: bytes) -> None:
+    """Keep the state for the next letter; the old one is written over."""
+    context.state[_STATE] = ConfigRecord({"state": state})
+
+
+def keep_model(message: Message, context: Context) -> ArrayRecord | None:
+    """Return the model that came along, now or with an earlier letter."""
+    if MODEL in message.content.array_records:
+        context.state[MODEL] = message.content.array_records[MODEL]
+    return context.state.array_records.get(MODEL)
+
+
+def model_digest(model: ArrayRecord) -> str:
+    """Identify a model by its arrays: names, types, shapes and bytes.
+
+    >>> zeros, ones = ArrayRecord([np.zeros(2)]), ArrayRecord([np.ones(2)])
+    >>> model_digest(zeros) == model_digest(ones)
+    False
+    """
+    whole = sha256()
+    for name, array in model.items():
+        values = array.numpy()
+        header = f"{name}\0{values.dtype.str}\0{values.shape}\0"
+        whole.update(header.encode() + values.tobytes())
+    return f"sha256:{whole.hexdigest()}"

@@ -1,0 +1,112 @@
+"""The coordinator over a Flower grid: letters out, answers and errors in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from flwr.app import ArrayRecord, Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from discreet.errors import DiscreetError
+from discreet.session.messages import Kind, Letter
+from discreet.session.retrying import Lost, Waiting, pause
+from discreet.transport.flower.records import (
+    MESSAGE_TYPE,
+    MODEL,
+    from_content,
+    to_content,
+)
+
+_FOR_GOOD: Final = frozenset(
+    {
+        ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
+        ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+        ErrorCode.MOD_FAILED_PRECONDITION,
+        ErrorCode.INVALID_FAB,
+    }
+)
+"""The site's program was reached and failed; every other error is the carrier's."""
+
+
+@dataclass
+class GridCarrier:
+    """Carries single letters through a grid.
+
+    Args:
+        grid: reaches the nodes.
+        model: travels with the invitations, when sites score with it.
+        node_ids: the grid's own number of each node; the same number if not given.
+    """
+
+    grid: Grid
+    model: ArrayRecord | None = None
+    node_ids: Mapping[int, int] | None = None
+    _sent: dict[str, tuple[int, bytes]] = field(default_factory=dict, init=False)
+    _refused: list[tuple[int, Lost]] = field(default_factory=list, init=False)
+
+    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+        """Push a letter: one at a time, since a grid leaves out what it refuses."""
+        content = to_content(letter)
+        if self.model is not None and letter.kind is Kind.INVITE:
+            content[MODEL] = self.model
+        message = Message(
+            content,
+            dst_node_id=node if self.node_ids is None else self.node_ids[node],
+            message_type=MESSAGE_TYPE,
+            ttl=seconds,
+        )
+        pushed = [name for name in self.grid.push_messages([message]) if name]
+        if not pushed:
+            self._refused.append((node, Lost(letter.digest())))
+        for name in pushed:
+            self._sent[name] = node, letter.digest()
+
+    def receive(self) -> Iterator[tuple[int, Letter | Lost]]:
+        """Pull what has come: letters, and what Flower says about the others."""
+        yield from self._refused
+        self._refused.clear()
+        if not self._sent:
+            return
+        for reply in self.grid.pull_messages(list(self._sent)):
+            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
+            if sent is not None:
+                node, about = sent
+                yield node, _read(reply, about)
+
+
+def connected(
+    grid: Grid,
+    *,
+    wanted: int,
+    wait_seconds: float,
+    among: Collection[int] | None = None,
+    waiting: Waiting | None = None,
+) -> list[int]:
+    """Wait until so many nodes are connected; return whoever is there in the end.
+
+    With ``among`` only these nodes count; ``waiting`` is told who is there.
+    """
+    began = time.monotonic()
+    while True:
+        there = sorted(grid.get_node_ids())
+        nodes = [n for n in there if among is None or n in among]
+        waited = time.monotonic() - began
+        if waiting is not None:
+            waiting(nodes, wait_seconds - waited)
+        if len(nodes) >= wanted or waited > wait_seconds:
+            return nodes
+        time.sleep(pause(waited))
+
+
+def _read(reply: Message, about: bytes) -> Letter | Lost:
+    """Return the letter in a reply; what a site sends instead is no letter at all."""
+    if reply.has_error():
+        return Lost(about, for_good=reply.error.code in _FOR_GOOD)
+    try:
+        return from_content(reply.content)
+    except DiscreetError:
+        return Lost(about, for_good=True)

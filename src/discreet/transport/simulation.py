@@ -1,0 +1,277 @@
+"""The whole federation in one process: sites count, counts are added."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Unpack, overload
+
+from discreet.data.edges import EdgeRule
+from discreet.data.examples import Examples
+from discreet.entropy import SYSTEM, Entropy, Seeded
+from discreet.errors import IgnoredWarning, InputError
+from discreet.estimate.curves import Interpolation
+from discreet.estimate.reading import Estimator, WithStatistic
+from discreet.label.label_custody import LabelCustody
+from discreet.label.rank_terms import RankSumTerms
+from discreet.parsing import whole
+from discreet.plan.between_sites import BetweenSites
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Multiclass, Question, Round
+from discreet.report.build import Result, result_of
+from discreet.report.evaluation import Evaluation
+from discreet.report.several import MultiEvaluation
+from discreet.secagg.random_groups import FEWEST_GROUPS
+from discreet.transport.in_process import Aggregation, simulate
+from discreet.transport.inputs import (
+    ColumnNames,
+    Sources,
+    check_weights,
+    model_of,
+    sites_of,
+)
+from discreet.transport.label_auc import evaluate_terms
+
+
+class Choices(ColumnNames, total=False):
+    """The keywords of ``evaluate`` that do not decide what it returns."""
+
+    privacy: PrivacyModel | str | None
+    epsilon: float | str | None
+    delta: float | str | None
+    model: str
+    examples: int | None
+    prevalence: float | None
+    thresholds: Sequence[float] | None
+    edges: EdgeRule | None
+    interpolation: Interpolation | None
+    method: WithStatistic | None
+    multiclass: Multiclass
+    weight: str | None
+    max_weight: int | None
+    look: bool
+    max_examples_per_site: int | None
+    random_groups: int | None
+    between: BetweenSites | Sequence[str] | bool
+    aggregation: Aggregation
+    progress: Callable[[int], None] | None
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    classes: None = ...,
+    groups: None = ...,
+    **choices: Unpack[Choices],
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    classes: Sequence[str] | None = ...,
+    groups: Sequence[str] | None = ...,
+    **choices: Unpack[Choices],
+) -> MultiEvaluation: ...
+
+
+def evaluate(  # noqa: PLR0913 - every public choice is a keyword
+    sites: Sources,
+    *,
+    privacy: PrivacyModel | str | None = None,
+    epsilon: float | str | None = None,
+    delta: float | str | None = None,
+    model: str = "",
+    examples: int | None = None,
+    prevalence: float | None = None,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    interpolation: Interpolation | None = None,
+    method: WithStatistic | None = None,
+    classes: Sequence[str] | None = None,
+    multiclass: Multiclass = "ovr",
+    groups: Sequence[str] | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
+    look: bool = False,
+    max_examples_per_site: int | None = None,
+    random_groups: int | None = None,
+    between: BetweenSites | Sequence[str] | bool = False,
+    aggregation: Aggregation = "plain",
+    progress: Callable[[int], None] | None = None,
+    **columns: Unpack[ColumnNames],
+) -> Result:
+    """Evaluate the pooled data of several sites in one process.
+
+    The plan is made from the arguments alone; each site then counts, and only
+    the sum of the counts is looked at.
+
+    Args:
+        sites: a list of the sites' Examples, frames or paths, or a mapping of the
+            sites' names to them.
+        privacy: the privacy model, or its name beside ``epsilon``; exact sums by
+            default. ``LabelDP`` gives the AUC alone unless its mechanism releases
+            curves, ``ExactMPC`` the areas alone.
+        epsilon: the loss of a privacy model that is given by its name.
+        delta: likewise.
+        model: what the measured model is called.
+        examples: public: roughly how many examples there are in all.
+        prevalence: public: roughly which share of them is positive.
+        thresholds: decision thresholds to report; they become bin edges.
+        edges: how scores are binned; by default chosen from the public facts.
+        interpolation: ``linear`` (scikit-learn on the binned scores) or
+            ``pchip``; by default chosen from the release.
+        method: a published method to compare with, ``FedCurve(...)`` or
+            ``RangeQueries(...)``: the plan then releases the tree that it reads.
+        classes: names of the classes of a multi-class problem: one result each.
+        multiclass: ``ovr``, or ``ovo`` to release what pairs of classes need.
+        groups: names of disjoint groups: one result each.
+        weight: the column of frames and files that says how much a row counts.
+        max_weight: public: the largest weight. Weights are whole numbers from 0 to it;
+            under noise one example may then move the counts by as much.
+        look: under noise, spend 5 to 20% of the budget on a first round that looks where
+            the scores are, and place the bins there.
+        max_examples_per_site: public: no site has more. The result then says how far
+            one lying site can move each metric.
+        random_groups: split the sites at random into so many groups with a sum each,
+            and show how the groups differ: one liar cannot be in all of them.
+        between: whether to say how sites differ, and what a new site can expect;
+            names of measures, or a ``BetweenSites``, say of what.
+        aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
+            every site and the coordinator in this process.
+        progress: called with the number of sites that have answered.
+        columns: where frames and files keep labels, scores, groups and subjects, and
+            what the scores are: the keywords of ``discreet.read``.
+
+    Classes or groups give several evaluations by name, everything else one.
+
+    >>> import numpy as np
+    >>> scores = np.linspace(0, 1, 20_000)
+    >>> north = Examples(scores, scores > 0.3)
+    >>> south = Examples(scores, scores > 0.7)
+    >>> result = evaluate([north, south])
+    >>> round(result.auc.value, 3), result.releases[0].contributors
+    (0.92, 2)
+    """
+    sites = sites_of(sites, classes=classes, columns=columns, weight=weight)
+    check_weights(sites, max_weight)
+    groups = _checked_groups(sites, groups)
+    if random_groups is not None:
+        whole(random_groups, "the number of random groups", least=FEWEST_GROUPS)
+        if random_groups > len(sites):
+            raise InputError(
+                f"{random_groups} random groups need at least as many sites, got "
+                f"{len(sites)}"
+            )
+    private = model_of(privacy, epsilon, delta)
+    asked = Question(
+        PublicFacts(examples, prevalence, sites[0].scores),
+        None if thresholds is None else tuple(float(t) for t in thresholds),
+        edges,
+        None if classes is None else tuple(classes),
+        multiclass,
+        None if groups is None else tuple(groups),
+        BetweenSites.asked(between),
+        max_weight,
+        look,
+    )
+    # Every group's sum is opened by itself: the noise must suffice in the smallest.
+    together = sites if random_groups is None else sites[: len(sites) // random_groups]
+    plan = private.plan_for(asked, together)
+    cohort = replace(
+        plan.cohort,
+        max_examples_per_site=max_examples_per_site,
+        random_groups=random_groups or 1,
+    )
+    plan = replace(plan, cohort=cohort, model=ModelRef(model) if model else plan.model)
+    if method is not None:
+        plan = replace(plan, rounds=(Round(method.hierarchy()),))
+    reader = None if interpolation is None else plan.privacy.estimator(interpolation)
+    return run(
+        plan,
+        sites,
+        estimator=reader or method,
+        aggregation=aggregation,
+        progress=progress,
+    )
+
+
+def _checked_groups(
+    sites: Sequence[Examples], groups: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Say when groups are there and nobody asks for them; an empty list is no wish."""
+    if groups is None and any(site.grouped for site in sites):
+        warnings.warn(
+            "the sites' groups are not used: name them with groups=[...], or give "
+            "groups=[] to evaluate all examples together",
+            IgnoredWarning,
+            stacklevel=3,
+        )
+    return groups or None
+
+
+def check_sites(sites: Sequence[Examples]) -> None:
+    """Refuse what is no list of sites that can be pooled."""
+    if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
+        raise InputError("sites is a list of Examples; make them with discreet.read")
+    if not sites:
+        raise InputError("there are no sites: give at least one")
+    if len({site.scores for site in sites}) > 1:
+        raise InputError("the sites declare different kinds or ranges of scores")
+    check_weights(sites)
+
+
+def run(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    estimator: Estimator | None = None,
+    aggregation: Aggregation = "plain",
+    custody: Sequence[LabelCustody] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Result:
+    """Carry out a plan over sites in this process, as its answers travel.
+
+    ``custody`` is what each site keeps from one evaluation to the next under label
+    privacy: with it, a second model on the same labels costs nothing more under
+    randomized response, and is charged again under every other mechanism.
+    """
+    seeded = isinstance(entropy, Seeded)
+    smallest = len(sites) // plan.cohort.random_groups
+    claim = plan.claim("seeded" if seeded else "simulated", sites=smallest)
+    kept = custody
+    if kept is None and plan.privacy.keeps_keys:
+        kept = LabelCustody.of_sites(len(sites), entropy)
+    if plan.privacy.route == "shares":
+        shared: Result = import_module("discreet.mpc").run(plan, sites, entropy=entropy)
+        return shared
+    if plan.privacy.route == "ranks" and aggregation == "secagg":
+        # Between sites nobody adds rank sums up under masks: no plan says so.
+        terms = replace(
+            RankSumTerms.of(plan.statistic, plan.privacy.loss),
+            aggregation="secagg",
+            colluders=plan.privacy.colluders_in(plan.cohort),
+        )
+        return evaluate_terms(terms, sites, custody=kept, entropy=entropy)
+    releases = simulate(
+        plan,
+        sites,
+        entropy=entropy,
+        aggregation=aggregation,
+        custody=kept,
+        progress=progress,
+    )
+    return result_of(
+        plan,
+        releases,
+        claim,
+        estimator=estimator,
+        site_names=[site.name for site in sites],
+    )

@@ -1,0 +1,288 @@
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.data.examples import Examples
+from discreet.entropy import Seeded
+from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
+from discreet.estimate.estimate import Unusable, Usable
+from discreet.label.label_custody import LabelCustody
+from discreet.label.midranks import midranks
+from discreet.label.rank_terms import RankSumTerms
+from discreet.label.rank_totals import RankTotals, TotalsCovariance, rank_auc
+from discreet.noise.response import ResponseKey
+from discreet.privacy.account import Cap, MemoryAccount
+from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.published.sun2022 import score_noise_auc
+from discreet.statistic.rank_sums import MECHANISMS
+from discreet.transport.label_auc import label_auc, run_terms
+
+
+def federation(rng, sizes=(900, 1100, 1000)):
+    sites = []
+    for size in sizes:
+        truth = rng.random(size) < 0.3
+        logits = rng.normal(size=size) + 1.2 * truth
+        sites.append(Examples(1 / (1 + np.exp(-logits)), truth))
+    return sites
+
+
+def exact_auc(sites):
+    scores, labels = (
+        np.concatenate(c) for c in zip(*(s.to_arrays() for s in sites), strict=True)
+    )
+    up, down = scores[labels == 1], scores[labels == 0]
+    return (up[:, None] > down[None, :]).mean()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_is_near_the_truth_at_a_large_epsilon(mechanism, rng):
+    sites = federation(rng)
+    result = label_auc(sites, epsilon=12, mechanism=mechanism, entropy=Seeded(b"m"))
+    away = abs(result.auc.value - exact_auc(sites))
+    assert away < 6 * result.auc.noise.sd + 1e-9
+    assert result.auc.noise.sd < 0.01
+    assert isinstance(result.auc.status, Usable)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    ["endpoint", "adaptive", "orthogonal", "local-laplace", "global-laplace"],
+)
+def test_gaussian_noise_has_its_delta_in_the_claim(mechanism, rng):
+    sites = federation(rng)
+    result = label_auc(
+        sites, epsilon=4, delta="1e-6", mechanism=mechanism, entropy=Seeded(b"g")
+    )
+    assert result.claim.loss == ApproxDP(Fraction(4), Fraction(1, 10**6))
+    away = abs(result.auc.value - exact_auc(sites))
+    assert away < 6 * result.auc.noise.sd
+
+
+def test_the_claim_names_the_unit_and_what_is_seen(rng):
+    result = label_auc(federation(rng), epsilon=2)
+    claim = result.claim
+    assert (str(claim.unit), claim.loss) == ("one label flipped", PureDP(Fraction(2)))
+    assert claim.setting == "simulated"
+    assert not claim.computational
+    assert "every score" in claim.discloses[0]
+    assert "each site's size" in claim.discloses[0]
+    assert "charged again" in str(claim)
+    assert "2-DP for one label flipped" in str(result)
+    json.loads(result.to_json())
+    with pytest.raises(NotReleasedError, match="mechanism='curves'"):
+        result.roc_curve()
+
+
+def test_secure_aggregation_opens_one_sum_with_less_noise(rng):
+    sites = federation(rng, sizes=(40,) * 12)
+    plain = label_auc(sites, epsilon=2, entropy=Seeded(b"p"))
+    summed = label_auc(sites, epsilon=2, aggregation="secagg", entropy=Seeded(b"s"))
+    assert summed.auc.noise.sd < plain.auc.noise.sd / 2
+    assert abs(summed.auc.value - exact_auc(sites)) < 6 * summed.auc.noise.sd
+    assert summed.claim.computational
+    assert "only the sum" in str(summed.claim)
+    assert summed.contributors == 12
+
+
+def test_colluders_are_answered_with_more_noise(rng):
+    sites = federation(rng, sizes=(100,) * 4)
+    quiet = label_auc(sites, epsilon=2, aggregation="secagg", entropy=Seeded(b"a"))
+    wary = label_auc(
+        sites, epsilon=2, aggregation="secagg", colluders=2, entropy=Seeded(b"a")
+    )
+    assert wary.auc.noise.sd > 1.2 * quiet.auc.noise.sd
+    assert "at most 2 sites" in str(wary.claim)
+
+
+def custodies(count, cap):
+    most = Cap(epsilon=Fraction(cap))
+    return [
+        LabelCustody(ResponseKey(bytes([k]) * 32), MemoryAccount(most))
+        for k in range(count)
+    ]
+
+
+def with_ids(sites, change=lambda scores: scores):
+    columns = [site.to_arrays() for site in sites]
+    return [Examples(change(s), y, subjects=range(len(s))) for s, y in columns]
+
+
+def test_a_second_model_on_the_same_examples_is_free_under_kept_flips(rng):
+    sites = with_ids(federation(rng))
+    better = with_ids(sites, np.sqrt)
+    kept = custodies(3, cap=1)
+    first = label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+    second = label_auc(better, epsilon=1, mechanism="response-labels", custody=kept)
+    # The square root keeps every order: the same flips give the same AUC.
+    assert second.auc.value == pytest.approx(first.auc.value, abs=1e-12)
+    spent = [k.account.spent(f"site {i + 1}").epsilon for i, k in enumerate(kept)]
+    assert spent == [1, 1, 1]
+
+
+def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
+    """No charge and no refusal announces it; the sums move by its own rank alone."""
+    site = with_ids(federation(rng, sizes=(900,)))[0]
+    scores, labels = site.to_arrays()
+    labels = labels.astype(int)
+    changed = np.append(1 - labels[:1], labels[1:])
+    kept = custodies(1, cap=1)
+    opened = [
+        run_terms(
+            RankSumTerms(1, mechanism="response"),
+            [Examples(scores, y, subjects=range(900))],
+            custody=kept,
+        )[0]
+        for y in (labels, changed)
+    ]
+    assert kept[0].account.spent("site 1").epsilon == 1
+    moved = np.abs(opened[1] - opened[0])
+    assert moved[:-2].sum() == 0
+    assert moved[-2:].tolist() == [midranks(scores)[0], 1]
+
+
+def test_without_ids_flips_are_charged_every_time(rng):
+    sites = federation(rng)
+    kept = custodies(3, cap="1.5")
+    label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+    with pytest.raises(BudgetError, match="nothing was charged or sent"):
+        label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+
+
+@pytest.mark.parametrize("mechanism", ["response", "response-labels"])
+def test_the_claim_of_kept_flips_rests_on_a_keyed_function(mechanism, rng):
+    claim = label_auc(federation(rng), epsilon=1, mechanism=mechanism).claim
+    assert claim.computational
+    assert "that a label was changed since an earlier evaluation" in str(claim)
+
+
+@pytest.mark.parametrize("mechanism", ["choice", "adaptive"])
+def test_a_second_model_is_charged_again_under_noise(mechanism, rng):
+    sites = federation(rng)
+    kept = custodies(3, cap="1.5")
+    label_auc(sites, epsilon=1, mechanism=mechanism, custody=kept)
+    with pytest.raises(BudgetError, match="nothing was charged or sent"):
+        label_auc(sites, epsilon=1, mechanism=mechanism, custody=kept)
+
+
+def test_as_many_sites_as_examples(rng):
+    scores = np.round(rng.random(300), 2)
+    sites = [Examples([s], [s > 0.6]) for s in scores]
+    result = label_auc(sites, epsilon=8, entropy=Seeded(b"1"))
+    assert "300 by randomized response" in str(result)
+    assert result.auc.value > 0.9
+    paper = label_auc(sites, epsilon=8, mechanism="adaptive", entropy=Seeded(b"2"))
+    assert paper.auc.value > 0.9
+
+
+def test_empty_and_one_class_sites_take_part(rng):
+    sites = [
+        *federation(rng),
+        Examples([], []),
+        Examples(rng.random(50), np.zeros(50)),
+        Examples(rng.random(50), np.ones(50)),
+    ]
+    result = label_auc(sites, epsilon=10, entropy=Seeded(b"e"))
+    assert result.contributors == 6
+    assert result.facts == {"examples": 3100}
+    assert abs(result.auc.value - exact_auc(sites)) < 6 * result.auc.noise.sd
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_in_all_is_refused_or_marked(label, rng):
+    site = Examples(rng.random(400), np.full(400, label))
+    for seed in range(10):
+        auc = label_auc([site], epsilon=1, entropy=Seeded(bytes([seed]))).auc
+        assert isinstance(auc.status, Unusable)
+        assert math.isnan(auc.value) or 0 <= auc.value <= 1
+
+
+def test_no_examples_at_all_is_refused():
+    auc = label_auc([Examples([], [])], epsilon=1).auc
+    assert math.isnan(auc.value)
+    assert "no positives" in auc.status.reason
+
+
+@pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
+def test_an_estimated_class_that_is_empty_gives_no_value(positives):
+    found = rank_auc(
+        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
+    )
+    assert math.isnan(found.value)
+    assert "not above 0" in found.status.reason
+
+
+@pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
+def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
+    found = rank_auc(
+        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
+    )
+    assert found.value == value
+    assert "was cut to" in found.caution
+
+
+def test_positives_that_could_be_noise_are_marked():
+    sums = RankTotals(80 * 5.0, 5.0)
+    noisy = TotalsCovariance(100.0, 0.0, 9.0)
+    assert isinstance(rank_auc(sums, 100, covariance=noisy).status, Unusable)
+    exact = rank_auc(sums, 100)
+    assert isinstance(exact.status, Usable)
+    assert exact.noise == type(exact.noise)()
+
+
+def test_ties_count_one_half(rng):
+    scores = np.round(rng.random(2000), 1)
+    labels = rng.random(2000) < scores
+    sites = [Examples(scores[:900], labels[:900]), Examples(scores[900:], labels[900:])]
+    up, down = scores[labels], scores[~labels]
+    wins = (up[:, None] > down).mean() + (up[:, None] == down).mean() / 2
+    result = label_auc(sites, epsilon=20, entropy=Seeded(b"t"))
+    assert abs(result.auc.value - wins) < 6 * result.auc.noise.sd + 1e-6
+
+
+def test_noise_on_the_scores_says_that_it_protects_no_label(rng):
+    sites = federation(rng)
+    result = score_noise_auc(sites, epsilon=2, entropy=Seeded(b"n"))
+    truth = exact_auc(sites)
+    assert 0.5 < result.auc.value < truth - 0.05
+    assert isinstance(result.auc.status, Unusable)
+    assert result.claim.loss == PureDP(Fraction(2))
+    assert "labels: their sums are exact" in str(result)
+    near = score_noise_auc(sites, epsilon=10_000, entropy=Seeded(b"n"))
+    assert near.auc.value == pytest.approx(truth, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("sites", "keywords", "error"),
+    [
+        ([], {"epsilon": 1}, InputError),
+        ([Examples([0.5], [1])], {"epsilon": 0}, PlanError),
+        (
+            [Examples([0.5], [1])],
+            {"epsilon": 1, "custody": custodies(2, 1)},
+            InputError,
+        ),
+        ([Examples([0.5], [1])], {"epsilon": 1, "aggregation": "secagg"}, PlanError),
+        (
+            [Examples([0.5, 0.1], [1, 0])],
+            {"epsilon": 1, "aggregation": "secagg"},
+            InputError,
+        ),
+        (
+            [Examples([[0.5, 0.5]], ["a"], classes=["a", "b"])],
+            {"epsilon": 1},
+            InputError,
+        ),
+        (
+            [Examples([0.5], [1]), Examples([2.0], [1], kind="logit")],
+            {"epsilon": 1},
+            InputError,
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(sites, keywords, error):
+    with pytest.raises(error):
+        label_auc(sites, **keywords)

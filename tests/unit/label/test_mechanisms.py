@@ -1,0 +1,269 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.label.choice import CANDIDATES, Prior, SiteFacts, choose, options_for
+from discreet.label.midranks import SiteRanks, rank_sites
+from discreet.label.rank_mechanisms import (
+    Kind,
+    Option,
+    adaptive_share,
+    build,
+    mean_centre,
+)
+from discreet.label.released_sums import LinearSums, SummedEndpoint
+from discreet.label.sum_noise import calibrated_mu, drawable, gaussian_delta
+from discreet.privacy.loss import ApproxDP, PureDP
+from label_cases import (
+    EPSILONS,
+    EVERY,
+    GAUSSIAN,
+    GAUSSIAN_BUDGET,
+    linear_of,
+    mechanism_of,
+    random_sites,
+)
+
+ONE = PureDP(Fraction(1))
+
+
+def ranks_of(*doubled, examples=1000):
+    return SiteRanks(np.array(doubled, dtype=np.int64), examples)
+
+
+def true_sums(ranks, labels):
+    return int(ranks.doubled @ labels) / 2, float(labels.sum())
+
+
+@pytest.mark.parametrize("name", EVERY[:-2])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_sums_without_noise_are_read_back_exactly(name, epsilon, rng):
+    for ranks in random_sites(12, rng):
+        mechanism = linear_of(name, ranks, PureDP(epsilon))
+        if mechanism is None:
+            continue
+        labels = rng.integers(0, 2, len(ranks))
+        found = mechanism.decode(mechanism.exact(labels, ranks))
+        assert (found.rank_sum, found.positives) == pytest.approx(
+            true_sums(ranks, labels), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_gaussian_sums_without_noise_are_read_back_exactly(name, rng):
+    for ranks in random_sites(12, rng):
+        mechanism = linear_of(name, ranks, GAUSSIAN_BUDGET)
+        labels = rng.integers(0, 2, len(ranks))
+        found = mechanism.decode(mechanism.exact(labels, ranks))
+        assert (found.rank_sum, found.positives) == pytest.approx(
+            true_sums(ranks, labels), abs=1e-9
+        )
+        assert mechanism.budget == GAUSSIAN_BUDGET
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_everything_that_is_released_is_an_integer(name, rng, entropy):
+    for ranks in random_sites(8, rng):
+        mechanism = mechanism_of(name, ranks, ONE)
+        released = mechanism.protect(
+            rng.integers(0, 2, len(ranks)), ranks, entropy=entropy
+        )
+        assert released.dtype == np.int64
+        assert released.shape == (mechanism.length,)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_site_without_examples_releases_nothing(name, entropy):
+    ranks = ranks_of(examples=50)
+    mechanism = mechanism_of(name, ranks, ONE)
+    nobody = np.zeros(0, dtype=np.int64)
+    assert mechanism.protect(nobody, ranks, entropy=entropy).size == 0
+    found = mechanism.decode(nobody)
+    assert (found.rank_sum, found.positives) == (0.0, 0.0)
+    assert mechanism.covariance.variance_at(3.0) == 0.0
+
+
+@pytest.mark.parametrize("name", ["adaptive", "endpoint", "slack", "staircase"])
+def test_one_draw_serves_both_sums_where_all_ranks_agree(name, entropy):
+    for ranks in (ranks_of(84), ranks_of(84, 84, 84)):
+        mechanism = mechanism_of(name, ranks, ONE)
+        assert mechanism.length == 1
+        labels = np.ones(len(ranks), dtype=np.int64)
+        for _ in range(3):
+            found = mechanism.decode(mechanism.protect(labels, ranks, entropy=entropy))
+            assert found.rank_sum == pytest.approx(42 * found.positives)
+        cov = mechanism.covariance
+        assert cov.variance_at(42.0) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_adaptive_site_of_one_example_gives_everything_to_the_count():
+    assert adaptive_share(ranks_of(84), ONE) == 1
+    assert mechanism_of("adaptive", ranks_of(84), ONE).covariance.positives == (
+        pytest.approx(2.0, rel=1e-3)
+    )  # the variance of Laplace noise of scale 1
+
+
+def test_the_adaptive_share_minimises_the_variance_of_the_rank_sum():
+    ranks = ranks_of(100, 300, 500, 1400)
+    share = adaptive_share(ranks, ONE)
+    u, v = 575 / 2, 825 / 2
+    expected = u ** (2 / 3) / (u ** (2 / 3) + v ** (2 / 3))
+    assert float(share) == pytest.approx(expected, abs=1e-4)
+    part = round(share * 10_000)
+    centre = mean_centre(ranks)
+
+    def variance(p):
+        return build(Option(Kind.ORTHOGONAL, centre, p), ranks, ONE).covariance.rank_sum
+
+    assert variance(part) < min(variance(part - 300), variance(part + 300))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4)])
+def test_papers_deviations_are_those_of_continuous_laplace_noise(epsilon):
+    ranks = ranks_of(100, 300, 500, 1400)
+    e, a = float(epsilon), 0.3
+    cov = mechanism_of("local-laplace", ranks, PureDP(epsilon)).covariance
+    assert cov.rank_sum == pytest.approx(2 * (700 / (a * e)) ** 2, rel=1e-3)
+    assert cov.positives == pytest.approx(2 / ((1 - a) * e) ** 2, rel=1e-3)
+    assert cov.cross == 0
+    wide = mechanism_of("global-laplace", ranks, PureDP(epsilon)).covariance
+    assert wide.rank_sum == pytest.approx(2 * (999 / (a * e)) ** 2, rel=1e-3)
+
+
+def test_analytic_gaussian_noise_is_that_of_balle_and_wang():
+    # Independent figures: the least sigma for sensitivity 1 at (1, 1e-5) is 3.730632.
+    mu = calibrated_mu(Fraction(1), Fraction(1, 10**5))
+    assert 1 / mu == pytest.approx(3.7306, rel=2e-3)
+    assert gaussian_delta(1.0, mu) < 1e-5
+    assert gaussian_delta(1.0, mu * 1.01) > 1e-5
+
+
+def test_slack_with_tau_zero_at_an_end_is_the_endpoint_mechanism():
+    ranks = ranks_of(100, 300, 1400)
+    end = mechanism_of("endpoint", ranks, ONE).covariance
+    slack = build(Option(Kind.SLACK, 8 * 100, 0), ranks, ONE).covariance
+    assert slack.rank_sum == pytest.approx(end.rank_sum, rel=1e-2)
+    assert slack.positives == pytest.approx(end.positives, rel=1e-2)
+    assert slack.cross == pytest.approx(end.cross, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("doubled", "epsilon", "kind"),
+    [
+        (np.arange(0, 100_000, 2), 1, Kind.SLACK),
+        (np.arange(0, 100_000, 2), 8, Kind.STAIRCASE),
+        (np.arange(80_000, 80_400, 2), 4, Kind.STAIRCASE),
+        (np.arange(0, 100_000, 9999), 8, Kind.RESPONSE),
+        (np.array([60_000]), 1, Kind.RESPONSE),
+    ],
+)
+def test_the_choice_depends_on_the_ranks_and_epsilon(doubled, epsilon, kind):
+    site = SiteRanks(doubled.astype(np.int64), examples=60_000)
+    assert choose([site], float(epsilon), Prior.wide(60_000))[0].kind == kind
+
+
+@pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
+@pytest.mark.parametrize("iid", [True, False])
+def test_the_choice_is_predicted_no_worse_than_the_adaptive_allocation(
+    epsilon, iid, rng
+):
+    order = rng.permutation(3000) if iid else np.arange(3000)
+    sites = rank_sites([p.astype(float) for p in np.array_split(order, 30)])
+    budget = PureDP(Fraction(epsilon))
+    prior = Prior.wide(3000)
+
+    def expected(name):
+        total = 0.0
+        for option, site in zip(options_for(name, sites, budget), sites, strict=True):
+            cov = build(option, site, budget).covariance
+            total += cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
+        return total
+
+    assert expected("choice") <= 1.02 * expected("adaptive")
+
+
+def test_predictions_are_the_variances_of_what_is_built(rng):
+    order = rng.permutation(500)
+    sites = rank_sites([p.astype(float) for p in np.array_split(order, 9)])
+    prior = Prior.wide(500)
+    for epsilon in (1, 4):
+        budget = PureDP(Fraction(epsilon))
+        for predict in CANDIDATES:
+            facts = SiteFacts.of(sites)
+            predicted = predict(facts, float(epsilon), prior).variance
+            options = choose(sites, float(epsilon), prior, among=(predict,))
+            for value, option, site in zip(predicted, options, sites, strict=True):
+                cov = build(option, site, budget).covariance
+                found = cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
+                assert found == pytest.approx(value, rel=0.02)
+
+
+def test_secure_sums_are_read_back_and_their_noise_does_not_grow(rng):
+    sites = rank_sites([rng.random(5), rng.random(7), rng.random(8)])
+    labels = [rng.integers(0, 2, len(s)) for s in sites]
+    common = SummedEndpoint(20, ONE, honest=3)
+    total = sum(common.exact(y, s) for y, s in zip(labels, sites, strict=True))
+    found = common.decode(total)
+    truth = [true_sums(s, y) for s, y in zip(sites, labels, strict=True)]
+    assert found.rank_sum == sum(s for s, _ in truth)
+    assert found.positives == sum(p for _, p in truth)
+    three = common.covariance(3)
+    many = SummedEndpoint(20, ONE, honest=3000).covariance(3000)
+    assert many == three
+    assert three.positives == pytest.approx(4.0, rel=1e-2)  # two sums, scale 38 of 38
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SummedEndpoint(1, ONE, 3),
+        lambda: SummedEndpoint(20, ONE, 0),
+        lambda: build(Option(Kind.SLACK), ranks_of(1, 5), GAUSSIAN_BUDGET),
+        lambda: build(Option(Kind.LOCAL, part=0), ranks_of(1, 5), ONE),
+        lambda: build(Option(Kind.STAIRCASE, part=10_000), ranks_of(1, 5), ONE),
+        lambda: build(Option(Kind.NOTHING), ranks_of(1, 5), ONE),
+        lambda: Option(Kind.SLACK, part=10_001),
+        lambda: options_for("best", [ranks_of(1)], ONE),
+        lambda: drawable(Fraction(0)),
+    ],
+)
+def test_what_cannot_be_is_refused(make):
+    with pytest.raises(PlanError):
+        make()
+
+
+def test_labels_that_do_not_belong_to_the_ranks_are_refused(entropy):
+    ranks = ranks_of(1, 5, 9)
+    for name in ("endpoint", "response"):
+        mechanism = mechanism_of(name, ranks, ONE)
+        with pytest.raises(InputError, match="3 ranks need as many labels, got 2"):
+            mechanism.protect(np.array([0, 1]), ranks, entropy=entropy)
+        with pytest.raises(InputError, match="labels 0 and 1"):
+            mechanism.protect(np.array([0, 1, 2]), ranks, entropy=entropy)
+
+
+@pytest.mark.parametrize("name", ["endpoint", "response", "response-labels"])
+def test_a_release_of_the_wrong_length_is_refused(name):
+    mechanism = mechanism_of(name, ranks_of(1, 5, 9), ONE)
+    with pytest.raises(ReleaseError, match="expected"):
+        mechanism.decode(np.zeros(5, dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    "scale", [Fraction(10**15, 7), Fraction(1, 3), Fraction(2**60)]
+)
+def test_a_scale_is_rounded_up_and_by_little(scale):
+    found = drawable(scale)
+    assert scale <= found <= scale * (1 + Fraction(1, 2**35))
+
+
+def test_a_budget_with_delta_needs_gaussian_noise():
+    ranks = ranks_of(1, 5, 9)
+    pure = mechanism_of("endpoint", ranks, ONE)
+    with pytest.raises(PlanError, match="Gaussian"):
+        LinearSums(ranks, pure.rows, ApproxDP(Fraction(1), Fraction(1, 100)))
+    gaussian = mechanism_of("endpoint", ranks, GAUSSIAN_BUDGET)
+    with pytest.raises(PlanError, match="give a delta"):
+        LinearSums(ranks, gaussian.rows, ONE)

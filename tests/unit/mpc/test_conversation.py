@@ -1,0 +1,384 @@
+"""The parties' conversation in one event loop, with real TLS and without an engine."""
+
+import asyncio
+import contextlib
+import socket
+
+import numpy as np
+import pytest
+
+from discreet.entropy import Seeded
+from discreet.mpc.analyst import costs, opened
+from discreet.mpc.certificates import default_names, make_certificates
+from discreet.mpc.encode import encode
+from discreet.mpc.failure import SessionFailedError
+from discreet.mpc.fleet import local_session
+from discreet.mpc.intake import MOST_UNNAMED
+from discreet.mpc.packages import InconsistentSharesError, Package
+from discreet.mpc.transport import Tag, client_context, connect
+from mpc_sessions import SIZES, CuttingEngine, InProcess
+
+pytestmark = [
+    pytest.mark.long,
+    # A connection that is cut in its handshake belongs to asyncio, which warns of it.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SECONDS = 8.0
+"""What a session that must run out of time is given: those who do come make it on a busy
+machine, too."""
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    return InProcess(tmp_path, monkeypatch)
+
+
+def assert_nothing_opened(
+    outcome, *, because, members=("party-0", "party-1", "party-2")
+):
+    assert outcome.opened is None
+    for name in members:
+        assert outcome.ends[name] is not None, name
+        assert because in outcome.ends[name], (name, outcome.ends[name])
+
+
+def test_the_analyst_opens_what_the_owners_shared(world):
+    outcome = world.run(*world.owners_and_analyst())
+    assert set(outcome.ends.values()) == {None}
+    values = opened(outcome.opened).values
+    assert (
+        values.tolist()
+        == encode(world.data[0]).words[: world.session.program().opens].tolist()
+    )
+    assert costs(outcome.opened)["bytes_from_owners"] == sum(
+        len(p.encode()) for k in range(len(SIZES)) for p in world.packages(k)
+    )
+
+
+def test_members_may_come_in_any_order(world):
+    async def late_parties():
+        await asyncio.sleep(0.5)
+        await asyncio.gather(world.serve(0), world.serve(1))
+
+    outcome = world.run(
+        ("late", late_parties()), *world.owners_and_analyst(), parties=(2,)
+    )
+    assert set(outcome.ends.values()) == {None}
+
+
+def test_shares_for_another_session_end_the_session_for_everybody(world):
+    other = local_session(SIZES)
+    wrong = [p.encode() for p in world.packages(1, other)]
+
+    async def when_all_are_there():
+        await asyncio.sleep(2.5)
+        await asyncio.to_thread(world.send, 1, wrong)
+
+    outcome = world.run(
+        ("owner-1", lambda: world.send(0)),
+        ("owner-2", when_all_are_there()),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(
+        outcome,
+        because="owner-2: the shares are for another session",
+        members=("party-0", "party-1", "party-2", "owner-2", "analyst"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tamper", "sentence"),
+    [
+        (lambda p: [x[:-20] for x in p], "truncated"),
+        (lambda p: [x[:60] for x in p], "truncated at 60 bytes"),
+        (lambda p: [p[1], p[2], p[0]], "the shares are for party"),
+        (lambda p: [x[:90] + b"\x00\x01" + x[92:] for x in p], "damaged"),
+        (lambda p: [b"\x80\x04" + x for x in p], "bytes where at most"),
+        (lambda p: [b"\x80\x04" + x[2:] for x in p], "not a package of shares"),
+    ],
+    ids=["short", "header", "swapped", "flipped", "long", "foreign"],
+)
+def test_wrong_shares_end_the_session_with_a_sentence(world, tamper, sentence):
+    wrong = tamper([p.encode() for p in world.packages(1)])
+    outcome = world.run(
+        ("owner-1", lambda: world.send(0)),
+        ("owner-2", lambda: world.send(1, wrong)),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(outcome, because="owner-2: ")
+    assert any(sentence in (end or "") for end in outcome.ends.values())
+
+
+def test_repeated_shares_end_the_session(world):
+    async def twice():
+        await asyncio.to_thread(world.send, 0)
+        await asyncio.to_thread(world.send, 0)
+
+    outcome = world.run(("owner-1", twice()), ("analyst", world.open))
+    assert_nothing_opened(outcome, because="sent a second time")
+
+
+def test_an_owner_cannot_send_under_another_name(world):
+    outcome = world.run(
+        ("thief", lambda: world.send(1, identity=world.identity("owner-1"))),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(outcome, because="owner-1: ")
+
+
+async def refused_collection(world, name):
+    """Ask a party for the result under this name; return its refusal."""
+    party = world.session.parties[0]
+    context = client_context(world.identity(name))
+    channel = await connect(party.name, party.intake, context)
+    await channel.send(Tag.COLLECT, world.session.digest)
+    answer = await channel.receive({Tag.ALIVE, Tag.RESULT}, limit=10_000)
+    assert answer.tag is Tag.FAILED
+    await channel.close()
+    return answer.sentence
+
+
+def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world):
+    """The authority also signed owner-3, whom this session does not name."""
+
+    async def curious_then_owners():
+        sentence = await refused_collection(world, "owner-3")
+        assert sentence == "the session names no owner-3"
+        await asyncio.to_thread(world.send, 0)
+        await asyncio.to_thread(world.send, 1)
+
+    outcome = world.run(("owners", curious_then_owners()), ("analyst", world.open))
+    assert set(outcome.ends.values()) == {None}
+
+
+def test_an_owner_cannot_collect_the_result(world):
+    async def curious():
+        await refused_collection(world, "owner-2")
+
+    outcome = world.run(("owner-2", curious()), ("analyst", world.open))
+    assert_nothing_opened(outcome, because="owner-2 sent a message out of turn")
+
+
+def test_different_sharings_at_the_parties_are_found_before_computing(world):
+    first = [p.encode() for p in world.packages(1)]
+    fresh = [
+        Package(
+            p.kind, p.session, p.party, p.owner, Seeded(b"again")(16), p.pairs
+        ).encode()
+        for p in world.packages(1)
+    ]
+    outcome = world.run(
+        ("owner-1", lambda: world.send(0)),
+        ("owner-2", lambda: world.send(1, [first[0], first[1], fresh[2]])),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(outcome, because="another set of shares")
+
+
+@pytest.mark.parametrize(("party", "column"), [(0, 0), (1, 1), (2, 0)])
+def test_shares_of_no_value_are_found_before_computing(world, party, column):
+    forged = list(world.packages(1))
+    forged[party].pairs[-1, column] += np.uint64(2**40)
+    outcome = world.run(
+        ("owner-1", lambda: world.send(0)),
+        ("owner-2", lambda: world.send(1, [p.encode() for p in forged])),
+        ("analyst", world.open),
+    )
+    assert_nothing_opened(outcome, because="owner-2 sent shares that do not fit")
+
+
+def test_different_executables_are_found_before_computing(tmp_path, monkeypatch):
+    class Differs(CuttingEngine):
+        digests = ("11" * 32, "22" * 32, "11" * 32)
+
+    world = InProcess(tmp_path, monkeypatch, engine=Differs)
+    outcome = world.run(*world.owners_and_analyst())
+    assert_nothing_opened(outcome, because="another executable")
+
+
+def test_a_party_with_another_session_is_turned_away(world):
+    other = local_session(SIZES)
+    moved = type(other)(other.id, world.session.parties, other.owners)
+    outcome = world.run(("analyst", world.open), p0={"session": moved})
+    assert_nothing_opened(outcome, because="another session")
+
+
+def test_a_failing_engine_is_reported_by_everybody(tmp_path, monkeypatch):
+    class Fails(CuttingEngine):
+        @staticmethod
+        def behave(party, alarm):
+            if party == 1:
+                alarm.ring(SessionFailedError("the engine of party-1 ended"))
+
+    world = InProcess(tmp_path, monkeypatch, engine=Fails)
+    outcome = world.run(*world.owners_and_analyst())
+    assert_nothing_opened(
+        outcome,
+        because="the engine of party-1 ended",
+        members=("party-0", "party-1", "party-2", "analyst"),
+    )
+    assert not any("waiting for the analyst" in line for line in outcome.log), (
+        "a party wanted to deliver before all three were done"
+    )
+
+
+def test_engines_that_do_not_connect_are_given_up(tmp_path, monkeypatch):
+    class Alone(CuttingEngine):
+        async def expect(self, kind):
+            if kind == "connected":
+                await asyncio.Event().wait()
+            return await super().expect(kind)
+
+    world = InProcess(tmp_path, monkeypatch, timeout=SECONDS, engine=Alone)
+    outcome = world.run(*world.owners_and_analyst())
+    assert_nothing_opened(
+        outcome, because=f"the engines did not connect within {SECONDS:g} s"
+    )
+
+
+def test_a_stopped_party_stops_everybody(world):
+    async def stop():
+        await asyncio.sleep(0.5)
+        world.parties[2].stop()
+
+    outcome = world.run(("operator", stop()), ("analyst", world.open))
+    assert_nothing_opened(outcome, because="party-2 was stopped")
+
+
+def test_missing_owners_are_named_after_the_timeout(tmp_path, monkeypatch):
+    world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
+    outcome = world.run(("owner-2", lambda: world.send(1)), ("analyst", world.open))
+    assert_nothing_opened(
+        outcome, because=f"no shares from owner-1 within {SECONDS:g} s"
+    )
+
+
+def test_a_missing_party_is_named_after_the_timeout(tmp_path, monkeypatch):
+    world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
+    outcome = world.run(("analyst", world.open), parties=(0, 1))
+    assert_nothing_opened(
+        outcome, because="no call from party-2", members=("party-0", "party-1")
+    )
+    assert f"party-2 did not answer within {SECONDS:g} s" in outcome.ends["analyst"]
+
+
+def test_an_analyst_who_never_comes_is_named(tmp_path, monkeypatch):
+    world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
+    members = world.owners_and_analyst()[:2]
+    outcome = world.run(*members)
+    assert_nothing_opened(outcome, because="analyst did not collect the result")
+
+
+def test_a_certificate_of_another_authority_is_refused_and_ends_nothing_else(
+    tmp_path, monkeypatch
+):
+    world = InProcess(tmp_path, monkeypatch)
+    make_certificates(tmp_path / "rogue", default_names(3, 2))
+    rogue = world.identity("owner-2", tmp_path / "rogue")
+
+    async def rogue_then_owners():
+        with pytest.raises(SessionFailedError, match="does not prove it is party-0"):
+            await asyncio.to_thread(world.send, 1, identity=rogue)
+        await asyncio.to_thread(world.send, 0)
+        await asyncio.to_thread(world.send, 1)
+
+    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.open))
+    assert set(outcome.ends.values()) == {None}
+
+
+def test_a_caller_without_a_good_certificate_is_turned_away_by_the_party(
+    world, tmp_path
+):
+    make_certificates(tmp_path / "rogue", default_names(3, 2))
+    careless = client_context(world.identity("owner-2", tmp_path / "rogue"))
+    careless.load_verify_locations(world.folder / "ca.crt")
+
+    async def rogue_then_owners():
+        party = world.session.parties[0]
+        channel = await connect(party.name, party.intake, careless)
+        with pytest.raises(SessionFailedError, match="the certificate of this process"):
+            await channel.receive({Tag.ACCEPTED}, limit=0)
+        await channel.close()
+        await asyncio.to_thread(world.send, 0)
+        await asyncio.to_thread(world.send, 1)
+
+    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.open))
+    assert set(outcome.ends.values()) == {None}
+    assert any("turned a caller away" in line for line in outcome.log)
+
+
+def test_plaintext_callers_are_turned_away_and_end_nothing(world):
+    def shout():
+        address = world.session.parties[1].intake
+        with socket.create_connection((address.host, address.port), 5) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+            with contextlib.suppress(ConnectionError):
+                assert plain.recv(100)[:1] != b"H"
+
+    async def shouting():
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(shout)
+        await asyncio.to_thread(world.send, 0)
+        await asyncio.to_thread(world.send, 1)
+
+    outcome = world.run(("owners", shouting()), ("analyst", world.open))
+    assert set(outcome.ends.values()) == {None}
+    assert any("turned a caller away" in line for line in outcome.log)
+
+
+def test_a_plaintext_party_is_named_by_who_called_it(world):
+    async def plaintext_party():
+        async def answer(reader, writer):
+            await reader.read(1)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        address = world.session.parties[2].intake
+        server = await asyncio.start_server(answer, address.host, address.port)
+        await asyncio.sleep(5)
+        server.close()
+
+    outcome = world.run(("fake", plaintext_party()), parties=(0, 1))
+    assert_nothing_opened(
+        outcome, because="does not speak TLS", members=("party-0", "party-1")
+    )
+
+
+def test_result_shares_that_do_not_fit_open_nothing(world):
+    outcome = world.run(*world.owners_and_analyst())
+    first = outcome.opened[0].package.pairs
+    first[0, 0] += np.uint64(1)
+    with pytest.raises(InconsistentSharesError, match="do not fit together"):
+        opened(outcome.opened)
+
+
+def test_a_thousand_idle_callers_do_not_end_a_session(world):
+    """Each would keep a descriptor of the party; a process has some 1,000 of them."""
+    address = world.session.parties[0].intake
+    idle, kept = [], []
+
+    async def crowd():
+        await asyncio.sleep(0.5)
+        for _ in range(400):
+            idle.append(socket.create_connection((address.host, address.port)))
+            await asyncio.sleep(0)  # the party is in this loop, too
+        await asyncio.sleep(0.5)
+        kept.append(len(world.parties[0]._intake._unnamed))
+
+    async def after_the_crowd(work):
+        await asyncio.sleep(2.0)
+        await asyncio.to_thread(work)
+
+    outcome = world.run(
+        ("crowd", crowd()),
+        ("owner-1", after_the_crowd(lambda: world.send(0))),
+        ("owner-2", after_the_crowd(lambda: world.send(1))),
+        ("analyst", world.open),
+    )
+    for caller in idle:
+        caller.close()
+    assert set(outcome.ends.values()) == {None}
+    assert kept[0] <= MOST_UNNAMED
+    assert outcome.opened is not None

@@ -1,0 +1,333 @@
+"""The analyst's result: values, errors, claim, and what is not to be had."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet.data.examples import Examples
+from discreet.entropy import Seeded
+from discreet.errors import (
+    InputError,
+    NotReleasedError,
+    PlanError,
+    ReleaseError,
+    UndefinedMetricWarning,
+)
+from discreet.estimate.estimate import Normal, NotYet, Zero
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.mpc import ExactMPC, evaluate
+from discreet.mpc.engine import Opened, Reference
+from discreet.mpc.evaluate import evaluation_of, read
+from discreet.mpc.model import areas_plan
+from discreet.mpc.program import Program
+from discreet.plan import file as planfile
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import Plan
+from discreet.plan.recommend import recommend
+from discreet.plan.release import Release
+from discreet.privacy.claim import Trust
+from discreet.privacy.loss import PureDP, Unbounded
+
+
+@pytest.fixture(scope="module")
+def sites():
+    rng = np.random.default_rng(3)
+    scores = rng.random(400).round(2)
+    labels = (rng.random(400) < scores).astype(int)
+    return [Examples(scores[k::3], labels[k::3]) for k in range(3)]
+
+
+def run(sites, model=None, **options):
+    return evaluate(sites, model, engine=Reference(), **options)
+
+
+def test_the_result_has_three_areas_and_no_curve(sites):
+    result = run(sites)
+    assert set(result.metrics) == {"auc", "average_precision", "aupr"}
+    for ask in (
+        result.roc_curve,
+        result.precision_recall_curve,
+        lambda: result.at(0.5),
+        lambda: result.ece,
+        lambda: result.brier,
+        lambda: result.calibrate([0.5]),
+        result.plot,
+    ):
+        with pytest.raises(NotReleasedError, match="SecureAggregation"):
+            ask()
+
+
+def test_the_claim_says_who_is_trusted_and_that_the_value_leaks(sites):
+    claim = run(sites).claim
+    assert claim.loss == Unbounded()
+    assert claim.unit is None
+    assert claim.trust is Trust.COMPUTE_PARTIES
+    assert claim.computational
+    assert claim.setting == "simulated"
+    assert "curious" in claim.assumes[0]
+    assert "any number of owners" in claim.assumes[0]
+    said = " ".join(claim.not_protected)
+    for words in ("exact values themselves", "deviates from the protocol", "lying"):
+        assert words in said
+    assert any("how many examples each owner" in words for words in claim.discloses)
+
+
+def test_all_digits_of_an_auc_give_the_class_counts_away_as_the_claim_says(rng):
+    # Why the claim names them: few class counts fit a fraction of 52 bits.
+    rows = 3000
+    scores = rng.random(rows)
+    labels = (rng.random(rows) < scores**2).astype(int)
+    result = run([Examples(scores, labels)])
+    pairs = [p * (rows - p) for p in range(1, rows)]
+    value = result.auc.value
+    fits = [abs(round(value * 2 * k) / (2 * k) - value) < 2.0**-51 for k in pairs]
+    candidates = {p for p, fit in enumerate(fits, start=1) if fit}
+    assert candidates == {labels.sum(), rows - labels.sum()}
+    silent = run([Examples(scores, labels)], ExactMPC(interval=False))
+    assert any("class counts" in words for words in silent.claim.not_protected)
+
+
+def test_hidden_sizes_disclose_only_their_bracket(sites):
+    claim = run(sites, ExactMPC(hide_sizes=True)).claim
+    assert "padded numbers of examples, 768 in all" in claim.discloses
+    assert not any("how many examples each owner" in words for words in claim.discloses)
+
+
+def test_two_owners_are_warned_about_each_other(sites):
+    two = run(sites[:2]).claim.not_protected
+    three = run(sites).claim.not_protected
+    assert any("two owners" in words for words in two)
+    assert not any("two owners" in words for words in three)
+
+
+def test_exact_values_have_no_noise_and_no_bins(sites):
+    auc = run(sites).auc
+    assert (auc.noise, auc.binning.low, auc.binning.high) == (
+        Zero(),
+        auc.value,
+        auc.value,
+    )
+
+
+def test_an_exact_auc_comes_with_delongs_interval_and_says_what_was_opened(sites):
+    result = run(sites)
+    assert all(isinstance(e.sampling, Normal) for e in result.metrics.values())
+    low, high = result.auc.interval()
+    assert low < result.auc.value < high
+    scores, labels = (
+        np.concatenate(c) for c in zip(*(s.to_arrays() for s in sites), strict=True)
+    )
+    positives, negatives = scores[labels == 1][:, None], scores[labels == 0]
+    wins = (positives > negatives) + 0.5 * (positives == negatives)
+    parts = [np.var(wins.mean(axis=k), ddof=1) / wins.shape[1 - k] for k in (0, 1)]
+    assert result.auc.sampling.sd**2 == pytest.approx(sum(parts), rel=1e-9)
+    assert any("number of positives and two sums" in d for d in result.claim.discloses)
+    assert any("DeLong" in note for note in result.notes)
+
+
+def test_without_class_counts_there_is_no_sampling_error(sites):
+    for found in run(sites, ExactMPC(interval=False)).metrics.values():
+        assert isinstance(found.sampling, NotYet)
+        assert "prevalence" in found.sampling.reason
+
+
+def test_a_declared_prevalence_gives_a_sampling_error(sites):
+    result = run(sites, ExactMPC(interval=False), prevalence=0.5)
+    assert all(isinstance(e.sampling, Normal) for e in result.metrics.values())
+    low, high = result.auc.interval()
+    assert low < result.auc.value < high
+    # Hanley and McNeil's order of size for 200 + 200 examples.
+    assert 0.01 < result.auc.sampling.sd < 0.04
+    assert any("declared prevalence" in note for note in result.notes)
+
+
+def test_hidden_totals_leave_no_sampling_error(sites):
+    result = run(sites, ExactMPC(hide_sizes=True), prevalence=0.5)
+    assert isinstance(result.auc.sampling, NotYet)
+    assert any("hidden" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("prevalence", [0.0, 1.0, -0.1, 2.0])
+def test_a_prevalence_outside_0_and_1_is_refused(sites, prevalence):
+    with pytest.raises(PlanError, match="strictly between 0 and 1"):
+        run(sites, prevalence=prevalence)
+
+
+def test_an_empty_site_changes_nothing(sites):
+    nobody = Examples([], [])
+    assert run([*sites, nobody]).auc.value == run(sites).auc.value
+    hidden = run([*sites, nobody], ExactMPC(hide_sizes=True))
+    assert hidden.auc.value == run(sites).auc.value
+    assert hidden.contributors == 4
+
+
+def test_one_class_only_is_nan_with_the_cause():
+    with pytest.warns(UndefinedMetricWarning, match="no positive"):
+        result = run([Examples([0.1, 0.2], [0, 0])])
+    assert math.isnan(result.auc.value)
+    assert "no positive" in result.auc.status.reason
+    assert json.loads(result.to_json())["metrics"]["auc"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Examples([0.1], [0]), "list of Examples"),
+        ([[0.1], [0]], "list of Examples"),
+        ([], "no examples"),
+        ([Examples([], [])], "no examples"),
+        (
+            [Examples([0.1], [0]), Examples([0.1], [0], kind="logit")],
+            "different kinds",
+        ),
+    ],
+)
+def test_what_cannot_be_pooled_is_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        run(wrong)
+
+
+def test_ties_none_says_when_it_is_exact(sites):
+    assert any(
+        "no two scores are equal" in n for n in run(sites, ExactMPC("none")).notes
+    )
+
+
+MODELS = [
+    ExactMPC(),
+    ExactMPC(interval=False),
+    ExactMPC("none"),
+    ExactMPC(hide_sizes=True),
+    ExactMPC(epsilon="0.5"),
+]
+
+
+def plan_of(model, rows=16, owners=2, **options):
+    return areas_plan(model, PublicFacts(rows), owners=owners, **options)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_and_its_program_say_the_same(model):
+    assert Program.of(plan_of(model), [8, 8]).model == model
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_plan_survives_its_file(model):
+    plan = plan_of(model, measured="sepsis-xgb")
+    assert planfile.loads(planfile.dumps(plan)) == plan
+
+
+def test_a_noisy_plan_costs_its_epsilon():
+    model = ExactMPC(epsilon="0.5")
+    assert model.loss == PureDP(model.epsilon)
+    this = plan_of(model).resolve(0, [])
+    assert this.loss == model.noise(this, Cohort()).loss() == model.loss
+
+
+def test_other_rows_than_the_plans_are_refused():
+    with pytest.raises(PlanError, match="share 17 rows, the plan is about 16"):
+        Program.of(plan_of(ExactMPC()), [8, 9])
+
+
+def test_a_histogram_is_no_plan_of_compute_parties():
+    histogram = recommend(PublicFacts(), SecureAggregation()).rounds
+    with pytest.raises(PlanError, match="not sums of counts"):
+        Plan(ExactMPC(), histogram)
+    rows = plan_of(ExactMPC()).rounds
+    with pytest.raises(PlanError, match="no sums of counts"):
+        Program.of(Plan(SecureAggregation(), rows), [16])
+
+
+def test_the_number_of_rows_has_to_be_public():
+    with pytest.raises(PlanError, match="declare the examples"):
+        recommend(PublicFacts(), ExactMPC())
+
+
+def test_several_classes_are_refused_before_anything_is_asked():
+    with pytest.raises(PlanError, match="two classes and no groups"):
+        recommend(PublicFacts(9), ExactMPC(), groups=["a", "b"])
+
+
+class Remembering:
+    """The reference engine, and what it opened."""
+
+    name = "reference"
+
+    def run(self, *given, **options):
+        self.opened = Reference().run(*given, **options)
+        return self.opened
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
+    engine = Remembering()
+    result = evaluate(sites, model, engine=engine, entropy=Seeded(b"again"))
+    plan = plan_of(model, result.facts["rows"], owners=len(sites))
+    checked, *total = engine.opened.values
+    total, owners = np.array(total), len(sites)
+    assert checked == 1
+    this = plan.resolve(0, [])
+    assert total.size == model.noise(this, plan.cohort).sent(plan.statistic.size)
+    release = Release(plan.digest(), b"s", 0, total, owners, owners, model.loss)
+    again = read(plan, [release], claim=result.claim)
+    assert {m: e.value for m, e in again.items()} == {
+        m: e.value for m, e in result.metrics.items()
+    }
+    with pytest.raises(ReleaseError, match="another plan"):
+        read(plan, [replace(release, plan_digest=b"other")], claim=result.claim)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "half"}, "'exact' or 'none'"),
+        ({"epsilon": 0}, "positive"),
+        ({"epsilon": -1}, "positive"),
+        ({"epsilon": 1, "hide_sizes": True}, "public number of examples"),
+        ({"hide_sizes": True, "interval": True}, "hidden sizes hide"),
+        ({"epsilon": 1, "interval": True}, "noise of their own"),
+    ],
+)
+def test_a_model_refuses_what_it_cannot_promise(options, message):
+    with pytest.raises(PlanError, match=message):
+        ExactMPC(**options)
+
+
+def test_facts_tell_the_cost():
+    opened = Opened(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
+    plan = plan_of(ExactMPC(), 400, owners=3)
+    result = evaluation_of(plan, opened, session=b"s", setting="deployed")
+    assert result.facts == {
+        "rows": 400,
+        "bytes": 12_345,
+        "rounds": 67,
+        "seconds": 0.89,
+    }
+    assert "Simulated" not in str(result)
+    assert "bytes 12345" in str(result)
+
+
+def test_a_noisy_opening_is_claimed_for_one_row(sites):
+    result = run(sites, ExactMPC(epsilon=2), entropy=Seeded(b"noisy"))
+    claim = result.claim
+    assert str(claim.loss) == "2-DP"
+    assert str(claim.unit) == "one row replaced"
+    assert claim.setting == "seeded"
+    assert not any("exact value" in words for words in claim.not_protected)
+    assert set(result.metrics) == {"auc"}
+    with pytest.raises(NotReleasedError):
+        _ = result.average_precision
+    exact = run(sites).auc.value
+    low, high = result.auc.interval()
+    assert low < exact < high
+    assert json.loads(result.to_json())["metrics"]["auc"]["noise_sd"] > 0
+
+
+def test_a_noisy_opening_of_too_little_data_is_withheld():
+    small = [Examples(np.linspace(0, 1, 20), np.arange(20) % 2)]
+    with pytest.warns(UndefinedMetricWarning, match="epsilon times the smaller class"):
+        result = run(small, ExactMPC(epsilon="0.1"), entropy=Seeded(b"small"))
+    assert math.isnan(result.auc.value)

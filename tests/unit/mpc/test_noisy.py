@@ -1,0 +1,221 @@
+"""The noisy opening: its sensitivity, its noise, and that the parties add it."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import curator_oracles as oracle
+from discreet.attack.audit import audit_scores
+from discreet.curator.weighted_count import pair_count_weights
+from discreet.data.examples import Examples
+from discreet.entropy import SYSTEM, Seeded
+from discreet.errors import InputError, PlanError
+from discreet.mpc.encode import encode
+from discreet.mpc.engine import Reference
+from discreet.mpc.noisy import (
+    NoisyPair,
+    mechanism,
+    noise_law,
+    noise_share,
+)
+from discreet.mpc.program import PARTIES, Program
+from discreet.mpc.spu_engine import SpuSimulator
+from discreet.noise.laplace import discrete_laplace
+from discreet.noise.polya import PolyaShares, simulate_polya_difference
+from statistical_checks import ALPHA, fit_p_value, same_law_p_value
+
+pytestmark = pytest.mark.long
+
+NOTHING = [np.zeros(2, dtype=np.int64)] * PARTIES
+
+
+def noisy_program(rows, epsilon=1):
+    return Program((rows,), metrics=("auc",), epsilon=Fraction(epsilon))
+
+
+def exact_pair(groups):
+    """What the program would open of a ranking if nobody added noise."""
+    scores, labels = oracle.to_arrays(groups)
+    owner = encode(Examples(scores, labels, kind="logit"))
+    program = noisy_program(owner.rows)
+    return Reference().run(program, [owner], noise=NOTHING).values[1:]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_the_opened_pair_has_the_l1_sensitivity_that_the_noise_is_sized_by(rows):
+    pairs = {g: exact_pair(g) for g in oracle.tied_rankings(rows)}
+    largest = max(
+        int(np.abs(pairs[g] - pairs[h]).sum())
+        for g in pairs
+        for h in oracle.neighbours(g, ties=True)
+    )
+    assert largest == mechanism(rows, Fraction(1)).sensitivity.l1 == 2 * rows - 1
+
+
+def test_the_pair_is_that_of_the_curators_pair_count():
+    for groups in oracle.tied_rankings(4):
+        n, m = oracle.class_counts(groups)
+        balance, code = exact_pair(groups).tolist()
+        table = pair_count_weights(4)
+        assert code == table.codes[n]
+        expected = (oracle.auc(groups) - Fraction(1, 2)) * int(table.weights[n])
+        assert balance == (expected if n * m else 0)
+
+
+ROWS, EPSILON = 2, Fraction(3, 2)
+SCALE = Fraction(2 * ROWS - 1) / EPSILON
+
+
+def shares(count, parties, seed, one=None):
+    """Sums of so many parties' shares, drawn as the parties draw them."""
+    entropy = Seeded(b"shares" + bytes([seed, parties]))
+    drawn = one or mechanism(ROWS, EPSILON)
+    blank = np.zeros(count, dtype=np.int64)
+    return sum(drawn.protect(blank, entropy=entropy) for _ in range(parties))
+
+
+def laplace_pmf(k):
+    a = math.exp(-1 / float(SCALE))
+    return (1 - a) / (1 + a) * a ** abs(k)
+
+
+@pytest.mark.statistical
+def test_two_honest_parties_alone_add_discrete_laplace_noise(seed):
+    sample = shares(100_000, 2, seed)
+    assert fit_p_value(sample, laplace_pmf, range(-10, 11)) > ALPHA
+
+
+@pytest.mark.statistical
+def test_shares_sized_for_three_honest_parties_would_fall_short(seed):
+    one = mechanism(ROWS, EPSILON)
+    thinner = PolyaShares(one.budget, one.sensitivity, honest=3)
+    sample = shares(100_000, 2, seed, thinner)
+    assert fit_p_value(sample, laplace_pmf, range(-10, 11)) < ALPHA
+
+
+@pytest.mark.statistical
+def test_two_honest_parties_equal_the_curators_noise(seed):
+    curators = discrete_laplace(SCALE, 100_000, Seeded(b"curator" + bytes([seed])))
+    support = range(-10, 11)
+    assert same_law_p_value(shares(100_000, 2, seed), curators, support) > ALPHA
+    wider = discrete_laplace(SCALE * 2, 100_000, Seeded(b"wide" + bytes([seed])))
+    assert same_law_p_value(shares(100_000, 2, seed), wider, support) < ALPHA
+
+
+@pytest.mark.statistical
+def test_three_parties_add_the_law_that_the_reader_assumes(seed):
+    law = noise_law(ROWS, EPSILON)
+    sample = shares(100_000, 3, seed)
+    assert law.shape == 1.5
+
+    def pmf(k):
+        return float(law.pmf(np.array([k]))[0])
+
+    assert fit_p_value(sample, pmf, range(-10, 11)) > ALPHA
+    assert fit_p_value(sample, laplace_pmf, range(-10, 11)) < ALPHA
+
+
+def test_each_party_draws_its_own_two_integers():
+    entropy = Seeded(b"one")
+    drawn = {tuple(noise_share(500, Fraction(1), entropy=entropy)) for _ in range(3)}
+    assert len(drawn) == 3
+    assert noise_share(500, Fraction(1), entropy=SYSTEM).shape == (2,)
+
+
+# Neighbours as far apart as any: the only positive, on top, becomes a negative.
+NEIGHBOURS = (exact_pair(((1, 0), (0, 2))), exact_pair(((0, 2), (0, 1))))
+
+
+def audited(entropy, *, epsilon_used):
+    """Audit what the analyst sees less the noise of the one curious party."""
+    one = mechanism(3, Fraction(epsilon_used))
+    scores = []
+    for side in NEIGHBOURS:
+        runs = np.tile(side, 50_000)
+        for _ in range(PARTIES - 1):
+            runs = one.protect(runs, entropy=entropy)
+        seen = runs.reshape(-1, 2)
+        # The likelihood ratio of Laplace noise: no attacker has a better score.
+        distances = [np.abs(seen - centre).sum(axis=1) for centre in NEIGHBOURS]
+        scores.append((distances[1] - distances[0]).astype(float))
+    return audit_scores(*scores, alpha=ALPHA)
+
+
+@pytest.mark.statistical
+def test_an_audit_does_not_refute_the_claim(entropy):
+    found = audited(entropy, epsilon_used=1)
+    assert not found.refutes(Fraction(1))
+    assert found.epsilon_at_least > 0.8  # it does see most of the loss
+
+
+@pytest.mark.statistical
+def test_an_audit_refutes_noise_that_is_a_third_too_small(entropy):
+    assert audited(entropy, epsilon_used="1.5").refutes(Fraction(1))
+
+
+def test_without_noise_the_pair_is_the_auc(rng):
+    scores = rng.random(300).round(1)
+    labels = (rng.random(300) < scores).astype(int)
+    owner = encode(Examples(scores, labels))
+    program = noisy_program(300)
+    opened = Reference().run(program, [owner], noise=NOTHING).values[1:]
+    pair = NoisyPair.of(program, opened)
+    exact = Program((300,), metrics=("auc",))
+    auc = exact.decode(Reference().run(exact, [owner]).values)["auc"]
+    assert pair.positives == labels.sum()
+    assert pair.read()[0] == pytest.approx(auc, abs=1e-12)
+
+
+@pytest.mark.statistical
+def test_likely_errors_hold_95_percent_of_the_noise(rng):
+    rows, positives, epsilon, runs = 2000, 600, Fraction(1), 1000
+    law = noise_law(rows, epsilon)
+    weight = 2 * positives * (rows - positives)
+    auc = 0.8
+    truth = np.array([round((auc - 0.5) * weight), positives * rows])
+    noise = simulate_polya_difference(law.gamma, law.shape, (runs, 2), rng)
+    ends, seen = [], []
+    for balance, code in (truth + noise).astype(np.int64):
+        value, errors = NoisyPair(int(balance), int(code), rows, epsilon).read()
+        ends.append(np.quantile(errors, [0.025, 0.975]))
+        seen.append(value - auc)
+
+    def covered(factor):
+        low, high = factor * np.array(ends).T
+        return np.mean((low <= seen) & (seen <= high))
+
+    # A thousand runs at 95% have a standard deviation of 0.7 points: six of them.
+    assert abs(covered(1.0) - 0.95) < 0.042
+    assert covered(0.7) < 0.95 - 0.042
+
+
+@pytest.mark.interop
+@pytest.mark.mpc
+def test_the_parties_add_exactly_the_noise_that_they_drew():
+    scores, labels = [0.9, 0.8, 0.8, 0.1, 0.5], [1, 0, 1, 0, 1]
+    owner = encode(Examples(scores, labels))
+    program = noisy_program(5)
+    entropy = Seeded(b"parties")
+    noise = [noise_share(5, Fraction(1), entropy=entropy) for _ in range(PARTIES)]
+    found = SpuSimulator().run(program, [owner], noise=noise)
+    exact = Reference().run(program, [owner], noise=NOTHING).values[1:]
+    assert found.values[1:].tolist() == (exact + sum(noise)).tolist()
+
+
+def test_a_noisy_program_without_noise_is_refused():
+    owner = encode(Examples([0.1, 0.9], [0, 1]))
+    for engine in (Reference(), SpuSimulator()):
+        for noise in ((), NOTHING[:2]):
+            with pytest.raises(InputError, match="3 shares of noise"):
+                engine.run(noisy_program(2), [owner], noise=noise)
+
+
+def test_openings_are_not_mistaken_for_each_other():
+    with pytest.raises(PlanError, match="exact areas"):
+        NoisyPair.of(Program((3,)), np.zeros(3, dtype=np.int64))
+    with pytest.raises(InputError, match="two integers"):
+        NoisyPair.of(noisy_program(3), np.zeros(3, dtype=np.int64))
+    with pytest.raises(InputError, match="at least 2 rows"):
+        mechanism(1, Fraction(1))

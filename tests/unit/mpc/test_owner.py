@@ -1,0 +1,163 @@
+"""An owner asks its policy and its ledger before a share leaves, once a session."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from discreet import Examples
+from discreet.entropy import SYSTEM
+from discreet.errors import BudgetError, InputError
+from discreet.mpc.fleet import allowing, local_session
+from discreet.mpc.model import ExactMPC
+from discreet.mpc.owner import Owner
+from discreet.mpc.packages import combine
+from discreet.plan.roster import key_text
+from discreet.privacy.account import Spent
+from discreet.privacy.ledger import Ledger
+from discreet.session.policy import PolicyError
+
+SIZES = (3, 4)
+KEY = key_text(b"\1" * 32)
+NOISY, EXACT = ExactMPC(epsilon="0.5"), ExactMPC()
+ROWS = Examples([0.5, 0.1, 0.2], [1, 0, 1])
+OTHERS = Examples([0.5, 0.1, 0.3], [1, 0, 1])
+
+
+def never():
+    raise AssertionError("the rows were read")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    opened = [Ledger.new(tmp_path / "ledger.sqlite")]
+
+    def open_ledger(policy):
+        known = Ledger if opened else Ledger.new
+        opened.append(known(tmp_path / "ledger.sqlite", limits=policy.limits()))
+        return opened[-1]
+
+    yield open_ledger
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def owner(ledger):
+    def make(model, rows=ROWS, session=None, **policy):
+        session = session or local_session(SIZES, model)
+        rules = replace(allowing(session), **policy)
+        given = rows if callable(rows) else lambda: rows
+        return Owner(session, "owner-1", rules, ledger(rules), given)
+
+    return make
+
+
+def spent(member):
+    return member.account.spent(member.policy.population)
+
+
+@pytest.mark.parametrize("model", [NOISY, EXACT])
+def test_an_allowed_session_is_charged_and_shared(owner, model):
+    member = owner(model)
+    packages, _ = member.answer(entropy=SYSTEM)
+    assert (combine([p.pairs for p in packages]) & 1).tolist() == [1, 1, 0]
+    expected = Spent(Fraction(1, 2)) if model is NOISY else Spent(exact_sums=1)
+    assert spent(member) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "rule", "sentence"),
+    [
+        (NOISY, {"privacy": ("distributed",)}, "privacy model is 'exact'"),
+        (NOISY, {"units": ("example",)}, "protects one row"),
+        (NOISY, {"epsilon_per_plan": Fraction(1, 4)}, "costs 0.5-DP"),
+        (EXACT, {"exact_sums": 0}, "exact sums, and the policy allows none"),
+        (EXACT, {"sites": 3}, "a sum of 2 sites"),
+        (EXACT, {"models": ("sepsis-*",)}, "measures the model ''"),
+        (EXACT, {"coordinators": ()}, "the policy allows no coordinator"),
+        (EXACT, {"coordinators": (KEY,)}, "the plan names none"),
+        (EXACT, {"require_roster": True}, "the plan has no roster"),
+    ],
+)
+def test_what_the_policy_forbids_is_refused_before_rows_are_read(
+    owner, model, rule, sentence
+):
+    member = owner(model, never, **rule)
+    with pytest.raises(PolicyError, match=sentence):
+        member.answer(entropy=SYSTEM)
+    assert spent(member) == Spent()
+
+
+def test_a_named_model_can_be_allowed(owner):
+    session = replace(local_session(SIZES), model="sepsis-xgb")
+    member = owner(EXACT, session=session, models=("sepsis-*",))
+    member.answer(entropy=SYSTEM)
+
+
+def test_under_noise_whether_rows_fit_is_paid_for(owner):
+    member = owner(NOISY, Examples([0.5], [1]))
+    for _ in range(2):  # trying again costs nothing more
+        with pytest.raises(InputError, match="the session says 3"):
+            member.answer(entropy=SYSTEM)
+        assert spent(member) == Spent(Fraction(1, 2))
+    mended = replace(member, rows=lambda: ROWS)
+    assert len(mended.answer(entropy=SYSTEM)[0]) == 3
+    assert spent(member) == Spent(Fraction(1, 2))
+
+
+def test_too_few_rows_for_the_policy_are_not_shared(owner):
+    with pytest.raises(PolicyError, match="fewer than the 4 examples"):
+        owner(NOISY, examples=4).answer(entropy=SYSTEM)
+
+
+@pytest.mark.parametrize("model", [NOISY, EXACT])
+def test_shares_leave_once_a_session(owner, model):
+    member = owner(model)
+    packages, permit = member.answer(entropy=SYSTEM)
+    again, same = member.answer(entropy=SYSTEM)  # nothing has left yet
+    assert same == permit
+    member.leaving(permit, packages)
+    with pytest.raises(BudgetError, match="have left for this session already"):
+        replace(member, rows=never).answer(entropy=SYSTEM)
+    with pytest.raises(BudgetError, match="have left for this session already"):
+        member.leaving(same, again)
+
+
+def test_a_second_noisy_session_is_refused_when_the_cap_is_spent(owner):
+    owner(NOISY).answer(entropy=SYSTEM)
+    second = owner(NOISY, never, sessions_per_plan=2)
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        second.answer(entropy=SYSTEM)
+
+
+def test_sessions_of_one_question_are_counted(owner):
+    owner(NOISY).answer(entropy=SYSTEM)
+    second = owner(NOISY, never, epsilon_total=Fraction(9))
+    with pytest.raises(BudgetError, match="answered in 1 sessions"):
+        second.answer(entropy=SYSTEM)
+
+
+def test_exact_values_are_counted(owner):
+    owner(EXACT).answer(entropy=SYSTEM)
+    second = owner(EXACT, sessions_per_plan=2)
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        second.answer(entropy=SYSTEM)
+
+
+def test_a_second_exact_value_of_changed_rows_is_refused_after_its_charge(owner):
+    def leave(member):
+        packages, permit = member.answer(entropy=SYSTEM)
+        member.leaving(permit, packages)
+
+    leave(owner(EXACT))
+    more = {"exact_sums": 3, "sessions_per_plan": 3}
+    leave(owner(EXACT, **more))
+    with pytest.raises(BudgetError, match="the data changed"):
+        leave(owner(EXACT, OTHERS, **more))
+
+
+def test_a_stranger_to_the_session_is_refused_before_anything(owner):
+    member = replace(owner(EXACT, never), name="owner-9")
+    with pytest.raises(InputError, match="names no owner"):
+        member.answer(entropy=SYSTEM)

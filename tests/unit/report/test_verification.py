@@ -1,0 +1,233 @@
+"""A report is checked by computing it again; whatever is changed on it is noticed."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import discreet
+from discreet.errors import ReleaseError
+from discreet.plan.roster import Member, Roster
+from discreet.report.made import Made
+from discreet.report.page import render
+from discreet.report.record import SIGNED, digest
+from discreet.report.verification import verify
+
+pytestmark = pytest.mark.long
+
+
+def _sites(**more):
+    rng = np.random.default_rng(4)
+    s = rng.random((6000, 2))
+    y = rng.random(6000) < s[:, 0]
+    scores = s if more.pop("two", False) else s[:, 0]
+    groups = np.where(rng.random(6000) < 0.5, "f", "m") if more else None
+    return [
+        discreet.Examples(
+            scores[i::3], y[i::3], groups=None if groups is None else groups[i::3]
+        )
+        for i in range(3)
+    ]
+
+
+RESULTS = {
+    "private": lambda: discreet.evaluate(_sites(), privacy="distributed", epsilon=1),
+    "local": lambda: discreet.evaluate(_sites(), privacy="local", epsilon=4),
+    "groups": lambda: discreet.evaluate(
+        _sites(groups=True), privacy="distributed", epsilon=2, groups=["f", "m"]
+    ),
+    "models": lambda: discreet.compare(
+        _sites(two=True), privacy="distributed", epsilon=2, names=("new", "old")
+    ),
+    "straight lines": lambda: discreet.evaluate(
+        _sites(), privacy="distributed", epsilon=1, interpolation="linear"
+    ),
+    "published method": lambda: discreet.evaluate(
+        _sites(), privacy="distributed", epsilon=1, method=discreet.FedCurve(64)
+    ),
+    "another method": lambda: discreet.evaluate(
+        _sites(),
+        privacy="distributed",
+        epsilon=1,
+        method=discreet.RangeQueries(norm="l1"),
+    ),
+    "labels": lambda: discreet.evaluate(
+        _sites(),
+        privacy=discreet.LabelDP(epsilon=1, mechanism="curves"),
+        interpolation="linear",
+    ),
+    "random groups": lambda: discreet.evaluate(
+        _sites() * 2, privacy="distributed", epsilon=3, random_groups=3
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return RESULTS["private"]()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_an_untouched_report_holds(name):
+    found = RESULTS[name]()
+    page = verify(render(found.page(Made("2026-01-01"))))
+    assert page.same_bytes
+    assert page.numbers > 100
+    assert verify(found.to_json()).numbers > 50
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("AUC", "AUROC", r"line \d+ of the page does not follow"),
+        ('"contributors":3', '"contributors":2', "digest does not match"),
+        ('"setting":"simulated"', '"setting":"deployed"', "digest does not match"),
+    ],
+)
+def test_a_changed_page_is_noticed(result, old, new, sentence):
+    text = render(result.page())
+    assert old in text
+    with pytest.raises(ReleaseError, match=sentence):
+        verify(text.replace(old, new, 1))
+
+
+def test_a_changed_number_of_a_document_is_named(result):
+    document = json.loads(result.to_json())
+    document["metrics"]["auc"]["value"] += 0.001
+    with pytest.raises(ReleaseError, match=r"metrics\.auc\.value does not follow"):
+        verify(json.dumps(document))
+
+
+def test_a_total_that_was_changed_with_its_digest_changes_the_numbers(result):
+    document = json.loads(result.to_json())
+    record = document["release"]
+    record["releases"][0]["total"][3] += 50
+    record["digest"] = digest(record)
+    with pytest.raises(ReleaseError, match="does not follow from the release"):
+        verify(json.dumps(document))
+
+
+@pytest.mark.parametrize("reader", [{}, {"name": "tea leaves"}, {"name": 3}])
+def test_what_an_unknown_estimator_read_is_not_computed_another_way(result, reader):
+    record = result.to_dict()["release"] | {"reader": reader}
+    record["digest"] = digest(record)
+    with pytest.raises(ReleaseError, match="an estimator that is not known here"):
+        verify(json.dumps({"release": record}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "<html></html>", "AUC 0.9", '{"release": null}'],
+)
+def test_a_file_without_a_record_is_not_called_holding(text):
+    found = verify(text)
+    assert not found.holds
+    (line,) = found.sentences()
+    assert line.startswith("It holds no record of a release, so nothing in it could be")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"release": 3}',
+        '{"release": {}}',
+        '{"release": {"record": true}}',
+        '{"release": {"record": 2}}',
+        "{",
+        '{"a": 1, "a": 1}',
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a":' * 100_000,
+        "{" + " " * 2**23,
+    ],
+    ids=range(10),
+)
+def test_a_damaged_file_does_not_hold(text):
+    with pytest.raises(ReleaseError):
+        verify(text)
+
+
+def test_a_record_of_another_form_is_left_to_the_version_that_made_it(result):
+    document = json.loads(result.to_json())
+    document["release"]["record"] = 1
+    found = verify(json.dumps(document))
+    assert not found.holds
+    assert "verify it with the version that made it" in found.sentences()[0]
+
+
+@pytest.mark.parametrize("change", [{"record": 2.0}, {"more": 1}, {"sites": "north"}])
+def test_a_record_has_its_own_keys_and_types_alone(result, change):
+    record = result.to_dict()["release"] | change
+    record["digest"] = digest(record)
+    with pytest.raises(ReleaseError, match="no record of a release"):
+        verify(json.dumps({"release": record}))
+
+
+def test_a_signature_is_no_place_for_words(result):
+    document = json.loads(result.to_json())
+    document["release"]["signature"] = "signed by the ministry"
+    with pytest.raises(ReleaseError, match="signature was damaged"):
+        verify(json.dumps(document))
+
+
+def _many_releases(result):
+    """Return a report of a stranger: its own digest fits, and it holds many releases."""
+    record = dict(result.to_dict()["release"])
+    record["releases"] = [record["releases"][0] | {"total": []}] * 40_000
+    record["digest"] = digest(record)
+    return json.dumps({"release": record})
+
+
+def test_nothing_is_computed_of_more_releases_than_the_plan_has(result, monkeypatch):
+    monkeypatch.setattr("discreet.report.record._release", _never)
+    with pytest.raises(ReleaseError, match="more or fewer releases than its plan"):
+        verify(_many_releases(result))
+
+
+def _never(*_, **__):
+    raise AssertionError
+
+
+def test_nothing_is_computed_before_the_signature_was_checked(result, monkeypatch):
+    monkeypatch.setattr("discreet.report.verification.result_from", _never)
+    found = _with_roster(result, Ed25519PrivateKey.generate())
+    with pytest.raises(ReleaseError, match="did not sign"):
+        verify(_many_releases(found), trusted=found.plan)
+    with pytest.raises(ReleaseError, match="another plan"):
+        verify(_many_releases(result), trusted=found.plan)
+
+
+def _with_roster(result, coordinator):
+    """Return a result as a deployment with a roster gives it."""
+    names = ("east", "north", "south")
+    members = tuple(
+        Member(name, Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+        for name in names
+    )
+    roster = Roster(members, coordinator.public_key().public_bytes_raw())
+    plan = replace(result.plan, roster=roster)
+    releases = tuple(replace(r, plan_digest=plan.digest()) for r in result.releases)
+    claim = plan.claim("deployed", sites=3)
+    return replace(result, plan=plan, releases=releases, claim=claim, site_names=names)
+
+
+def test_the_readers_plan_and_the_coordinators_signature_are_checked(result):
+    key, stranger = (Ed25519PrivateKey.generate() for _ in range(2))
+    found = _with_roster(result, key)
+    plan = found.plan
+    page = found.page(Made("2026-01-01"))
+
+    def signed(by):
+        signature = by.sign(SIGNED + page.release["digest"].encode()).hex()
+        return render(page, signature=signature)
+
+    assert verify(signed(key), trusted=plan).signed
+    assert not verify(signed(key)).signed
+    with pytest.raises(ReleaseError, match="signature does not fit"):
+        verify(signed(stranger), trusted=plan)
+    with pytest.raises(ReleaseError, match="did not sign"):
+        verify(render(found.page()), trusted=plan)
+    with pytest.raises(ReleaseError, match="another plan"):
+        verify(signed(key), trusted=result.plan)

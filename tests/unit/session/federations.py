@@ -1,0 +1,186 @@
+"""Consortia in one process, each site with a ledger on disk, for tests of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.data.edges import Warped
+from discreet.data.examples import Examples
+from discreet.entropy import Entropy, Seeded
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.noise.response import ResponseKey
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.recommend import recommend
+from discreet.plan.roster import Member, Roster
+from discreet.plan.rounds import Round
+from discreet.privacy.ledger import Ledger
+from discreet.session.coordinator import (
+    Session,
+)
+from discreet.session.messages import (
+    Invitation,
+    Kind,
+    Letter,
+    session_of,
+)
+from discreet.session.policy import Policy
+from discreet.session.progress import InMemoryOnce
+from discreet.session.site import Site
+from discreet.statistic import EquiDepthFrom, Hierarchy
+from discreet.transport.in_process import InProcess
+from policies import open_policy
+
+POLICY = open_policy(
+    population="people",
+    privacy=("secure-aggregation", "distributed", "local", "label"),
+    units=("example", "label"),
+    epsilon_per_plan=Fraction(4),
+    epsilon_total=Fraction(8),
+    delta_total=Fraction(1, 1000),
+    exact_sums=2,
+    sessions_per_plan=2,
+    sites=1,
+)
+
+
+COORDINATOR = Ed25519PrivateKey.from_private_bytes(bytes(31) + b"c")
+
+
+def identity(place: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(bytes(31) + bytes([place]))
+
+
+def roster(sites: int) -> Roster:
+    members = tuple(
+        Member(f"site {k}", identity(k).public_key().public_bytes_raw())
+        for k in range(1, sites + 1)
+    )
+    return Roster(members, COORDINATOR.public_key().public_bytes_raw())
+
+
+def examples(place: int) -> Examples:
+    rng = np.random.default_rng(place)
+    labels = rng.random(300) < 0.3
+    scores = np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1)
+    return Examples(scores, labels, subjects=range(len(labels)))
+
+
+def plan_for(
+    privacy: PrivacyModel,
+    *,
+    survivors: int = 2,
+    signed_by: int = 0,
+    floor: int = 0,
+) -> Plan:
+    cohort = Cohort(survivors, min_examples_per_site=floor)
+    plan = recommend(PublicFacts(1000, 0.3), privacy, edges=Warped(16), cohort=cohort)
+    plan = replace(plan, model=ModelRef("model", "sha256:00"))
+    return replace(plan, roster=roster(signed_by)) if signed_by else plan
+
+
+@dataclass
+class Federation:
+    """Sites with their ledgers on disk; each letter finds a new ``Site``."""
+
+    folder: Path
+    sites: int = 3
+    plans: Mapping[int, Plan] = field(default_factory=dict)
+    data: Callable[[int], Examples] = examples
+    policy: Policy = POLICY
+    entropy: Callable[[int], Entropy] = lambda place: Seeded(bytes([place]))
+    onces: dict[int, InMemoryOnce] = field(default_factory=dict)
+    reasons: list[tuple[int, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+
+    def ledger(self, place: int) -> Ledger:
+        path = self.folder / f"{place}.sqlite"
+        opened = Ledger if path.exists() else Ledger.new
+        return opened(path, limits=self.policy.limits())
+
+    def site(self, place: int) -> Site:
+        return Site(
+            lambda _: self.data(place),
+            self.policy,
+            self.ledger(place),
+            self.entropy(place),
+            self.onces.setdefault(place, InMemoryOnce()),
+            self.plans.get(place),
+            identity(place),
+            ResponseKey(bytes([place]) * 32),
+        )
+
+    def exchange(self) -> InProcess:
+        return InProcess(
+            {k: lambda k=k: self.site(k) for k in range(1, self.sites + 1)},  # type: ignore[misc]
+            lambda place, reason: self.reasons.append((place, reason)),
+        )
+
+    def session(self, plan: Plan, exchange: InProcess | None = None) -> Session:
+        signer = COORDINATOR if plan.roster is not None else None
+        return Session(
+            plan,
+            range(1, self.sites + 1),
+            exchange or self.exchange(),
+            Seeded(b"coordinator"),
+            signer,
+        )
+
+
+@dataclass
+class Losing(InProcess):
+    """An exchange in which some sites fall silent from a given exchange on."""
+
+    silent: Mapping[int, int] = field(default_factory=dict)
+    turn: int = 0
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        self.turn += 1
+        gone = {node for node, turn in self.silent.items() if self.turn >= turn}
+        return super().__call__({n: x for n, x in letters.items() if n not in gone})
+
+
+def rank_plan(*, survivors: int = 3, signed_by: int = 0, epsilon: str = "2") -> Plan:
+    plan = recommend(
+        PublicFacts(900), LabelDP(epsilon), cohort=Cohort(min_survivors=survivors)
+    )
+    return replace(plan, roster=roster(signed_by) if signed_by else None)
+
+
+def two_rounds() -> Plan:
+    plan = plan_for(DistributedDP("2"), survivors=3)
+    histogram = plan_for(DistributedDP("2"), survivors=3).rounds[0].statistic
+    tree = Hierarchy(histogram.edges, 2)  # type: ignore[union-attr]
+    half = Fraction(1, 2)
+    adaptive = EquiDepthFrom(tree, 8, plan.thresholds)
+    return replace(plan, rounds=(Round(tree, half), Round(adaptive, half)))
+
+
+@dataclass
+class Altering(InProcess):
+    """A coordinator that shows another first sum from the third round on."""
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        changed = {}
+        for node, letter in letters.items():
+            numbers = letter.numbers.copy()
+            if letter.round == 2 and letter.kind is Kind.INVITE:
+                numbers[0] += 1
+            changed[node] = replace(letter, numbers=numbers)
+        return super().__call__(changed)
+
+
+def invitation_to(plan: Plan) -> Letter:
+    body = Invitation(plan, bytes(32), b"")
+    session = session_of(plan, body.nonce)
+    return Letter(Kind.INVITE, plan.digest(), session, 0, 1, body.encode())

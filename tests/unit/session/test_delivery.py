@@ -1,0 +1,323 @@
+"""Sessions over carriers that fail: the same letters, the same answers, one sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.unreliable import Faults, Unreliable
+from discreet.entropy import Seeded
+from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.privacy.account import MemoryAccount
+from discreet.session.coordinator import AbortedError, Session
+from discreet.session.messages import VERSION, Ending, Kind, Letter, LetterError
+from discreet.session.progress import Progress
+from discreet.session.respond import respond
+from discreet.session.retrying import (
+    AGAIN_SECONDS,
+    END_SECONDS,
+    LONGEST_PAUSE,
+    SILENT_SECONDS,
+    Delivery,
+    Lost,
+)
+from discreet.transport.in_process import InProcess
+from unit.session.federations import (
+    COORDINATOR,
+    POLICY,
+    Federation,
+    Losing,
+    examples,
+    plan_for,
+    two_rounds,
+)
+
+pytestmark = pytest.mark.long
+
+
+@dataclass
+class Scripted:
+    """Answers from a list, one call of ``receive`` after the other."""
+
+    script: list[list[Letter | Lost]]
+    sent: list[float] = field(default_factory=list)
+    time: float = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+        assert (node, letter) == (1, ASKED)
+        assert seconds > 0
+        self.sent.append(self.time)
+
+    def receive(self) -> Iterable[tuple[int, Letter | Lost]]:
+        return [(1, found) for found in (self.script.pop(0) if self.script else [])]
+
+    def exchange(self, seconds: float = 60.0) -> Delivery:
+        return Delivery(self, seconds, self.now, self.sleep)
+
+
+ASKED = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"question")
+ANSWER = ASKED.reply(Kind.STEP, site=1, body=b"answer")
+
+
+def test_a_letter_that_was_lost_is_sent_again_at_once() -> None:
+    carrier = Scripted([[Lost(ASKED.digest())], *[[]] * 30, [ANSWER]])
+    assert carrier.exchange()({1: ASKED}) == {1: ANSWER}
+    assert len(carrier.sent) == 2
+    assert carrier.sent[1] - carrier.sent[0] <= AGAIN_SECONDS + 2 * LONGEST_PAUSE
+
+
+def test_silence_is_asked_again_until_the_step_is_over_and_no_longer() -> None:
+    carrier = Scripted([])
+    assert carrier.exchange(60.0)({1: ASKED}) == {}
+    assert len(carrier.sent) == 60 / SILENT_SECONDS
+    assert 60 <= carrier.time <= 61
+
+
+def test_errors_are_asked_again_until_the_step_is_over() -> None:
+    carrier = Scripted([[Lost(ASKED.digest())] for _ in range(1000)])
+    assert carrier.exchange(10.0)({1: ASKED}) == {}
+    assert len(carrier.sent) >= 3
+    assert carrier.time <= 11
+
+
+def test_a_site_whose_program_fails_declines_and_is_not_waited_for() -> None:
+    carrier = Scripted([[Lost(ASKED.digest(), for_good=True)]])
+    (answer,) = carrier.exchange()({1: ASKED}).values()
+    assert answer.kind is Kind.DECLINED
+    assert not carrier.time
+
+
+def test_a_late_answer_of_another_step_is_not_taken_for_this_ones() -> None:
+    other = replace(ASKED, body=b"earlier").reply(Kind.STEP, site=1, body=b"late")
+    stale = Lost(replace(ASKED, body=b"earlier").digest())
+    carrier = Scripted([[other, stale], [ANSWER, ANSWER]])
+    assert carrier.exchange()({1: ASKED}) == {1: ANSWER}
+    assert len(carrier.sent) == 1
+
+
+def test_the_last_letter_is_not_waited_for_as_long_as_a_step() -> None:
+    last = replace(ASKED, kind=Kind.END, body=Ending.OPENED.encode())
+    carrier = Scripted([])
+    carrier.send = lambda *_, **__: None  # type: ignore[method-assign]
+    carrier.exchange(600.0)({1: last})
+    assert carrier.time <= END_SECONDS + 1
+
+
+def test_a_step_waits_a_positive_time() -> None:
+    with pytest.raises(InputError, match="positive"):
+        Scripted([]).exchange(0.0)
+
+
+def test_an_older_release_gets_one_sentence() -> None:
+    raw = bytearray(ASKED.head)
+    raw[0] = 1
+    with pytest.raises(LetterError, match=f"version 1 came.*version {VERSION}.*same"):
+        Letter.of(bytes(raw[:-32]), b"", np.zeros(0, np.int64))
+
+
+def own(places: Iterable[int], privacy: PrivacyModel, signed_by: int) -> list[int]:
+    plan = plan_for(privacy, survivors=3, signed_by=signed_by)
+    answers = [
+        respond(
+            examples(k),
+            MemoryAccount(),
+            plan,
+            plan.resolve(0, []),
+            session=b"",
+            population="",
+            entropy=Seeded(bytes([k])),
+        )
+        for k in places
+    ]
+    return np.sum(answers, axis=0).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("network", range(6))
+@pytest.mark.parametrize(
+    ("privacy", "signed_by"),
+    [(SecureAggregation(), 3), (DistributedDP("1"), 0), (LocalDP("1", "laplace"), 0)],
+    ids=["exact", "distributed", "local"],
+)
+def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
+    tmp_path: Path, privacy: PrivacyModel, signed_by: int, network: int
+) -> None:
+    plan = plan_for(privacy, survivors=3, signed_by=signed_by)
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    carrier = Unreliable(inner.answer, np.random.default_rng(network), Faults(lost=0.3))
+    exchange = Delivery(carrier, 300.0, carrier.now, carrier.sleep)
+    signer = COORDINATOR if signed_by else None
+    session = Session(plan, range(1, 4), exchange, Seeded(b"coordinator"), signer)
+    (release,) = session.run()
+    assert release.total.tolist() == own((1, 2, 3), privacy, signed_by)
+    assert not federation.reasons, "no site was given a reason to decline"
+    cost = 0 if isinstance(privacy, SecureAggregation) else 1
+    for place in (1, 2, 3):
+        assert federation.ledger(place).spent("people").epsilon == cost
+
+
+@dataclass
+class Repeating(InProcess):
+    """Asks every letter twice, and keeps both answers."""
+
+    pairs: list[tuple[Letter, Letter]] = field(default_factory=list)
+    states_after: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        first = super().__call__(letters)
+        before = dict(self.states)
+        second = super().__call__(letters)
+        self.pairs += [(first[node], second[node]) for node in letters]
+        self.states_after += [(before[n], self.states[n]) for n in letters]
+        return second
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_letter_that_comes_again_gets_the_very_bytes_of_its_first_answer(
+    tmp_path: Path, rounds: int
+) -> None:
+    """Another answer for the same state would use its masks twice."""
+    drawn = iter(range(10_000))
+    federation = Federation(tmp_path, entropy=lambda _: Seeded(b"%d" % next(drawn)))
+    exchange = Repeating(**vars(federation.exchange()))
+    plan = two_rounds() if rounds == 2 else plan_for(DistributedDP("2"), survivors=3)
+    federation.session(plan, exchange).run()
+    assert len(exchange.pairs) == 3 * (4 * rounds + 1)
+    for first, second in exchange.pairs:
+        assert first.encode() == second.encode()
+        assert first.kind is not Kind.DECLINED
+    assert all(before == after for before, after in exchange.states_after)
+    assert federation.ledger(1).spent("people").epsilon == 2
+
+
+def test_another_letter_for_a_used_state_is_refused(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    seen: list[Kind] = []
+
+    class Asking(InProcess):
+        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            before = self.states.get(1, b"")
+            answers = super().__call__(letters)
+            letter = letters[1]
+            if letter.kind is Kind.STEP:
+                after, self.states[1] = self.states[1], before
+                seen.append(self.answer(1, replace(letter, body=letter.body[:-1])).kind)
+                self.states[1] = after
+            return answers
+
+    plan = plan_for(DistributedDP("1"), survivors=3)
+    federation.session(plan, Asking(inner.sites, inner.report)).run()
+    assert seen == [Kind.DECLINED] * 3
+    assert all("already answered" in reason for _, reason in federation.reasons)
+
+
+@dataclass
+class Ended(Losing):
+    """Notes how every site was told that it ended."""
+
+    told: dict[int, Ending] = field(default_factory=dict)
+
+    def answer(self, node: int, letter: Letter) -> Letter:
+        answer = super().answer(node, letter)
+        if letter.kind is Kind.END:
+            assert answer.kind is Kind.END
+            self.told[node] = Ending.decode(letter.body)
+        return answer
+
+
+def test_every_site_is_told_that_the_result_was_opened(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    exchange = Ended(**vars(federation.exchange()))
+    federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
+    assert exchange.told == dict.fromkeys((1, 2, 3), Ending.OPENED)
+    for state in exchange.states.values():
+        progress = Progress.of(state)
+        assert progress.ending is Ending.OPENED
+        assert not progress.conversation, "a session that is over keeps no keys"
+
+
+def test_every_site_is_told_that_too_few_were_left(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, sites=4, policy=replace(POLICY, sites=3))
+    plan = plan_for(DistributedDP("1"), survivors=4)
+    exchange = Ended(**vars(federation.exchange()), silent={2: 3})
+    with pytest.raises(AbortedError, match="nothing was opened"):
+        federation.session(plan, exchange).run()
+    assert exchange.told == dict.fromkeys((1, 3, 4), Ending.TOO_FEW_SITES)
+
+
+def test_sites_that_are_too_few_to_be_asked_are_told_so(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, sites=2)
+    exchange = Ended(**vars(federation.exchange()))
+    with pytest.raises(AbortedError, match="nothing was asked"):
+        federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
+    assert exchange.told == dict.fromkeys((1, 2), Ending.TOO_FEW_SITES)
+
+
+def test_a_late_letter_does_not_open_a_session_that_is_over(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    heard: list[Letter] = []
+    over = b""
+
+    class Hearing(InProcess):
+        def answer(self, node: int, letter: Letter) -> Letter:
+            if node == 1 and not over:
+                heard.append(letter)
+            return super().answer(node, letter)
+
+    inner = federation.exchange()
+    exchange = Hearing(inner.sites, inner.report)
+    federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
+    over = exchange.states[1]
+    for letter in heard:
+        again = exchange.answer(1, letter)
+        assert (again.kind is Kind.END) == (letter.kind is Kind.END)
+        assert exchange.states[1] == over
+    assert federation.ledger(1).spent("people").epsilon == Fraction(1)
+
+
+def test_a_letter_of_another_session_does_not_end_the_one_in_hand(
+    tmp_path: Path,
+) -> None:
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    foreign = Letter(Kind.STEP, b"p" * 32, b"x" * 32, 0, 1, b"foreign")
+    last = replace(foreign, kind=Kind.END, body=Ending.FAILED.encode())
+
+    class Disturbed(InProcess):
+        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            self.answer(1, foreign)
+            self.answer(1, last)
+            return super().__call__(letters)
+
+    plan = plan_for(DistributedDP("1"), survivors=3)
+    exchange = Disturbed(inner.sites, inner.report)
+    (release,) = federation.session(plan, exchange).run()
+    assert release.contributors == 3
+
+
+def test_a_refused_letter_that_comes_again_is_one_refusal(tmp_path: Path) -> None:
+    """A bad network must not use up the refusals that a policy allows in a day."""
+    federation = Federation(tmp_path, policy=replace(POLICY, privacy=("local",)))
+    exchange = Repeating(**vars(federation.exchange()))
+    with pytest.raises(AbortedError, match="3 declined"):
+        federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
+    declined = [x for pair in exchange.pairs for x in pair if x.kind is Kind.DECLINED]
+    assert len(declined) == 6
+    assert len(federation.reasons) == 3
+    assert all(first.encode() == second.encode() for first, second in exchange.pairs)

@@ -1,0 +1,184 @@
+"""A coordinator that is killed at any instant goes on with the session it began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.entropy import SYSTEM, Seeded
+from discreet.errors import InputError
+from discreet.models.distributed import DistributedDP
+from discreet.models.local import LocalDP
+from discreet.plan.plan import Plan
+from discreet.plan.release import Release
+from discreet.session.coordinator import Exchange, Session
+from discreet.session.journal import Journal, SavedSession, binding
+from discreet.session.messages import Kind, Letter
+from discreet.transport.in_process import InProcess
+from unit.session.federations import COORDINATOR, Federation, plan_for, two_rounds
+
+pytestmark = pytest.mark.long
+
+
+class KilledError(Exception):
+    """The coordinator's process is gone."""
+
+
+@dataclass
+class Dying(InProcess):
+    """Kills the coordinator in its n-th exchange: before or after the sites answer."""
+
+    kill_in: int = 0
+    sites_answer: bool = True
+    calls: int = 0
+    heard: dict[bytes, set[bytes]] = field(default_factory=dict)
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        self.calls += 1
+        killed = self.calls == self.kill_in
+        if killed and not self.sites_answer:
+            raise KilledError
+        answers = super().__call__(letters)
+        if killed:
+            raise KilledError
+        return answers
+
+
+def saved_in(folder: Path, plan: Plan) -> SavedSession:
+    bound = binding(plan.digest(), ["a", "b", "c"])
+    return SavedSession(folder / "session.sealed", b"secret", bound)
+
+
+def run(plan: Plan, exchange: Exchange, saved: SavedSession) -> list[Release]:
+    raw = saved.load()
+    if raw is None:
+        journal = Journal((1, 2, 3), keep=saved.save)
+    else:
+        journal = Journal.of(raw, keep=saved.save)
+    signer = COORDINATOR if plan.roster is not None else None
+    session = Session(
+        plan, journal.nodes, journal.through(exchange), journal.draw, signer
+    )
+    return session.run()
+
+
+PLANS = {
+    "signed": plan_for(DistributedDP("2"), survivors=3, signed_by=3),
+    "two rounds": two_rounds(),
+    "local": plan_for(LocalDP("2", "laplace"), survivors=3),
+}
+EXCHANGES = {"signed": 6, "two rounds": 9, "local": 2}
+
+
+@pytest.mark.parametrize("sites_answer", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_a_coordinator_killed_in_any_step_goes_on_and_nobody_pays_twice(
+    tmp_path: Path, name: str, sites_answer: bool
+) -> None:
+    plan = PLANS[name]
+    for kill_in in range(1, EXCHANGES[name] + 1):
+        folder = tmp_path / str(kill_in)
+        drawn = iter(range(10_000))
+        federation = Federation(
+            folder,
+            entropy=lambda _, drawn=drawn: Seeded(b"%d" % next(drawn)),  # type: ignore[misc]
+        )
+        exchange = Dying(
+            **vars(federation.exchange()), kill_in=kill_in, sites_answer=sites_answer
+        )
+        saved = saved_in(folder, plan)
+        with pytest.raises(KilledError):
+            run(plan, exchange, saved)
+        releases = run(plan, exchange, saved)
+        assert releases[-1].contributors == 3
+        assert not federation.reasons
+        total = sum(
+            np.frombuffer(message, "<i8")
+            for place in (1, 2, 3)
+            for message in _recorded(federation, place, len(releases) - 1)
+        )
+        assert np.array_equal(releases[-1].total, total)
+        for place in (1, 2, 3):
+            assert federation.ledger(place).spent("people").epsilon == 2
+
+
+def _recorded(federation: Federation, place: int, last: int) -> list[bytes]:
+    """Return what a site's ledger stored before it was sent."""
+    ledger = federation.ledger(place)
+    uses = [e.use for e in ledger.entries() if hasattr(e, "use")]
+    found = [ledger.replay(u.session, u.round) for u in uses if u.round == last]
+    return [message for message in found if message is not None]
+
+
+def test_a_session_that_is_over_is_read_again_without_any_site(tmp_path: Path) -> None:
+    plan = PLANS["signed"]
+    saved = saved_in(tmp_path, plan)
+    first = run(plan, Federation(tmp_path / "f").exchange(), saved)
+
+    def nobody(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        raise AssertionError(letters)
+
+    again = run(plan, nobody, saved)
+    assert np.array_equal(first[0].total, again[0].total)
+    raw = saved.load()
+    assert raw is not None
+    assert Journal.of(raw).over
+
+
+def test_a_saved_session_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:
+    plan = PLANS["local"]
+    saved = saved_in(tmp_path, plan)
+    run(plan, Federation(tmp_path / "f").exchange(), saved)
+    assert saved.path.stat().st_mode & 0o077 == 0
+    raw, content = saved.path.read_bytes(), saved.load()
+    assert content is not None
+    assert content[:16] not in raw
+    assert plan.digest() not in raw
+    others = [
+        replace(saved, secret=b"other"),
+        replace(saved, bound_to=binding(plan.digest(), ["a", "b"])),
+        replace(saved, bound_to=binding(PLANS["signed"].digest(), ["a", "b", "c"])),
+    ]
+    for other in others:
+        with pytest.raises(InputError, match="--fresh"):
+            other.load()
+    for changed in (raw[:-1], bytes([raw[0] ^ 1]) + raw[1:], b""):
+        saved.path.write_bytes(changed)
+        with pytest.raises(InputError, match="--fresh"):
+            saved.load()
+    saved.discard()
+    assert saved.load() is None
+
+
+def test_the_nonces_are_saved_before_the_first_letter_leaves(tmp_path: Path) -> None:
+    """A session that sites have paid for must have a name that is known again."""
+    plan = PLANS["local"]
+    saved = saved_in(tmp_path, plan)
+    seen: list[bytes | None] = []
+    inner = Federation(tmp_path / "f").exchange()
+
+    def watching(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        seen.append(saved.load())
+        return inner(letters)
+
+    run(plan, watching, saved)
+    assert seen[0] is not None
+    assert len(Journal.of(seen[0]).drawn) == 1
+
+
+def test_a_journal_of_other_letters_is_refused() -> None:
+    asked = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"new")
+    old = replace(asked, body=b"old").reply(Kind.STEP, site=1)
+    journal = Journal((1,), SYSTEM, heard=[{1: old}])
+    exchange = journal.through(lambda _: {})
+    with pytest.raises(InputError, match="another release"):
+        exchange({1: asked})
+
+
+def test_bytes_that_are_no_journal_are_refused() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        Journal.of(b"nothing")

@@ -1,0 +1,422 @@
+"""Sites and coordinator in one process, through the letters that would travel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from discreet.data.examples import Examples
+from discreet.entropy import Seeded
+from discreet.errors import DiscreetError, PlanError
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan import file as planfile
+from discreet.plan.cohort import Cohort
+from discreet.plan.plan import ModelRef
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Round
+from discreet.privacy.account import MemoryAccount
+from discreet.report.evaluation import Evaluation
+from discreet.session.coordinator import (
+    AbortedError,
+    Session,
+    Step,
+    opened_evaluation,
+)
+from discreet.session.messages import (
+    Invitation,
+    Kind,
+    Letter,
+    session_of,
+)
+from discreet.session.respond import respond
+from discreet.transport.in_process import InProcess, simulate
+from unit.session.federations import (
+    COORDINATOR,
+    POLICY,
+    Altering,
+    Federation,
+    Losing,
+    examples,
+    plan_for,
+    rank_plan,
+    roster,
+    two_rounds,
+)
+
+pytestmark = pytest.mark.long
+
+PRIVACY = {
+    "exact": SecureAggregation(),
+    "distributed": DistributedDP("1"),
+    "gaussian": DistributedDP("1", "1e-5"),
+    "laplace": LocalDP("1", "laplace"),
+    "unary": LocalDP("1", "unary"),
+    "arc": LocalDP("1", "arc"),
+    "binned labels": LabelDP("1", mechanism="binned"),
+}
+
+
+@pytest.mark.parametrize(
+    ("privacy", "signed_by"),
+    [
+        pytest.param(privacy, signed_by, id=f"{name}-{signed_by}")
+        for name, privacy in PRIVACY.items()
+        for signed_by in (0, 3)
+        if signed_by or name != "exact"  # nobody signs an exact sum without a roster
+    ],
+)
+def test_the_sum_is_that_of_the_sites_own_answers(
+    tmp_path: Path, privacy: PrivacyModel, signed_by: int
+) -> None:
+    plan = plan_for(privacy, survivors=3, signed_by=signed_by)
+    releases = Federation(tmp_path).session(plan).run()
+    expected = sum(
+        respond(
+            examples(k),
+            MemoryAccount(),
+            plan,
+            plan.resolve(0, []),
+            session=b"",
+            population="",
+            entropy=Seeded(bytes([k])),
+        )
+        for k in (1, 2, 3)
+    )
+    assert np.array_equal(releases[0].total, expected)
+    assert releases[0].contributors == 3
+
+
+def test_exact_sums_are_those_of_the_simulation(tmp_path: Path) -> None:
+    plan = plan_for(SecureAggregation(), survivors=3, signed_by=3)
+    (carried,) = Federation(tmp_path).session(plan).run()
+    (simulated,) = simulate(plan, [examples(k) for k in (1, 2, 3)])
+    assert np.array_equal(carried.total, simulated.total)
+
+
+def test_flipped_labels_are_the_same_for_every_model_and_paid_once(
+    tmp_path: Path,
+) -> None:
+    plan = plan_for(LabelDP("1", mechanism="response"), survivors=3)
+    other = replace(plan, model=ModelRef("another", "sha256:01"))
+    federation = Federation(tmp_path)
+    first, second = (federation.session(p).run()[0].total for p in (plan, other))
+    assert np.array_equal(first, second)
+    assert first.sum() == 900
+    assert federation.ledger(1).spent("people").epsilon == 1
+
+
+@pytest.mark.parametrize("signed_by", [0, 3])
+def test_the_default_label_mechanism_is_carried_charged_and_read_again(
+    tmp_path: Path, signed_by: int
+) -> None:
+    plan = planfile.loads(planfile.dumps(rank_plan(signed_by=signed_by)))
+    federation = Federation(tmp_path)
+    releases = federation.session(plan).run()
+    assert federation.reasons == []
+    result = opened_evaluation(plan, releases)
+    assert isinstance(result, Evaluation)
+    every = [examples(k).to_arrays() for k in (1, 2, 3)]
+    scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
+    assert result.facts == {"examples": 900}
+    away = abs(result.auc.value - roc_auc_score(labels, scores))
+    assert away < 6 * result.auc.noise.sd
+    assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
+    assert "every score, in no telling order" in str(result.claim)
+    assert "two noisy sums of each site" in str(result.claim)
+    assert [federation.ledger(k).spent("people").epsilon for k in (1, 2, 3)] == [2] * 3
+
+
+def test_nobody_is_charged_for_ranks_when_too_few_sites_join(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 1, 3: 1})
+    with pytest.raises(AbortedError, match=r"1 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+    assert federation.ledger(1).spent("people").epsilon == 0
+
+
+def test_a_ranked_site_that_does_not_answer_ends_the_session(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 2})
+    with pytest.raises(AbortedError, match=r"2 sites are left .* 3 are needed"):
+        federation.session(rank_plan(), losing).run()
+
+
+def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -> None:
+    """Fresh noise on the same labels would average out."""
+    plan, federation = rank_plan(), Federation(tmp_path)
+    passed: list[tuple[bytes, Letter, bytes]] = []
+
+    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        answers = {}
+        for node, letter in letters.items():
+            state = states.get(node, b"")
+            states[node], answers[node] = federation.site(node).receive(state, letter)
+            if node == 1 and letter.kind is Kind.STEP:
+                passed.append((state, letter, answers[node].body))
+        return answers
+
+    states: dict[int, bytes] = {}
+    Session(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
+    ((state, letter, body),) = passed
+    _, again = federation.site(1).receive(states[1], letter)
+    assert again.kind is Kind.DECLINED or again.body == body
+    federation.onces.clear()  # a restarted process that offers the old state
+    changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
+    _, retried = changed.site(1).receive(state, letter)
+    assert retried.body == body
+    assert federation.ledger(1).spent("people").epsilon == 2
+
+
+def flipped_examples(place: int) -> tuple[np.ndarray, np.ndarray]:
+    scores, labels = examples(place).to_arrays()
+    return scores, 1 - labels
+
+
+def test_a_site_that_does_not_allow_label_privacy_sends_no_score(
+    tmp_path: Path,
+) -> None:
+    policy = replace(POLICY, privacy=("distributed",))
+    federation = Federation(tmp_path, policy=policy)
+    with pytest.raises(AbortedError, match="0 sites are left"):
+        federation.session(rank_plan()).run()
+    assert len(federation.reasons) == 3
+
+
+def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(
+    tmp_path: Path,
+) -> None:
+    names: dict[int, list[str]] = {}
+    for signed_by in (0, 3):
+        seen: list[Step] = []
+        plan = plan_for(DistributedDP("1"), survivors=3, signed_by=signed_by)
+        session = Federation(tmp_path / str(signed_by)).session(plan)
+        session.watch = seen.append
+        session.run()
+        assert all(step.answered == 3 for step in seen)
+        names[signed_by] = [step.name for step in seen]
+    assert names[0] == ["advertise", "share", "mask", "reveal"]
+    assert names[3] == ["advertise", "share", "mask", "confirm", "reveal"]
+
+
+def test_local_messages_take_one_step(tmp_path: Path) -> None:
+    seen: list[Step] = []
+    session = Federation(tmp_path).session(plan_for(LocalDP("1", "laplace")))
+    session.watch = seen.append
+    session.run()
+    assert [step.name for step in seen] == ["answer"]
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_site_that_dies_at_any_step_leaves_the_survivors_result(
+    tmp_path: Path, turn: int, exact: bool
+) -> None:
+    federation = Federation(tmp_path, sites=4)
+    model = SecureAggregation() if exact else DistributedDP("1")
+    plan = plan_for(model, survivors=3)
+    cohort = replace(plan.cohort, colluders=0)
+    plan = replace(plan, cohort=cohort, roster=roster(4))
+    exchange = Losing(**vars(federation.exchange()), silent={2: turn})
+    session = federation.session(plan, exchange)
+    if exact and turn == 4:  # it is listed, and an exact sum needs its signature
+        with pytest.raises(AbortedError, match="1 of the 4 listed sites did not sign"):
+            session.run()
+        return
+    (release,) = session.run()
+    # Whoever dies after its vector was sent is in the sum.
+    present = [1, 3, 4] if turn <= 3 else [1, 2, 3, 4]
+    assert (release.contributors, release.expected) == (len(present), 4)
+    if exact:
+        (expected,) = simulate(
+            replace(plan, cohort=Cohort(3)), [examples(k) for k in present]
+        )
+        assert np.array_equal(release.total, expected.total)
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 4, 5])
+def test_too_few_survivors_abort_and_open_nothing(tmp_path: Path, turn: int) -> None:
+    federation = Federation(tmp_path, sites=4)
+    plan = plan_for(SecureAggregation(), survivors=3, signed_by=4)
+    exchange = Losing(**vars(federation.exchange()), silent={2: turn, 3: turn})
+    with pytest.raises(AbortedError, match=r"nothing was (opened|revealed)"):
+        federation.session(plan, exchange).run()
+
+
+def test_the_ledger_is_charged_by_whoever_sent_and_by_nobody_else(
+    tmp_path: Path,
+) -> None:
+    federation = Federation(tmp_path, sites=4)
+    plan = plan_for(DistributedDP("1"), survivors=2)
+    exchange = Losing(**vars(federation.exchange()), silent={1: 2, 2: 4})
+    federation.session(plan, exchange).run()
+    spent = {k: federation.ledger(k).spent("people").epsilon for k in (1, 2, 3, 4)}
+    assert spent == {1: 0, 2: 1, 3: 1, 4: 1}
+
+
+def test_an_earlier_sum_that_is_altered_later_ends_the_session(tmp_path: Path) -> None:
+    plan = two_rounds()
+    third = Fraction(1, 3)
+    first, second = (r.statistic for r in plan.rounds)
+    last = plan_for(DistributedDP("2"), survivors=3).rounds[0].statistic
+    rounds = tuple(Round(s, third) for s in (first, second, last))
+    federation = Federation(tmp_path)
+    exchange = Altering(**vars(federation.exchange()))
+    with pytest.raises(AbortedError):
+        federation.session(replace(plan, rounds=rounds), exchange).run()
+    assert any("other numbers" in reason for _, reason in federation.reasons)
+
+
+def test_two_rounds_use_the_edges_of_the_broadcast_release(tmp_path: Path) -> None:
+    plan = two_rounds()
+    federation = Federation(tmp_path)
+    releases = federation.session(plan).run()
+    second = plan.resolve(1, releases[:1])
+    expected = sum(
+        respond(
+            examples(k),
+            MemoryAccount(),
+            plan,
+            second,
+            session=b"",
+            population="",
+            entropy=Seeded(bytes([k])),
+        )
+        for k in (1, 2, 3)
+    )
+    assert np.array_equal(releases[1].total, expected)
+    assert federation.ledger(1).spent("people").epsilon == 2
+    assert opened_evaluation(plan, releases).auc.value > 0.5  # type: ignore[union-attr]
+
+
+def test_an_altered_broadcast_is_not_answered(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+
+    class Lying(InProcess):
+        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            changed = dict(letters)
+            if letters[1].round == 1 and letters[1].kind is Kind.INVITE:
+                changed[1] = replace(letters[1], numbers=letters[1].numbers + 1)
+            return super().__call__(changed)
+
+    with pytest.raises(AbortedError):
+        federation.session(two_rounds(), Lying(inner.sites, inner.report)).run()
+    assert "other terms" in federation.reasons[0][1]
+
+
+def test_a_later_round_is_joined_once(tmp_path: Path) -> None:
+    """A second joining would put one noisy vector into two sums."""
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    seen: list[Kind] = []
+
+    class Asking(InProcess):
+        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            before = self.states.get(1, b"")
+            answers = super().__call__(letters)
+            if letters[1].round == 1 and letters[1].kind is Kind.INVITE:
+                after, self.states[1] = self.states[1], before
+                seen.append(self.answer(1, letters[1]).kind)
+                self.states[1] = after
+            return answers
+
+    federation.session(two_rounds(), Asking(inner.sites, inner.report)).run()
+    assert seen == [Kind.DECLINED]
+    assert "already answered" in federation.reasons[0][1]
+
+
+def test_a_later_round_of_another_session_is_declined(tmp_path: Path) -> None:
+    plan = two_rounds()
+    federation = Federation(tmp_path)
+    exchange = federation.exchange()
+    releases = federation.session(plan, exchange).run()
+    body = Invitation(plan, bytes(32), b"")
+    session = session_of(plan, body.nonce)
+    letter = Letter(
+        Kind.INVITE, plan.digest(), session, 1, 1, body.encode(), releases[0].total
+    )
+    assert exchange.answer(1, letter).kind is Kind.DECLINED
+    exchange.states.clear()
+    assert exchange.answer(1, letter).kind is Kind.DECLINED
+
+
+def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
+    """The coordinator weakens the plan for one site; the others' keys do not fit."""
+    plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
+    other = replace(plan, cohort=Cohort(3, min_examples_per_site=1))
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+
+    class TwoFaced(InProcess):
+        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+            changed = dict(letters)
+            if letters[1].kind is Kind.INVITE:
+                body = Invitation.decode(letters[1].body)
+                shown = replace(body, plan=other)
+                nonce_session = session_of(other, body.nonce)
+                letter = replace(
+                    letters[1], plan_digest=other.digest(), session=nonce_session
+                )
+                signature = COORDINATOR.sign(shown.statement(letter))
+                changed[1] = replace(
+                    letter, body=replace(shown, signature=signature).encode()
+                )
+            return super().__call__(changed)
+
+    with pytest.raises(AbortedError):
+        federation.session(plan, TwoFaced(inner.sites, inner.report)).run()
+    assert all(not federation.ledger(k).spent("people").epsilon for k in (1, 2, 3))
+
+
+def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
+    class Short(InProcess):
+        def answer(self, node: int, letter: Letter) -> Letter:
+            answer = super().answer(node, letter)
+            if node == 2 and answer.numbers.size:
+                return replace(answer, numbers=answer.numbers[:-1])
+            return answer
+
+    for name, privacy in (("a", DistributedDP("1")), ("b", LocalDP("1", "laplace"))):
+        federation = Federation(tmp_path / name)
+        inner = federation.exchange()
+        plan = plan_for(privacy, survivors=2)
+        exchange = Short(inner.sites, inner.report)
+        (release,) = federation.session(plan, exchange).run()
+        assert (release.contributors, release.expected) == (2, 3)
+
+
+def test_an_answer_of_another_session_or_site_counts_as_silence(
+    tmp_path: Path,
+) -> None:
+    class Foreign(InProcess):
+        def answer(self, node: int, letter: Letter) -> Letter:
+            answer = super().answer(node, letter)
+            if node == 1:
+                return replace(answer, session=bytes(32))
+            return replace(answer, site=3) if node == 2 else answer
+
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    plan = plan_for(LocalDP("1", "laplace"), survivors=1)
+    (release,) = federation.session(plan, Foreign(inner.sites, inner.report)).run()
+    assert release.contributors == 1
+
+
+def test_a_plan_that_gives_no_cover_is_not_carried(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="at least 2"):
+        Federation(tmp_path).session(plan_for(DistributedDP("1", "1e-5"), survivors=1))
+
+
+def test_a_roster_with_too_few_survivors_is_not_carried(tmp_path: Path) -> None:
+    plan = plan_for(SecureAggregation(), survivors=2, signed_by=3)
+    with pytest.raises(DiscreetError, match="min_survivors"):
+        Federation(tmp_path).session(plan)

@@ -1,0 +1,525 @@
+"""Exact sums: one refusal stops a sum, and who never signed is not charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.arrays import IntVector
+from discreet.entropy import Seeded
+from discreet.errors import PlanError
+from discreet.models.distributed import DistributedDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.plan import Plan
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.roster import Member, Roster
+from discreet.privacy.ledger_entries import Released, Settled
+from discreet.secagg.conversation import SiteConversation
+from discreet.secagg.messages import Confirmation, Request, Survivors, Withdrawal
+from discreet.secagg.terms import withdrawal_statement
+from discreet.session.coordinator import (
+    AbortedError,
+    Exchange,
+    Session,
+    Step,
+    UnfinishedError,
+)
+from discreet.session.journal import Journal
+from discreet.session.messages import Ending, Kind, Letter, withdrawals_in
+from discreet.session.policy import Policy
+from discreet.session.progress import InMemoryOnce, Progress
+from discreet.session.signed_sums import terms_of
+from discreet.transport.in_process import InProcess
+from unit.session.federations import (
+    COORDINATOR,
+    POLICY,
+    Federation,
+    Losing,
+    examples,
+    identity,
+    invitation_to,
+    plan_for,
+)
+
+TWO = replace(POLICY, sites=2, exact_sums=2, sessions_per_plan=9)
+
+
+def roster_of(places: Iterable[int]) -> Roster:
+    members = tuple(
+        Member(f"site {k}", identity(k).public_key().public_bytes_raw()) for k in places
+    )
+    return Roster(members, COORDINATOR.public_key().public_bytes_raw())
+
+
+def plan_over(
+    places: Iterable[int],
+    *,
+    survivors: int,
+    groups: int = 1,
+    privacy: PrivacyModel | None = None,
+) -> Plan:
+    plan = plan_for(privacy or SecureAggregation(), survivors=survivors)
+    plan = replace(plan, roster=roster_of(places))
+    return replace(plan, cohort=replace(plan.cohort, random_groups=groups))
+
+
+@dataclass
+class Consortium:
+    """Sites with ledgers; any of them can be asked in a session of their own."""
+
+    federation: Federation
+    exchange: InProcess = field(init=False)
+    steps: list[Step] = field(default_factory=list)
+    sessions: int = 0
+
+    def __post_init__(self) -> None:
+        self.exchange = self.federation.exchange()
+
+    @classmethod
+    def of(cls, folder: Path, sites: int, policy: Policy = TWO) -> Consortium:
+        drawn = iter(range(10**6))
+        return cls(
+            Federation(
+                folder,
+                sites=sites,
+                policy=policy,
+                entropy=lambda _: Seeded(b"%d" % next(drawn)),
+            )
+        )
+
+    def losing(self, silent: Mapping[int, int]) -> Losing:
+        states = self.exchange.states
+        return Losing(
+            self.exchange.sites, self.exchange.report, states=states, silent=silent
+        )
+
+    def session(
+        self, plan: Plan, places: Iterable[int], exchange: Exchange | None = None
+    ) -> Session:
+        self.sessions += 1
+        self.steps.clear()
+        return Session(
+            plan,
+            tuple(places),
+            exchange or self.exchange,
+            Seeded(b"session %d" % self.sessions),
+            COORDINATOR,
+            self.steps.append,
+        )
+
+    def exact_sums(self, places: Iterable[int]) -> list[int]:
+        return [self.federation.ledger(k).spent("people").exact_sums for k in places]
+
+    def reasons(self, place: int) -> list[str]:
+        return [reason for k, reason in self.federation.reasons if k == place]
+
+    def released(self, place: int) -> list[Released]:
+        entries = self.federation.ledger(place).entries()
+        return [entry for entry in entries if isinstance(entry, Released)]
+
+
+def counts(plan: Plan, places: Iterable[int]) -> IntVector:
+    statistic = plan.resolve(0, []).statistic
+    total: IntVector = sum(statistic.count(examples(k)) for k in places)  # type: ignore[assignment]
+    return total
+
+
+@dataclass(frozen=True)
+class ThreeSums:
+    """{1..a} + {a+1..n} - {1..n-1} are the counts of site n."""
+
+    first: int
+    sites: int
+    survivors: int
+    """As many as know nothing against the third sum, and fewer: enough under noise."""
+
+    @property
+    def everybody(self) -> range:
+        return range(1, self.sites + 1)
+
+    @property
+    def refusing(self) -> range:
+        """Who is in the second and in the third sum."""
+        return range(self.first + 1, self.sites)
+
+    def after_two(self, folder: Path) -> Consortium:
+        policy = replace(TWO, sites=len(self.refusing))
+        consortium = Consortium.of(folder, self.sites, policy)
+        first = range(1, self.first + 1)
+        for places in (first, range(self.first + 1, self.sites + 1)):
+            plan = plan_over(places, survivors=len(places) - len(places) // 4)
+            (release,) = consortium.session(plan, places).run()
+            assert np.array_equal(release.total, counts(plan, places))
+        return consortium
+
+
+SMALL = ThreeSums(first=6, sites=9, survivors=6)
+LARGE = pytest.param(ThreeSums(12, 18, 10), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("sums", [SMALL, LARGE])
+def test_three_sums_that_show_one_site_are_not_all_revealed(
+    tmp_path: Path, sums: ThreeSums
+) -> None:
+    """Most sites know nothing against the third, and they would be enough under noise.
+
+    Those that refuse are in the list, so nothing is revealed.
+    """
+    consortium, everybody = sums.after_two(tmp_path), sums.everybody
+    plan = plan_over(everybody, survivors=sums.survivors)
+    session = consortium.session(plan, everybody, consortium.losing({sums.sites: 3}))
+    refusing, listed = len(sums.refusing), sums.sites - 1
+    with pytest.raises(AbortedError, match=f"{refusing} of the {listed} listed sites"):
+        session.run()
+    assert [step.name for step in consortium.steps][-1] == "confirm"
+    for place in sums.refusing:
+        refused, released = consortium.reasons(place)
+        assert "differs from an earlier one by 1 site" in refused
+        assert "this site does not sign" in refused
+        assert "in no sum that can be revealed, and its charge was released" in released
+    # Nobody keeps a charge for a sum that cannot be revealed.
+    assert consortium.exact_sums(everybody) == [1] * sums.sites
+    assert len(consortium.released(1)[0].withdrawn) == refusing
+
+
+def test_sites_that_refuse_whom_shared_stay_out_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    """They are asked before their masked counts leave: nothing is charged or sent."""
+    consortium = SMALL.after_two(tmp_path)
+    plan = plan_over(SMALL.everybody, survivors=SMALL.survivors)
+    exchange = consortium.losing({SMALL.sites: 2})
+    (release,) = consortium.session(plan, SMALL.everybody, exchange).run()
+    assert np.array_equal(release.total, counts(plan, range(1, 7)))
+    for place in SMALL.refusing:
+        (refused,) = consortium.reasons(place)
+        assert refused.endswith("nothing was charged or sent")
+    assert consortium.exact_sums(SMALL.everybody) == [2] * 6 + [1] * 3
+
+
+def test_a_grouped_session_and_one_without_a_site_are_not_both_revealed(
+    tmp_path: Path,
+) -> None:
+    """The groups add up to all sites, and the second sum lacks site 7."""
+    three = replace(TWO, sites=3)
+    consortium = Consortium.of(tmp_path, 9, three)
+    grouped = plan_over(range(1, 10), survivors=3, groups=3)
+    releases = consortium.session(grouped, range(1, 10)).run()
+    assert sum(len(r.members) for r in releases) == 9
+    others = [k for k in range(1, 10) if k != 7]
+    for place in range(1, 10):
+        settled = consortium.federation.ledger(place).entries()[-1]
+        assert isinstance(settled, Settled)
+        assert [len(sites) for sites in settled.sums] == [3, 3, 3]
+    with pytest.raises(AbortedError, match="8 declined"):
+        consortium.session(plan_over(others, survivors=6), others).run()
+    for place in others:
+        (refused,) = consortium.reasons(place)
+        assert "differs from an earlier one" in refused or "combine to" in refused
+    assert consortium.exact_sums(range(1, 10)) == [1] * 9
+
+
+def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
+    tmp_path: Path,
+) -> None:
+    consortium = Consortium.of(tmp_path, 5)
+    plan = plan_over(range(1, 6), survivors=4)
+    journal = Journal(tuple(range(1, 6)), Seeded(b"journal"))
+
+    def carried(journal: Journal, exchange: Exchange) -> Session:
+        through = journal.through(exchange)
+        return replace(
+            consortium.session(plan, journal.nodes, through),
+            entropy=journal.draw,
+            resumable=True,
+        )
+
+    with pytest.raises(UnfinishedError, match=r"1 of the 5 .* run the same command"):
+        carried(journal, consortium.losing({2: 4})).run()
+    journal.ask_again()
+    again = Journal.of(journal.to_bytes())
+    (release,) = carried(again, consortium.exchange).run()
+    assert np.array_equal(release.total, counts(plan, range(1, 6)))
+    assert consortium.exact_sums(range(1, 6)) == [1] * 5
+    assert consortium.federation.reasons == []
+
+
+def test_an_aborted_exact_sum_is_released_by_whoever_did_not_sign(
+    tmp_path: Path,
+) -> None:
+    consortium = Consortium.of(tmp_path, 5)
+    plan = plan_over(range(1, 6), survivors=4)
+    exchange = consortium.losing({1: 3, 2: 3})
+    with pytest.raises(AbortedError, match="left after the mask step"):
+        consortium.session(plan, range(1, 6), exchange).run()
+    assert [len(consortium.released(k)) for k in range(1, 6)] == [0, 0, 1, 1, 1]
+    assert consortium.exact_sums(range(1, 6)) == [0] * 5
+    (release,) = consortium.session(plan, range(1, 6)).run()
+    assert release.contributors == 5
+    assert consortium.exact_sums(range(1, 6)) == [1] * 5
+
+
+def test_a_charge_under_noise_is_never_released(tmp_path: Path) -> None:
+    consortium = Consortium.of(tmp_path, 5)
+    plan = plan_over(range(1, 6), survivors=4, privacy=DistributedDP("1"))
+    with pytest.raises(AbortedError):
+        consortium.session(plan, range(1, 6), consortium.losing({1: 3, 2: 3})).run()
+    spent = [consortium.federation.ledger(k).spent("people") for k in (3, 4, 5)]
+    assert [each.epsilon for each in spent] == [1, 1, 1]
+
+
+def test_a_session_that_was_dropped_is_released_by_the_next_exact_charge(
+    tmp_path: Path,
+) -> None:
+    """The coordinator never came back: no last letter told the sites so."""
+    consortium = Consortium.of(tmp_path, 5, replace(TWO, exact_sums=1))
+    plan = plan_over(range(1, 6), survivors=4)
+
+    def dying(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        answers = consortium.exchange(letters)
+        if any(answer.numbers.size for answer in answers.values()):
+            raise KeyboardInterrupt  # the masked counts have come
+        return answers
+
+    with pytest.raises(KeyboardInterrupt):
+        consortium.session(plan, range(1, 6), dying).run()
+    assert consortium.exact_sums(range(1, 6)) == [1] * 5
+    (release,) = consortium.session(plan, range(1, 6)).run()
+    assert release.contributors == 5
+    assert consortium.exact_sums(range(1, 6)) == [1] * 5
+    assert [len(consortium.released(k)) for k in range(1, 6)] == [1] * 5
+
+
+@dataclass
+class Recording(InProcess):
+    """Keeps each site's letters, and its states before them, by step."""
+
+    seen: dict[tuple[int, str], tuple[bytes, Letter]] = field(default_factory=dict)
+    names: tuple[str, ...] = ("advertise", "share", "mask", "confirm", "reveal", "end")
+    turn: int = 0
+    change: Callable[[int, Letter, Letter], Letter] = lambda _node, _sent, answer: (
+        answer
+    )
+
+    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        step = self.names[self.turn]
+        if next(iter(letters.values())).kind is Kind.END:
+            step = "end"
+        self.turn += 1
+        for node, letter in letters.items():
+            self.seen[node, step] = self.states.get(node, b""), letter
+        answers = super().__call__(letters)
+        return {n: self.change(n, letters[n], answer) for n, answer in answers.items()}
+
+
+def recorded(consortium: Consortium) -> Recording:
+    inner = consortium.exchange
+    return Recording(inner.sites, inner.report, states=inner.states)
+
+
+def refusing(tmp_path: Path) -> tuple[Consortium, Recording, Plan]:
+    """Sites 1 to 5 of which the fourth and fifth, for an earlier sum, refuse to sign."""
+    consortium = Consortium.of(tmp_path, 6)
+    earlier = plan_over((4, 5, 6), survivors=3)
+    consortium.session(earlier, (4, 5, 6)).run()
+    plan = plan_over(range(1, 7), survivors=4)
+    exchange = recorded(consortium)
+
+    def silenced(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        answers = exchange(letters)
+        masks = any(answer.numbers.size for answer in answers.values())
+        return {n: a for n, a in answers.items() if not (masks and n == 6)}
+
+    with pytest.raises(AbortedError, match="2 of the 5"):
+        consortium.session(plan, range(1, 7), silenced).run()
+    return consortium, exchange, plan
+
+
+def test_the_others_go_on_without_those_who_withdrew(tmp_path: Path) -> None:
+    consortium, exchange, _ = refusing(tmp_path)
+    _, last = exchange.seen[1, "end"]
+    assert set(withdrawals_in(last.body)) == {4, 5}
+    assert consortium.exact_sums(range(1, 7)) == [0, 0, 0, 1, 1, 1]
+    proofs = [len(consortium.released(k)[0].withdrawn) for k in (1, 2, 3, 4, 5)]
+    assert proofs == [2, 2, 2, 0, 0]
+    plan = plan_over((1, 2, 3), survivors=3)
+    (release,) = consortium.session(plan, (1, 2, 3)).run()
+    assert np.array_equal(release.total, counts(plan, (1, 2, 3)))
+    assert consortium.exact_sums(range(1, 7)) == [1] * 6
+
+
+def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
+    tmp_path: Path,
+) -> None:
+    """Old states come back, and the marks of used states are lost."""
+    consortium, exchange, _ = refusing(tmp_path)
+
+    def answered(place: int, state: bytes, letter: Letter) -> tuple[Letter, str]:
+        consortium.federation.onces[place] = InMemoryOnce()
+        reasons: list[str] = []
+        site = consortium.federation.site(place)
+        _, reply = site.answer(state, letter, report=reasons.append)
+        return reply, reasons[0]
+
+    # Who withdrew signs no list, also none that it would sign otherwise.
+    state, letter = exchange.seen[4, "confirm"]
+    told = Survivors.decode(letter.body)
+    whole = replace(letter, body=replace(told, survivors=tuple(range(1, 7))).encode())
+    for asked in (letter, whole):
+        reply, reason = answered(4, state, asked)
+        assert Withdrawal.decode(reply.body)
+        assert "has released its charge" in reason or "never shared" in reason
+    # Who released on a withdrawal gives no share, though the others sign after all.
+    state, request = _signed_state(exchange, 1)
+    reply, reason = answered(1, state, request)
+    assert reply.kind is Kind.DECLINED
+    assert "has released its charge" in reason
+    # The request is in order: without the ledger's word it is answered.
+    progress = Progress.of(state)
+    assert _conversation(progress, 1).receive(progress.conversation, request.body)
+
+
+def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Letter]:
+    """Return a site's state after it signed, and the request that lists everyone."""
+    state, letter = exchange.seen[place, "end"]
+    progress = Progress.of(state)
+    told = Survivors.decode(exchange.seen[place, "confirm"][1].body)
+    signatures = {}
+    for k in told.survivors:
+        _, asked = exchange.seen[k, "confirm"]
+        if k in (4, 5):
+            # These two sign outside of their ledgers.
+            signatures[k] = _forced_signature(exchange, k, asked)
+        else:
+            own = Progress.of(exchange.seen[k, "end"][0])
+            stored = Letter.decode(own.replies[asked.digest()])
+            signatures[k] = Confirmation.decode(stored.body).signature
+    request = Request(told.session, told.survivors, signatures)
+    step = Letter(
+        Kind.STEP, letter.plan_digest, letter.session, 0, place, request.encode()
+    )
+    return progress.to_bytes(), step
+
+
+def _forced_signature(exchange: Recording, place: int, asked: Letter) -> bytes:
+    progress = Progress.of(exchange.seen[place, "confirm"][0])
+    talk = _conversation(progress, place)
+    _, answer = talk.receive(progress.conversation, asked.body)
+    return Confirmation.decode(answer).signature
+
+
+def _conversation(progress: Progress, place: int) -> SiteConversation:
+    """Return a site's part of the protocol without its ledger."""
+    terms = terms_of(progress, progress.resolve())
+    return SiteConversation(place, terms, _no_vector, Seeded(b""), identity(place))
+
+
+def _no_vector() -> IntVector:
+    raise AssertionError("no vector is asked for")
+
+
+def ended(consortium: Consortium, exchange: Recording, body: bytes) -> int:
+    """Give site 1, as it was before the last letter, another one; return its charges."""
+    state, letter = exchange.seen[1, "end"]
+    reasons: list[str] = []
+    consortium.federation.site(1).answer(
+        state, replace(letter, body=body), report=reasons.append
+    )
+    return consortium.exact_sums([1])[0]
+
+
+def signed_by_all_but_one(tmp_path: Path) -> tuple[Consortium, Recording]:
+    """Sites 1 to 5, of which the fifth falls silent before it signs; no last letter."""
+    consortium = Consortium.of(tmp_path, 5)
+    exchange = recorded(consortium)
+
+    def losing(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        if exchange.turn == 3:
+            letters = {n: x for n, x in letters.items() if n != 5}
+        if next(iter(letters.values())).kind is Kind.END:
+            for n, x in letters.items():
+                exchange.seen[n, "end"] = exchange.states[n], x
+            return {}
+        return exchange(letters)
+
+    plan = plan_over(range(1, 6), survivors=4)
+    with pytest.raises(AbortedError, match="1 of the 5"):
+        consortium.session(plan, range(1, 6), losing).run()
+    return consortium, exchange
+
+
+def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
+    consortium, exchange = signed_by_all_but_one(tmp_path)
+    progress = Progress.of(exchange.seen[5, "end"][0])
+    session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
+    failed = Ending.FAILED
+    assert ended(consortium, exchange, failed.encode()) == 1
+    stranger, own = identity(77), identity(1)
+    for place, key, signed in (
+        (5, stranger, session),
+        (1, own, session),
+        (4, identity(5), session),
+        (6, identity(6), session),
+        (5, identity(5), bytes(32)),
+        (5, identity(5), progress.session),
+    ):
+        forged = key.sign(withdrawal_statement(signed, place))
+        assert ended(consortium, exchange, failed.encode({place: forged})) == 1
+    true = identity(5).sign(withdrawal_statement(session, 5))
+    assert ended(consortium, exchange, failed.encode({5: true})) == 0
+
+
+def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
+    """A site withdraws after all have revealed: the sum is known by then."""
+    consortium = Consortium.of(tmp_path, 5)
+    plan = plan_over(range(1, 6), survivors=4)
+    exchange = recorded(consortium)
+    consortium.session(plan, range(1, 6), exchange).run()
+    session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
+    true = identity(5).sign(withdrawal_statement(session, 5))
+    assert ended(consortium, exchange, Ending.FAILED.encode({5: true})) == 1
+
+
+def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> None:
+    """The state before it comes back; the signature may have left."""
+    consortium = Consortium.of(tmp_path, 3)
+    exchange = recorded(consortium)
+    consortium.session(plan_over((1, 2, 3), survivors=3), (1, 2, 3), exchange).run()
+    state, letter = exchange.seen[1, "confirm"]
+    reasons: list[str] = []
+    site = consortium.federation.site(1)
+    _, reply = site.answer(state, letter, report=reasons.append)
+    assert reply.kind is Kind.DECLINED
+    assert ["already answered" in reason for reason in reasons] == [True]
+    assert consortium.exact_sums([1]) == [1]
+
+
+def test_exact_sums_without_a_roster_are_refused_by_both_ends(tmp_path: Path) -> None:
+    plan = plan_for(SecureAggregation(), survivors=3)
+    federation = Federation(tmp_path)
+    with pytest.raises(PlanError, match="an exact sum needs a roster"):
+        federation.session(plan)
+    answer = federation.exchange().answer(1, invitation_to(plan))
+    assert answer.kind is Kind.DECLINED
+    ((_, reason),) = federation.reasons
+    assert "an exact sum needs a roster" in reason
+    assert federation.ledger(1).uses("people") == []
+
+
+def test_a_simulation_of_exact_sums_needs_no_roster(tmp_path: Path) -> None:
+    """One machine plays all sites, and the claim says so."""
+    plan = plan_for(SecureAggregation(), survivors=3)
+    federation = Federation(tmp_path)
+    inner = federation.exchange()
+    sites = {
+        k: (lambda k=k: replace(federation.site(k), simulated=True))  # type: ignore[misc]
+        for k in (1, 2, 3)
+    }
+    exchange = InProcess(sites, inner.report)
+    session = Session(plan, (1, 2, 3), exchange, Seeded(b"s"), simulated=True)
+    (release,) = session.run()
+    assert np.array_equal(release.total, counts(plan, (1, 2, 3)))
