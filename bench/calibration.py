@@ -34,8 +34,8 @@ from sklearn.isotonic import IsotonicRegression
 from datasets import load, needs
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation

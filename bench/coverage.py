@@ -33,8 +33,8 @@ from scipy.stats import norm
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.estimate.estimate import Estimate, Usable
-from discreet.estimate.reading import Estimator, Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Estimator, Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
 from discreet.models.distributed import DistributedDP

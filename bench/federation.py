@@ -42,7 +42,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import Session, Step
-from discreet.session.messages import Letter
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.retrying import Delivery
 from discreet.session.site import Site
@@ -85,18 +85,20 @@ class Measured:
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(
+        self, messages: Mapping[int, SessionMessage], /
+    ) -> Mapping[int, SessionMessage]:
         """Exchange letters under the clock."""
         began = time.perf_counter()
-        answers = self.carried(letters)
+        answers = self.carried(messages)
         self.seconds.append(time.perf_counter() - began)
-        self.sent.append(_mean_size(letters))
+        self.sent.append(_mean_size(messages))
         self.received.append(_mean_size(answers))
         return answers
 
 
-def _mean_size(letters: Mapping[int, Letter]) -> int:
-    return round(statistics.mean(len(letter.encode()) for letter in letters.values()))
+def _mean_size(messages: Mapping[int, SessionMessage]) -> int:
+    return round(statistics.mean(len(letter.encode()) for letter in messages.values()))
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ import discreet
 from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, Warped
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
-from discreet.noise.mechanism import BlockNoise
+from discreet.noise.mechanism import BlockMechanism
 from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.rounds import ResolvedRound
@@ -208,7 +208,7 @@ def noise_table(repetitions: int, seed: int) -> None:
         told = predicted_spreads(statistic, plan.privacy, plan.facts, plan.cohort)[0]
         this = ResolvedRound(0, statistic, plan.privacy.loss)
         law = (
-            cast("BlockNoise", plan.privacy.noise(this, plan.cohort)).law(sites).laws[1]
+            cast("BlockMechanism", plan.privacy.noise(this, plan.cohort)).law(sites).laws[1]
         )
         rng = np.random.default_rng([seed, sites])
         errors: list[float] = []

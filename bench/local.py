@@ -32,7 +32,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, Uniform, Warped
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Interpolation, Polyline, PrPath, RocPath
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode

@@ -21,8 +21,8 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
-from discreet.estimate.reading import Estimator
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Estimator
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace

@@ -26,8 +26,8 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import area_error
-from discreet.estimate.reading import Estimator, Flat, Reading
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Estimator, Flat, Reading
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.scikit_points import drawn_points
 from discreet.metrics.thresholds import AtThreshold, at_threshold

@@ -17,10 +17,10 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.label.midranks import SiteRanks
 from discreet.label.released_sums import LinearSums, ResponseSums, SiteMechanism
 from discreet.label.sum_noise import (
-    GaussianNoise,
-    LaplaceNoise,
+    GaussianSumNoise,
+    LaplaceSumNoise,
     RowNoise,
-    StaircaseNoise,
+    StaircaseSumNoise,
 )
 
 _CELLS: Final = 1 << 22
@@ -65,7 +65,7 @@ def _noise_of(
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield noise, one column a released sum, with the matrix that reads it."""
     width = max(1, _CELLS // size)
-    for kind in (LaplaceNoise, StaircaseNoise, GaussianNoise):
+    for kind in (LaplaceSumNoise, StaircaseSumNoise, GaussianSumNoise):
         same = [(noise, read) for noise, read in rows if isinstance(noise, kind)]
         for start in range(0, len(same), width):
             piece = same[start : start + width]
@@ -76,10 +76,10 @@ def _noise_of(
 def _draw(laws: Sequence[RowNoise], size: int, rng: np.random.Generator) -> FloatArray:
     """Draw one column a law, all of one kind."""
     shape = (size, len(laws))
-    laplace = [float(law.scale) for law in laws if isinstance(law, LaplaceNoise)]
+    laplace = [float(law.scale) for law in laws if isinstance(law, LaplaceSumNoise)]
     if laplace:
         return simulate_laplace(laplace, shape, rng)
-    stairs = [law for law in laws if isinstance(law, StaircaseNoise)]
+    stairs = [law for law in laws if isinstance(law, StaircaseSumNoise)]
     if stairs:
         steps, widths = [law.step for law in stairs], [law.width for law in stairs]
         epsilons = [float(law.epsilon) for law in stairs]

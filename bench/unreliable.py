@@ -29,14 +29,14 @@ from discreet.plan.release import Release
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import AbortedError, Session
 from discreet.session.journal import Journal
-from discreet.session.messages import Letter
+from discreet.session.messages import Message
 from discreet.session.policy import Policy
 from discreet.session.progress import InMemoryOnce
 from discreet.session.retrying import Delivery, Lost
 from discreet.session.site import Site
 from discreet.transport.in_process import InProcess
 
-Answer = Callable[[int, Letter], Letter]
+Answer = Callable[[int, Message], Message]
 """Hands a letter to the site of a node, returns what it answers."""
 
 
@@ -73,8 +73,8 @@ class Unreliable:
     time: float = 0.0
     gone: set[int] = field(default_factory=set)
     _order: Iterator[int] = field(default_factory=itertools.count)
-    _to_sites: list[tuple[float, int, int, Letter]] = field(default_factory=list)
-    _to_coordinator: list[tuple[float, int, int, Letter | Lost]] = field(
+    _to_sites: list[tuple[float, int, int, Message]] = field(default_factory=list)
+    _to_coordinator: list[tuple[float, int, int, Message | Lost]] = field(
         default_factory=list
     )
 
@@ -86,19 +86,19 @@ class Unreliable:
         """Let the time go on, and the sites answer what has reached them."""
         self.time += seconds
         while self._to_sites and self._to_sites[0][0] <= self.time:
-            _, _, node, letter = heapq.heappop(self._to_sites)
+            _, _, node, message = heapq.heappop(self._to_sites)
             if self.faults.away and self.rng.random() < self.faults.away:
                 self.gone.add(node)
             if node not in self.gone:
-                answer = self.answer(node, letter)
+                answer = self.answer(node, message)
                 self._pass_on(self._to_coordinator, node, answer, answer.about)
 
-    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+    def send(self, node: int, message: Message, *, seconds: float) -> None:
         """Put a letter on its way."""
         del seconds
-        self._pass_on(self._to_sites, node, letter, letter.digest())
+        self._pass_on(self._to_sites, node, message, message.digest())
 
-    def receive(self) -> Iterator[tuple[int, Letter | Lost]]:
+    def receive(self) -> Iterator[tuple[int, Message | Lost]]:
         """Return what has reached the coordinator by now."""
         while self._to_coordinator and self._to_coordinator[0][0] <= self.time:
             _, _, node, answer = heapq.heappop(self._to_coordinator)
@@ -106,17 +106,17 @@ class Unreliable:
 
     def _pass_on(
         self,
-        queue: list[tuple[float, int, int, Letter]]
-        | list[tuple[float, int, int, Letter | Lost]],
+        queue: list[tuple[float, int, int, Message]]
+        | list[tuple[float, int, int, Message | Lost]],
         node: int,
-        letter: Letter,
+        message: Message,
         about: bytes,
     ) -> None:
         for _ in range(1 + (self.rng.random() < self.faults.doubled)):
             at = self.time + self.rng.random() ** 3 * self.faults.slowest
             place = next(self._order)
             if self.rng.random() >= self.faults.lost:
-                heapq.heappush(queue, (at, place, node, letter))  # type: ignore[misc]
+                heapq.heappush(queue, (at, place, node, message))  # type: ignore[misc]
             elif self.rng.random() < self.faults.reported:
                 heapq.heappush(self._to_coordinator, (at, place, node, Lost(about)))
 
@@ -176,12 +176,12 @@ def _one_session(folder: Path, rng: np.random.Generator) -> str:
     kill_in = int(rng.integers(1, 12)) if rng.random() < 0.5 else 0
     calls = 0
 
-    def mortal(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def mortal(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         nonlocal calls
         calls += 1
         if calls == kill_in and rng.random() < 0.5:
             raise KilledError
-        answers = exchange(letters)
+        answers = exchange(messages)
         if calls == kill_in:
             raise KilledError
         return answers

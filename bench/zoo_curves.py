@@ -26,8 +26,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
-from discreet.estimate.reading import Flat, Reading
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Flat, Reading
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP

@@ -12,7 +12,7 @@ from discreet.label.choice import options_for
 from discreet.label.midranks import SiteRanks
 from discreet.label.rank_mechanisms import build
 from discreet.label.released_sums import LinearSums, SiteMechanism
-from discreet.label.sum_noise import StaircaseNoise
+from discreet.label.sum_noise import StaircaseSumNoise
 from discreet.privacy.loss import ApproxDP, PureDP
 
 LINEAR = (
@@ -62,7 +62,7 @@ def linear_of(
     return found if isinstance(found, LinearSums) else None
 
 
-def staircase_pmf(noise: StaircaseNoise, values: IntVector) -> FloatVector:
+def staircase_pmf(noise: StaircaseSumNoise, values: IntVector) -> FloatVector:
     """Return the probability of each integer, by the definition of a staircase."""
     beyond = np.abs(values) - noise.width
     level = np.where(beyond < 0, 0, 1 + beyond // noise.step)

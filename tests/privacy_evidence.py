@@ -26,7 +26,7 @@ from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.label.released_sums import SummedEndpoint
-from discreet.label.sum_noise import LaplaceNoise, discrete_delta
+from discreet.label.sum_noise import LaplaceSumNoise, discrete_delta
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
@@ -419,7 +419,7 @@ def ranks(name: str) -> Row:
 def cost(noise, distance) -> Fraction:
     """The loss of one sum, by the definition of its law."""
     distance = abs(int(distance))
-    if isinstance(noise, LaplaceNoise):
+    if isinstance(noise, LaplaceSumNoise):
         return Fraction(distance) / noise.scale
     return noise.epsilon * math.ceil(Fraction(distance, noise.step))
 

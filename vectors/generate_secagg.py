@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.entropy import Seeded
 from discreet.secagg import keys, shamir
 from discreet.secagg.conversation import SiteConversation
-from discreet.secagg.coordinator import CoordinatorState, OpenedSum, invite
+from discreet.secagg.coordinator import CoordinatorState, RevealedSum, invite
 from discreet.secagg.keys import Purpose
 from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
@@ -125,7 +125,7 @@ def coordinator_after(
         for site, sent in answers.items():
             state.receive(int(site), bytes.fromhex(sent))
         result = state.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             raise TypeError("the last round opens the sum, and is left to the caller")
         state, _ = result
     return state
@@ -157,7 +157,7 @@ def session(*, signed: bool, everyone_signs: bool = False, silent: int = 3) -> D
             collecting.receive(site, answer)
         rounds.append(record)
         result = collecting.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             return {
                 "terms": document,
                 "vectors": {str(s): vector_of(s) for s in SITES},
@@ -193,7 +193,7 @@ def many() -> Document:
             }
         rounds.append(record)
         result = collecting.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             raise TypeError("a signed session does not open before its last step")
         collecting, messages = result
     return {"terms": document, "rounds": rounds}

@@ -11,8 +11,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP

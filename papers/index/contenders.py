@@ -17,8 +17,8 @@ from discreet.curator.areas import binormal_tpr
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
-from discreet.estimate.reading import Estimator, Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Estimator, Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.local import ARC_BINS

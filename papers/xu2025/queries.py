@@ -17,7 +17,7 @@ from discreet.published.xu2025.range_queries import (
     curves_through,
     simulate_path_noise,
 )
-from discreet.published.xu2025.tree_reading import ScoreCurves
+from discreet.published.xu2025.tree_fit import ScoreCurves
 from papers.data import Data, Scored
 from papers.figures import Figure, Series, Style
 from papers.fits import each

@@ -183,12 +183,12 @@ def consortium(
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
 
-    from discreet.session import messages as letters
+    from discreet.session import messages
     from discreet.session.site import Site
     from discreet.transport.flower.client import InFile, handler, once_beside
 
     if (folder / site / "older").exists():
-        letters.VERSION = 1  # type: ignore[misc]
+        messages.VERSION = 1  # type: ignore[misc]
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
     if not ledger.exists():

@@ -40,7 +40,8 @@ from discreet.report.evaluation import Evaluation
 from discreet.secret_files import write_secret
 from discreet.session import policyfile
 from discreet.session.coordinator import AbortedError
-from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.messages import Kind, MessageError
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.progress import UsedStateError
 from discreet.session.retrying import Delivery
@@ -340,7 +341,7 @@ def test_every_evaluation_is_charged_at_the_node(
 
 def test_a_letter_survives_flowers_records() -> None:
     numbers = np.array([-(2**63), 2**63 - 1, 0], dtype=np.int64)
-    letter = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, b"\0body", numbers)
+    letter = SessionMessage(Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, b"\0body", numbers)
     read = from_content(to_content(letter))
     assert read == letter
     assert np.array_equal(read.numbers, numbers)
@@ -355,15 +356,17 @@ def test_a_letter_survives_flowers_records() -> None:
     ],
 )
 def test_content_that_is_no_letter_is_refused(content: RecordDict) -> None:
-    with pytest.raises(LetterError):
+    with pytest.raises(MessageError):
         from_content(content)
 
 
 def test_numbers_that_are_no_integers_are_refused() -> None:
-    letter = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, numbers=np.ones(2, np.int64))
+    letter = SessionMessage(
+        Kind.STEP, b"p" * 32, b"s" * 32, 0, 3, numbers=np.ones(2, np.int64)
+    )
     content = to_content(letter)
     content["discreet.numbers"] = ArrayRecord({"numbers": WEIGHTS["0"]})
-    with pytest.raises(LetterError, match="64-bit integers"):
+    with pytest.raises(MessageError, match="64-bit integers"):
         from_content(content)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.messages import Kind, Message, MessageError
 from discreet.session.retrying import Lost
 from discreet.transport.flower.records import from_content, to_content
 from discreet.transport.flower.server import _read
 
 pytestmark = pytest.mark.flower
 
-LETTER = Letter(Kind.STEP, bytes(32), bytes(32), 0, numbers=np.arange(4))
+LETTER = Message(Kind.STEP, bytes(32), bytes(32), 0, numbers=np.arange(4))
 
 
 def with_numbers(raw: bytes) -> RecordDict:
@@ -61,7 +61,7 @@ def test_a_vector_reads_back_as_sent() -> None:
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_arrays_are_no_letter_and_end_nobody(raw: bytes) -> None:
     content = with_numbers(raw)
-    with pytest.raises(LetterError):
+    with pytest.raises(MessageError):
         from_content(content)
     reply = SimpleNamespace(has_error=lambda: False, content=content)
     found = _read(reply, LETTER.digest())  # type: ignore[arg-type]

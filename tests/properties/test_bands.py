@@ -9,7 +9,7 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.bands import band
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise

@@ -35,7 +35,7 @@ from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
 from discreet.session import policyfile
-from discreet.session.messages import Invitation, Kind, Letter, session_of
+from discreet.session.messages import Invitation, Kind, Message, session_of
 from discreet.session.policy import Policy
 
 MOST_SECONDS = 2.0
@@ -86,7 +86,7 @@ def _seeds() -> dict[str, list[bytes]]:
         ledger_entries.Refused("2026-01-01T00:00:00+00:00"),
     ]
     nonce = bytes(32)
-    letter = Letter(
+    message = Message(
         Kind.INVITE,
         plan.digest(),
         session_of(plan, nonce),
@@ -105,13 +105,13 @@ def _seeds() -> dict[str, list[bytes]]:
         ],
         "policy": [policyfile.dumps(policy).encode()],
         "entry": [ledger_entries.encode(entry) for entry in entries],
-        "letter": [letter.encode()],
+        "letter": [message.encode()],
         "session": [local_session((3, 4)).to_toml().encode()],
     }
 
 
 def _letter(raw: bytes) -> None:
-    Invitation.decode(Letter.decode(raw).body)
+    Invitation.decode(Message.decode(raw).body)
 
 
 def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:

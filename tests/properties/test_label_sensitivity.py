@@ -11,9 +11,9 @@ from discreet.errors import PlanError
 from discreet.label.midranks import SiteRanks
 from discreet.label.released_sums import LinearSums, Row, SummedEndpoint
 from discreet.label.sum_noise import (
-    GaussianNoise,
-    LaplaceNoise,
-    StaircaseNoise,
+    GaussianSumNoise,
+    LaplaceSumNoise,
+    StaircaseSumNoise,
     discrete_delta,
 )
 from discreet.privacy.loss import PureDP
@@ -43,7 +43,7 @@ def flips(mechanism, ranks):
 def loss_of(row_noise, distance):
     """The loss of one sum, by the definition of its law, exactly."""
     distance = abs(int(distance))
-    if isinstance(row_noise, LaplaceNoise):
+    if isinstance(row_noise, LaplaceSumNoise):
         return Fraction(distance) / row_noise.scale
     return row_noise.epsilon * math.ceil(Fraction(distance, row_noise.step))
 
@@ -110,7 +110,7 @@ def test_the_bound_for_discrete_noise_is_above_its_exact_delta(
     here = np.outer(p, p)
     there = np.outer(*(np.pad(p, (m, 0))[: 2 * reach + 1] for m in moves))
     exact = np.maximum(here - math.exp(epsilon) * there, 0).sum()
-    noise = GaussianNoise(sigma_squared)
+    noise = GaussianSumNoise(sigma_squared)
     bound = discrete_delta(epsilon, [moves], [noise, noise])
     assert exact <= bound
     assert bound < 2 * exact + 1e-9  # and it is not idle
@@ -120,7 +120,7 @@ def test_the_bound_for_discrete_noise_is_above_its_exact_delta(
 @pytest.mark.parametrize("step", [1, 2, 7, 24])
 def test_no_move_within_a_step_changes_a_staircase_by_more_than_epsilon(step, epsilon):
     for width in range(1, step + 1):
-        noise = StaircaseNoise(step, width, epsilon)
+        noise = StaircaseSumNoise(step, width, epsilon)
         x = np.arange(-20 * step, 20 * step + 1)
         p = staircase_pmf(noise, x)
         for move in range(1, step + 1):
@@ -132,10 +132,10 @@ def test_no_move_within_a_step_changes_a_staircase_by_more_than_epsilon(step, ep
 
 def test_a_mechanism_that_would_exceed_its_budget_cannot_be_made():
     ranks = SiteRanks(np.array([0, 4, 8]), examples=5)
-    noise = LaplaceNoise(Fraction(8))
+    noise = LaplaceSumNoise(Fraction(8))
     rows = (Row(1, 0, noise), Row(-1, 8, noise))
     assert LinearSums(ranks, rows, PureDP(Fraction(1))).epsilon_spent == 1
-    too_little = LaplaceNoise(Fraction(79, 10))
+    too_little = LaplaceSumNoise(Fraction(79, 10))
     for bad in ((Row(1, 0, too_little), rows[1]), (rows[0], Row(-1, 9, noise))):
         with pytest.raises(PlanError, match="exceed their budget"):
             LinearSums(ranks, bad, PureDP(Fraction(1)))
@@ -145,7 +145,7 @@ def test_gaussian_noise_that_is_too_small_cannot_be_made():
     ranks = SiteRanks(np.array([0, 4, 8]), examples=5)
     good = linear_of("endpoint", ranks, GAUSSIAN_BUDGET)
     small = [
-        Row(r.slope, r.offset, GaussianNoise(int(r.noise.variance * 0.98)))
+        Row(r.slope, r.offset, GaussianSumNoise(int(r.noise.variance * 0.98)))
         for r in good.rows
     ]
     with pytest.raises(PlanError, match="exceed their budget"):

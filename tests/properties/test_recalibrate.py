@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Uniform, Warped
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.brier import brier_parts
 from discreet.metrics.calibration import (
     calibration_curve,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
 from discreet.secagg.conversation import SiteConversation
-from discreet.secagg.coordinator import OpenedSum, invite
+from discreet.secagg.coordinator import RevealedSum, invite
 from discreet.secagg.errors import ProtocolError, SavedStateError
 from discreet.secagg.messages import Request
 from discreet.secagg.site_state import restore_site
@@ -79,7 +79,7 @@ def recorded(signed):
             answers[site] = answer
             coordinator.receive(site, answer)
         result = coordinator.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             return at_site, at_coordinator
         heard.append(answers)
         coordinator, messages = result

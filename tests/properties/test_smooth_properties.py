@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.grid import find_grid
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram

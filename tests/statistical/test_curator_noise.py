@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from discreet.curator.grid import (
+    GridNoise,
     HeavyTail,
     LaplaceTail,
     PowerTail,
-    ScaledNoise,
     draw_on_grid,
     grid_probabilities,
     simulate_smooth,
@@ -49,7 +49,7 @@ def expected(tail, factor=1.0):
 @pytest.mark.parametrize("tail", TAILS, ids=repr)
 def test_draws_on_the_grid_follow_their_law_and_another_scale_is_rejected(tail):
     entropy = Seeded(b"grid")
-    noise = ScaledNoise(tail, SCALE)
+    noise = GridNoise(tail, SCALE)
     drawn = [
         draw_on_grid(VALUE, noise, steps=STEPS, entropy=entropy) for _ in range(DRAWS)
     ]
@@ -66,7 +66,7 @@ def test_draws_on_the_grid_follow_their_law_and_another_scale_is_rejected(tail):
 @pytest.mark.parametrize("tail", TAILS, ids=repr)
 def test_the_simulation_has_the_same_law(tail):
     rng = np.random.default_rng(2)
-    noise = ScaledNoise(tail, SCALE)
+    noise = GridNoise(tail, SCALE)
     found = simulate_smooth(float(VALUE), noise, DRAWS, rng)
     observed = np.bincount(np.rint(found * STEPS).astype(int), minlength=STEPS + 1)
     law = expected(tail)

@@ -13,7 +13,11 @@ from bench.simulated_sums import (
 from discreet.attack.audit import audit_scores
 from discreet.label.midranks import SiteRanks
 from discreet.label.released_sums import LinearSums, ResponseSums, Row
-from discreet.label.sum_noise import GaussianNoise, LaplaceNoise, StaircaseNoise
+from discreet.label.sum_noise import (
+    GaussianSumNoise,
+    LaplaceSumNoise,
+    StaircaseSumNoise,
+)
 from discreet.privacy.loss import PureDP
 from label_cases import mechanism_of, staircase_pmf
 from oracles import gaussian_table
@@ -22,10 +26,10 @@ from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 pytestmark = pytest.mark.statistical
 
 STAIRCASES = [
-    StaircaseNoise(1, 1, Fraction(1, 2)),
-    StaircaseNoise(6, 2, Fraction(1)),
-    StaircaseNoise(6, 6, Fraction(2)),
-    StaircaseNoise(5, 1, Fraction(3)),
+    StaircaseSumNoise(1, 1, Fraction(1, 2)),
+    StaircaseSumNoise(6, 2, Fraction(1)),
+    StaircaseSumNoise(6, 6, Fraction(2)),
+    StaircaseSumNoise(5, 1, Fraction(3)),
 ]
 SIZE = 100_000
 
@@ -48,10 +52,10 @@ def test_staircase_noise_follows_its_pmf(noise, entropy):
 @pytest.mark.parametrize("noise", STAIRCASES[1:])
 def test_the_fit_rejects_a_staircase_of_another_epsilon_or_width(noise, entropy):
     sample = noise.draws(SIZE, entropy)
-    louder = StaircaseNoise(noise.step, noise.width, noise.epsilon * Fraction(4, 5))
+    louder = StaircaseSumNoise(noise.step, noise.width, noise.epsilon * Fraction(4, 5))
     assert fit_p_value(sample, pmf_of(louder), support_of(noise)) < ALPHA
     width = noise.width - 1 or noise.width + 1
-    other = StaircaseNoise(noise.step, width, noise.epsilon)
+    other = StaircaseSumNoise(noise.step, width, noise.epsilon)
     assert fit_p_value(sample, pmf_of(other), support_of(noise)) < ALPHA
 
 
@@ -66,10 +70,10 @@ def test_the_variance_of_a_staircase_is_that_of_its_pmf(noise):
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2), Fraction(6)])
 def test_no_other_width_has_less_variance(epsilon):
     step = 400
-    best = StaircaseNoise.narrowest(step, epsilon)
-    others = [StaircaseNoise(step, w, epsilon).variance for w in range(1, step + 1)]
+    best = StaircaseSumNoise.narrowest(step, epsilon)
+    others = [StaircaseSumNoise(step, w, epsilon).variance for w in range(1, step + 1)]
     assert best.variance <= min(others) * (1 + 1e-4)
-    laplace = LaplaceNoise(Fraction(step) / epsilon)
+    laplace = LaplaceSumNoise(Fraction(step) / epsilon)
     assert best.variance < laplace.variance
 
 
@@ -94,7 +98,7 @@ def test_the_laplace_twin_has_the_same_distribution(rng):
 
 @pytest.mark.parametrize("sigma_squared", [3, 20])
 def test_gaussian_draws_follow_the_discrete_law(sigma_squared, entropy):
-    noise = GaussianNoise(sigma_squared)
+    noise = GaussianSumNoise(sigma_squared)
     sample = np.array([noise.draw(entropy) for _ in range(2500)])
     reach = round(0.45 * math.sqrt(sigma_squared))
 
@@ -108,7 +112,7 @@ def test_gaussian_draws_follow_the_discrete_law(sigma_squared, entropy):
 
 
 def test_large_gaussian_noise_has_its_standard_deviation(entropy, rng):
-    noise = GaussianNoise(10**13)
+    noise = GaussianSumNoise(10**13)
     sample = np.array([noise.draw(entropy) for _ in range(400)])
     twin = simulate_gaussian([10**13], (400, 1), rng)
     for drawn in (sample, twin):
@@ -197,7 +201,7 @@ def test_the_response_twin_has_the_covariance_of_the_mechanism(rng):
 
 
 def test_half_the_scale_is_another_mechanism():
-    noise = LaplaceNoise(Fraction(28))
+    noise = LaplaceSumNoise(Fraction(28))
     rows = (Row(1, -2, noise), Row(-1, 30, noise))
     assert mechanism_of("endpoint", RANKS, PureDP(Fraction(1))) == LinearSums(
         RANKS, rows, PureDP(Fraction(1))

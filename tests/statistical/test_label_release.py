@@ -18,8 +18,8 @@ from discreet.attack.audit import audit_scores
 from discreet.data.edges import Support
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.label.label_custody import LabelCustody
 from discreet.label.public_scores import PublicScores
+from discreet.label.response_keys import ResponseKeys
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
 from discreet.privacy.loss import PureDP
@@ -41,8 +41,8 @@ def released(mechanism, epsilon, labels, seed) -> np.ndarray:
         thresholds=(),
     )
     own = Seeded(seed)
-    custody = [LabelCustody.fresh(own)]
-    release = simulate(plan, [site], custody=custody, entropy=own)[0]
+    response_keys = [ResponseKeys.fresh(own)]
+    release = simulate(plan, [site], response_keys=response_keys, entropy=own)[0]
     return np.split(open_release(plan, [release]).counts, 2)[1]
 
 

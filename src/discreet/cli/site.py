@@ -17,7 +17,7 @@ from discreet.session import policyfile
 from discreet.session.board import EventLog
 from discreet.session.carried import TITLES, steps_of
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
-from discreet.session.messages import Ending, Kind, Letter
+from discreet.session.messages import Ending, Kind, Message
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.transport.flower.keys import SiteKeys
 
@@ -108,7 +108,7 @@ def site(
         _tell("REHEARSAL: made-up data is sent, yours is not; nothing is charged.")
     steps = steps_of(agreed)
 
-    def answered(answer: Letter, number: int) -> None:
+    def answered(answer: Message, number: int) -> None:
         place = f"step {number} of {len(steps)}"
         if answer.kind is Kind.STEP:
             rounds = f"round {answer.round + 1}, " if answer.round else ""

@@ -26,7 +26,7 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.curves import Curve
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.models.central import CentralDP
 from discreet.noise.laplace import DiscreteLaplace

@@ -199,7 +199,7 @@ promise 5, and the place x costs less than 2 more."""
 
 
 @dataclass(frozen=True, slots=True)
-class ScaledNoise:
+class GridNoise:
     """A law with its scale, around a value: all exact numbers."""
 
     tail: Tail
@@ -231,7 +231,7 @@ def grid_steps(rows: int) -> int:
 
 
 def draw_on_grid(
-    value: Fraction, noise: ScaledNoise, *, steps: int, entropy: Entropy
+    value: Fraction, noise: GridNoise, *, steps: int, entropy: Entropy
 ) -> int:
     """Draw k of 0 .. steps: value plus noise, on the grid and cut to its ends."""
     number = _Uniform(entropy)
@@ -253,7 +253,7 @@ class _Uniform:
         self._bits = _FIRST_BITS
         self._known = int.from_bytes(entropy(_FIRST_BITS // 8), "big")
 
-    def is_below(self, place: Fraction, value: Fraction, noise: ScaledNoise) -> bool:
+    def is_below(self, place: Fraction, value: Fraction, noise: GridNoise) -> bool:
         """Whether the number is below the probability of staying below a place."""
         digits = _FIRST_DIGITS
         while True:
@@ -285,7 +285,7 @@ def grid_probabilities(
 
 
 def simulate_smooth(
-    value: float, noise: ScaledNoise, size: int, rng: np.random.Generator
+    value: float, noise: GridNoise, size: int, rng: np.random.Generator
 ) -> FloatVector:
     """Draw values with noise, cut to 0 .. 1: for benchmarks and audits, never secret."""
     magnitude = noise.tail.quantile(0.5 * (1.0 - rng.random(size)))

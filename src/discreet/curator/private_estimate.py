@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.arrays import FloatVector
-from discreet.curator.grid import ScaledNoise
+from discreet.curator.grid import GridNoise
 from discreet.curator.weighted_count import WeightedCount, WeightTable
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
@@ -145,7 +145,7 @@ class ReleasedScalar:
         return 0.0 if low == 0.0 else (1.0 if high == 1.0 else low)
 
 
-def symmetric_errors(noise: ScaledNoise) -> FloatVector:
+def symmetric_errors(noise: GridNoise) -> FloatVector:
     """Return equally likely errors of noise of a known scale."""
     tails = (np.arange(_NODES // 2) + 0.5) / _NODES
     half = float(noise.scale) * noise.tail.quantile(tails)

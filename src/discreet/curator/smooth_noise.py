@@ -53,7 +53,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from discreet.curator.grid import HeavyTail, LaplaceTail, PowerTail, ScaledNoise
+from discreet.curator.grid import GridNoise, HeavyTail, LaplaceTail, PowerTail
 from discreet.curator.sensitivity import LEAST_BETA
 from discreet.errors import PlanError
 from discreet.privacy.loss import ApproxDP, PureDP
@@ -99,11 +99,9 @@ class PowerLaw:
             1.0 / math.expm1(epsilon / a),
         )
 
-    def noise(self, smooth: float) -> ScaledNoise:
+    def noise(self, smooth: float) -> GridNoise:
         """Return the noise for a smooth sensitivity."""
-        return ScaledNoise(
-            PowerTail(self.exponent), Fraction(self.kappa * smooth * _UP)
-        )
+        return GridNoise(PowerTail(self.exponent), Fraction(self.kappa * smooth * _UP))
 
     def mean_size(self, smooth: float) -> float:
         """Return the mean absolute noise, kappa S/(a - 2); finite as beta < eps."""
@@ -142,10 +140,10 @@ class HeavyTailed:
         """The smoothness that the sensitivity must have."""
         return float(self.epsilon / (2 * (self.gamma + 1)))
 
-    def noise(self, smooth: float) -> ScaledNoise:
+    def noise(self, smooth: float) -> GridNoise:
         """Return the noise for a smooth sensitivity."""
         factor = float(2 * (self.gamma + 1) / self.epsilon)
-        return ScaledNoise(HeavyTail(self.gamma), Fraction(factor * smooth * _UP))
+        return GridNoise(HeavyTail(self.gamma), Fraction(factor * smooth * _UP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,7 @@ class SmoothLaplace:
         """The smoothness that the sensitivity must have."""
         return float(self.epsilon) / (2.0 * math.log(2.0 / float(self.delta)))
 
-    def noise(self, smooth: float) -> ScaledNoise:
+    def noise(self, smooth: float) -> GridNoise:
         """Return the noise for a smooth sensitivity."""
         factor = float(2 / self.epsilon)
-        return ScaledNoise(LaplaceTail(), Fraction(factor * smooth * _UP))
+        return GridNoise(LaplaceTail(), Fraction(factor * smooth * _UP))

@@ -144,10 +144,10 @@ def words(column: pa.Array) -> NDArray[Any]:
 def _buffer(column: pa.Array) -> NDArray[Any]:
     """Return numbers without copying: to_numpy() would load pandas, for nothing."""
     kind = column.type
-    letter = "f"
+    message = "f"
     if pa.types.is_integer(kind):
-        letter = "i" if pa.types.is_signed_integer(kind) else "u"
-    dtype = f"{letter}{kind.bit_width // 8}"
+        message = "i" if pa.types.is_signed_integer(kind) else "u"
+    dtype = f"{message}{kind.bit_width // 8}"
     if not len(column):
         return np.zeros(0, dtype)
     whole: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)

@@ -123,16 +123,16 @@ def folded(
     }
     rounded = clipped.select(*kept, **cells)
     weight = {weight_name(cuts, bound): rounded.count()}
-    letters = [name for name in kept if rounded[name].type().is_string()]
-    if engine != "mariadb" or not letters:
+    messages = [name for name in kept if rounded[name].type().is_string()]
+    if engine != "mariadb" or not messages:
         return rounded.aggregate(by=[*kept, *names.scores], **weight)
     # Its texts are equal whatever their capitals, accents and last spaces: bytes are
     # grouped, and each group shows the one text that it holds.
     in_bytes = ibis.udf.scalar.builtin(name="hex")(_hex)
     # Joined to nothing, a number that a query by hand meets is text too.
-    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in letters}
-    rest = [name for name in (*kept, *names.scores) if name not in letters]
-    shown = {name: rounded[name].max() for name in letters}
+    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in messages}
+    rest = [name for name in (*kept, *names.scores) if name not in messages]
+    shown = {name: rounded[name].max() for name in messages}
     grouped = rounded.group_by(*rest, **keys).aggregate(**shown, **weight)
     return grouped.select(*kept, *names.scores, *weight)
 

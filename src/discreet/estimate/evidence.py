@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.spline_model import Fit, Smoothness, SplineModel
+from discreet.estimate.spline_model import Smoothness, SplineFit, SplineModel
 
 _Place: TypeAlias = tuple[int, int, int, int, int]
 _INTENSITY: Final = tuple(0.05 * 8.0**k for k in range(6))
@@ -179,7 +179,7 @@ def average(model: SplineModel) -> Average | None:
     return Average(cells, response, between, float(np.exp(spread / weights.sum())))
 
 
-def _climb(model: SplineModel) -> list[Fit]:
+def _climb(model: SplineModel) -> list[SplineFit]:
     """Walk to a place of the grid whose neighbours all have less evidence.
 
     The likelihood bounds the pull of a count, so that a fit may leave several counts far
@@ -196,9 +196,11 @@ def _climb(model: SplineModel) -> list[Fit]:
     return list(fits.values())
 
 
-def _walk(model: SplineModel, here: _Place, theta: FloatVector) -> dict[_Place, Fit]:
+def _walk(
+    model: SplineModel, here: _Place, theta: FloatVector
+) -> dict[_Place, SplineFit]:
     """Climb the evidence from a place, and from splines near its own."""
-    fits: dict[_Place, Fit] = {}
+    fits: dict[_Place, SplineFit] = {}
 
     def evidence(place: _Place) -> float:
         nonlocal theta

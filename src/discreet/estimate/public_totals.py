@@ -33,7 +33,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Reading, flat_reading, unusable_reading
+from discreet.estimate.fit import Reading, flat_reading, unusable_reading
 from discreet.estimate.ties import choose_interpolation
 from discreet.statistic.observed import NoisyHistogram
 

@@ -34,7 +34,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Normal, ScalarLaw, Zero
-from discreet.noise.decoded_law import DecodedLaw
+from discreet.noise.decoded_noise import DecodedLaw
 from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]

@@ -80,7 +80,7 @@ class Smoothness:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class SplineFit:
     """One fit: the splines, its evidence, and counts per class, bin and sub-cell."""
 
     theta: FloatVector
@@ -156,7 +156,7 @@ class SplineModel:
             [(s + hat @ s) / 2 for s in (np.logaddexp(low, high), high - low)]
         )
 
-    def fit(self, smoothness: Smoothness, start: FloatVector) -> Fit:
+    def fit(self, smoothness: Smoothness, start: FloatVector) -> SplineFit:
         """Maximise the penalised likelihood from ``start``.
 
         Raises numpy's LinAlgError when the information matrix cannot be
@@ -180,9 +180,9 @@ class SplineModel:
         evidence = now.objective + prior / 2 + self._log_rough - step.log_det / 2
         expected = np.maximum(now.means * (1 + dispersion * now.pull), 0.0)
         share = now.cells / now.means[:, :, None]
-        return Fit(theta, smoothness, evidence, share * expected[:, :, None])
+        return SplineFit(theta, smoothness, evidence, share * expected[:, :, None])
 
-    def response(self, fit: Fit) -> FloatArray:
+    def response(self, fit: SplineFit) -> FloatArray:
         r"""Return how a fit's counts move with the released ones: d counts/d released.
 
         With J the slopes of the expected counts in the splines, I the information of

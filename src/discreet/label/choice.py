@@ -33,7 +33,7 @@ from discreet.label.rank_mechanisms import (
     mean_centre,
 )
 from discreet.label.released_sums import Budget, response_variance
-from discreet.label.sum_noise import LaplaceNoise, best_width, staircase_variance
+from discreet.label.sum_noise import LaplaceSumNoise, best_width, staircase_variance
 from discreet.statistic.rank_sums import MECHANISMS, SHARE_STEPS, MechanismName
 
 _TAUS: Final = tuple(k / 20 for k in range(20))
@@ -306,4 +306,4 @@ def _relative_variance(epsilon: float) -> float:
 
 def _count_variance(epsilon: float) -> float:
     """Return the variance of discrete Laplace noise of scale 1/epsilon."""
-    return LaplaceNoise(1 / Fraction(epsilon)).variance
+    return LaplaceSumNoise(1 / Fraction(epsilon)).variance

@@ -55,9 +55,9 @@ from discreet.label.released_sums import (
     SiteMechanism,
 )
 from discreet.label.sum_noise import (
-    GaussianNoise,
-    LaplaceNoise,
-    StaircaseNoise,
+    GaussianSumNoise,
+    LaplaceSumNoise,
+    StaircaseSumNoise,
     calibrated_mu,
     drawable,
 )
@@ -149,11 +149,11 @@ def noisy_row(
     match budget:
         case PureDP(epsilon):
             scale = drawable(Fraction(top) / (share * epsilon))
-            return Row(factor * slope, factor * offset, LaplaceNoise(scale))
+            return Row(factor * slope, factor * offset, LaplaceSumNoise(scale))
         case ApproxDP(epsilon, delta):
             mu = calibrated_mu(epsilon, delta)
             sigma_squared = math.ceil(top * top / (float(share) * mu * mu))
-            noise = GaussianNoise(sigma_squared)
+            noise = GaussianSumNoise(sigma_squared)
             return Row(factor * slope, factor * offset, noise)
 
 
@@ -196,7 +196,7 @@ def _endpoint(facts: RankFacts, budget: Budget) -> tuple[Row, Row]:
     low, high = facts.low, facts.high
     match budget:
         case PureDP(epsilon):
-            noise = LaplaceNoise(drawable(Fraction(high - low) / epsilon))
+            noise = LaplaceSumNoise(drawable(Fraction(high - low) / epsilon))
             return Row(1, -low, noise), Row(-1, high, noise)
         case ApproxDP():
             whole = Fraction(1)
@@ -229,7 +229,7 @@ def _slack(
         abs(rank_weights[0] * end + rank_weights[1]) + abs(slope * end + offset)
         for end in (far, near)
     ]
-    noise = LaplaceNoise(drawable(Fraction(max(moves)) / budget.epsilon))
+    noise = LaplaceSumNoise(drawable(Fraction(max(moves)) / budget.epsilon))
     return Row(*rank_weights, noise), Row(slope, offset, noise)
 
 
@@ -239,10 +239,10 @@ def _staircase(
     """T with a share of epsilon and P with the rest."""
     for_rank, for_count = _split(share)
     if facts.one_rank:
-        return (Row(0, 1, LaplaceNoise(drawable(1 / budget.epsilon))),)
+        return (Row(0, 1, LaplaceSumNoise(drawable(1 / budget.epsilon))),)
     step = spread_around(facts, centre)
-    steps = StaircaseNoise.narrowest(step, for_rank * budget.epsilon)
-    count = LaplaceNoise(drawable(1 / (for_count * budget.epsilon)))
+    steps = StaircaseSumNoise.narrowest(step, for_rank * budget.epsilon)
+    count = LaplaceSumNoise(drawable(1 / (for_count * budget.epsilon)))
     return Row(CENTRE_STEPS, -centre, steps), Row(0, 1, count)
 
 

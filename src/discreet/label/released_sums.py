@@ -29,10 +29,10 @@ from discreet.errors import PlanError, ReleaseError
 from discreet.label.midranks import RankFacts, SiteRanks
 from discreet.label.rank_totals import RankTotals, TotalsCovariance
 from discreet.label.sum_noise import (
-    GaussianNoise,
-    LaplaceNoise,
+    GaussianSumNoise,
+    LaplaceSumNoise,
     RowNoise,
-    StaircaseNoise,
+    StaircaseSumNoise,
     discrete_delta,
 )
 from discreet.noise.coins import bernoulli_logistic, stretched
@@ -92,7 +92,7 @@ class LinearSums:
                 return self.epsilon_spent <= epsilon
             case ApproxDP(epsilon, delta):
                 noises = [row.noise for row in self.rows]
-                gaussian = [n for n in noises if isinstance(n, GaussianNoise)]
+                gaussian = [n for n in noises if isinstance(n, GaussianSumNoise)]
                 if len(gaussian) != len(noises):
                     raise PlanError("with a delta, all noises are Gaussian")
                 return discrete_delta(float(epsilon), self._moves, gaussian) <= delta
@@ -110,12 +110,12 @@ class LinearSums:
         costs = [Fraction(0), Fraction(0)]
         for j, row in enumerate(self.rows):
             match row.noise:
-                case LaplaceNoise():
+                case LaplaceSumNoise():
                     for k, moves in enumerate(self._moves):
                         costs[k] += row.noise.loss(moves[j])
-                case StaircaseNoise():
+                case StaircaseSumNoise():
                     steady += max(row.noise.loss(moves[j]) for moves in self._moves)
-                case GaussianNoise():
+                case GaussianSumNoise():
                     raise PlanError("Gaussian noise has no pure loss: give a delta")
         return steady + max(costs)
 

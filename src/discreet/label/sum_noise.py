@@ -69,7 +69,7 @@ def drawable(scale: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceNoise:
+class LaplaceSumNoise:
     r"""Discrete Laplace noise: :math:`\Pr[x] \propto e^{-|x|/s}` on the integers."""
 
     scale: Fraction
@@ -94,7 +94,7 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianNoise:
+class GaussianSumNoise:
     """Discrete Gaussian noise with the parameter sigma squared, an integer."""
 
     sigma_squared: int
@@ -183,7 +183,7 @@ def calibrated_mu(epsilon: Fraction, delta: Fraction) -> float:
 
 
 def discrete_delta(
-    epsilon: float, moves: Sequence[Sequence[int]], noises: Sequence[GaussianNoise]
+    epsilon: float, moves: Sequence[Sequence[int]], noises: Sequence[GaussianSumNoise]
 ) -> float:
     """Bound the delta of discrete noises over several moves of the sums; see above.
 
@@ -206,7 +206,7 @@ def discrete_delta(
 
 
 @dataclass(frozen=True, slots=True)
-class StaircaseNoise:
+class StaircaseSumNoise:
     """Staircase noise for a sum that moves by at most ``step``."""
 
     step: int
@@ -220,7 +220,7 @@ class StaircaseNoise:
             raise PlanError("the width of a staircase lies between 1 and its step")
 
     @classmethod
-    def narrowest(cls, step: int, epsilon: Fraction) -> StaircaseNoise:
+    def narrowest(cls, step: int, epsilon: Fraction) -> StaircaseSumNoise:
         """Return the staircase of the least variance."""
         # The middle holds 2w - 1 integers, which is twice the share of the reals.
         width = round(best_width(float(epsilon)) * step + 0.5)
@@ -308,4 +308,4 @@ def staircase_variance(step: int, width: int, epsilon: float) -> float:
     return (inside + outside) / mass
 
 
-RowNoise: TypeAlias = LaplaceNoise | StaircaseNoise | GaussianNoise
+RowNoise: TypeAlias = LaplaceSumNoise | StaircaseSumNoise | GaussianSumNoise

@@ -33,8 +33,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.curves import Curves
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import RatioShape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights
 from discreet.statistic.observed import NoisyHistogram

@@ -24,8 +24,8 @@ from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import SYMMETRIC
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes, brier_slopes
 from discreet.metrics.calibration import DEFAULT_BINS
 from discreet.metrics.influence import brier_influence

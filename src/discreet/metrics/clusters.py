@@ -28,7 +28,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Clustered, Estimate
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import Slopes
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS

@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Binning, Interval
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import Cells
 from discreet.metrics.local import Local, Placed, probability_row
 from discreet.metrics.logistic import fit_logistic, logit

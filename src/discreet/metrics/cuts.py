@@ -22,8 +22,8 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
+from discreet.estimate.fit import Reading
 from discreet.estimate.grid import Atoms
-from discreet.estimate.reading import Reading
 from discreet.estimate.threshold_path import ThresholdPath
 from discreet.statistic.observed import NoisyHistogram
 

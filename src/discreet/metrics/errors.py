@@ -4,7 +4,7 @@ r"""From a row of the table and a reading to an estimate: the three errors, atta
 - *sampling*: the delta method on the counts that were read
   (:mod:`discreet.estimate.slopes`), cut finer along the curve for metrics of a
   ranking;
-- *noise*: along the reading's path (:data:`discreet.estimate.reading.NoisePath`).
+- *noise*: along the reading's path (:data:`discreet.estimate.fit.NoisePath`).
   A smooth model passes on part of a cell's noise and spreads it over the neighbours:
   its response to the released counts says which.
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Unusable, Zero
-from discreet.estimate.reading import AnyReading, Other, Reading, ScalarReading
+from discreet.estimate.fit import AnyReading, Other, Reading, ScalarReading
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS, MetricRow

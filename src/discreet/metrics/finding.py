@@ -27,8 +27,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Interval, Normal
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import RatioShape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights, cut_of
 from discreet.metrics.rate_row import Share

@@ -23,8 +23,8 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import Shape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.calibration import DEFAULT_BINS, expected_calibration_error
 from discreet.metrics.local import Local, Placed, probability_row

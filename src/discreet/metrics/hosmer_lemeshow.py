@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from discreet.errors import NotReleasedError
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.metrics.score_groups import Groups
 
 _GROUPS: Final = 10

@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights, shares_above
 from discreet.metrics.rate_row import Share

@@ -26,8 +26,8 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import UNIT, Binning, Interval
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import SYMMETRIC, Shape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.rate_row import complex_slopes

@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights
 from discreet.metrics.local import Placed

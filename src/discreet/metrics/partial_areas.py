@@ -30,8 +30,8 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Interval
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import ProportionShape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.local import Local, ranking_row
 from discreet.metrics.ranking import AUC

@@ -17,8 +17,8 @@ from discreet.estimate.areas import (
 )
 from discreet.estimate.curves import RocPath
 from discreet.estimate.estimate import Binning
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import AreaShape, ProportionShape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import PrecisionRule, auc_slopes, precision_area_slopes
 from discreet.metrics.influence import auc_influence, average_precision_influence
 from discreet.metrics.table import MetricRow

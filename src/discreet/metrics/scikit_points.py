@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
 from discreet.estimate.curves import Curves, Polyline, Traced, precision_of
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.threshold_path import ThresholdPath
 
 _PIECES: Final = 2048

@@ -26,8 +26,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
+from discreet.estimate.fit import Reading
 from discreet.estimate.intervals import SYMMETRIC, Shape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Cells, covariance_of
 from discreet.metrics.cox import PlacedFit, fit_placed
 from discreet.metrics.local import Local, Placed, probability_row

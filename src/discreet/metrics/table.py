@@ -20,8 +20,8 @@ from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.estimate.estimate import Binning
+    from discreet.estimate.fit import Reading
     from discreet.estimate.intervals import Shape
-    from discreet.estimate.reading import Reading
     from discreet.estimate.slopes import Cells, Slopes
 
 Metric: TypeAlias = str

@@ -20,9 +20,9 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
+from discreet.estimate.fit import Reading
 from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import covariance_of, propagated
 from discreet.metrics.cuts import Shares, confusion_weights, cut_at, cut_of
 from discreet.metrics.measured import Measured

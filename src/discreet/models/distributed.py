@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
-from discreet.noise.mechanism import BlockNoise, Mechanism
+from discreet.noise.mechanism import BlockMechanism, Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.bins import bins_for, minority_of, spread_over
@@ -201,7 +201,7 @@ def block_shares(loss: Loss, blocks: Sequence[Block], honest: int) -> Mechanism:
         noise_shares(fraction_of(loss, block.share), block.sensitivity, honest)
         for block in blocks
     ]
-    return BlockNoise(loss, tuple(block.size for block in blocks), tuple(each))
+    return BlockMechanism(loss, tuple(block.size for block in blocks), tuple(each))
 
 
 def noise_shares(

@@ -10,7 +10,7 @@ from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator
+from discreet.estimate.fit import Estimator
 from discreet.label.curve_plan import (
     predict_best,
     predict_binned,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 from discreet.data.edges import EdgeRule, Edges, Uniform, Warped
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.fit import Estimator, Flat
 from discreet.models.distributed import block_shares
 from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism

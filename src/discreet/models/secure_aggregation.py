@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.fit import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.bins import bins_of_exact_sum, spread_over
 from discreet.plan.cohort import Cohort

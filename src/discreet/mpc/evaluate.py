@@ -11,8 +11,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
+from discreet.estimate.fit import ScalarReading
 from discreet.estimate.intervals import AreaShape, ProportionShape, Shape
-from discreet.estimate.reading import ScalarReading
 from discreet.metrics.table import Metric
 from discreet.mpc.encode import encode, padded_size
 from discreet.mpc.engine import Engine, Opened, Progress

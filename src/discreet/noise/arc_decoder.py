@@ -41,7 +41,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
 from discreet.noise.arc_roughness import Forms, log_widths, roughness, start
-from discreet.noise.decoded_law import DecodedLaw, Tally
+from discreet.noise.decoded_noise import DecodedLaw, Tally
 from discreet.statistic.protocol import BinCounts
 
 INFLATION: Final = 1.1

@@ -136,7 +136,7 @@ class ExactSum(AdditiveNoise):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockNoise(AdditiveNoise):
+class BlockMechanism(AdditiveNoise):
     """Each block is released by its own mechanism; their losses add up.
 
     Basic composition: blocks of one vector about the same people, each with a share of

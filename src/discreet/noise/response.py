@@ -127,7 +127,7 @@ class RandomizedResponse:
         del exact, entropy
         raise PlanError(
             "flipped labels come from a site's key, not from fresh randomness, which "
-            "would average out: answer with discreet.label.label_custody"
+            "would average out: answer with discreet.label.response_keys"
         )
 
     def open(self, total: IntVector, contributors: int) -> Opened:

@@ -18,7 +18,7 @@ from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator, Flat
+from discreet.estimate.fit import Estimator, Flat
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.between_sites import shared
 from discreet.plan.bins import bins_for, spread_over
@@ -157,7 +157,7 @@ class PrivacyModel(ABC):
 
         Somebody who names an interpolation gets curves through the counts instead.
         """
-        from discreet.estimate.smooth_reading import Smooth  # noqa: PLC0415 - loads scipy
+        from discreet.estimate.smooth_fit import Smooth  # noqa: PLC0415 - loads scipy
 
         return Smooth() if interpolation is None else Flat(interpolation)
 

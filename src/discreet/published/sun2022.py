@@ -21,7 +21,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
-from discreet.estimate.reading import ScalarReading
+from discreet.estimate.fit import ScalarReading
 from discreet.label.midranks import rank_sites
 from discreet.label.rank_totals import RankTotals, add_totals
 from discreet.label.sum_noise import drawable

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from discreet.errors import DisclosureWarning, PlanError
-from discreet.estimate.reading import Estimator, ScalarReading
+from discreet.estimate.fit import Estimator, ScalarReading
 from discreet.label.opened_sums import REMEDY, RankReading, read
 from discreet.label.rank_terms import RankSumTerms
 from discreet.metrics.errors import measure

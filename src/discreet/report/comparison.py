@@ -34,8 +34,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
+from discreet.estimate.fit import Reading
 from discreet.estimate.pair_cells import Expected, expected_counts
-from discreet.estimate.reading import Reading
 from discreet.estimate.slopes import Slopes, sampling_sd
 from discreet.metrics.cuts import confusion_weights, cut_of
 from discreet.metrics.measured import Measured

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import Shares, cut_at
 from discreet.statistic.weighted import ScaledLaw

@@ -16,7 +16,7 @@ from discreet.statistic.protocol import Statistic
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedRound:
+class RevealedRound:
     """The decoded sum of the last round, and the histograms in it."""
 
     plan: Plan
@@ -54,7 +54,7 @@ class OpenedRound:
         return replace(part, refusal=self.opened.refusal, notes=notes)
 
 
-def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
+def open_release(plan: Plan, releases: Sequence[Release]) -> RevealedRound:
     """Check that the releases belong to the plan and decode the last one."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
@@ -71,4 +71,4 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> OpenedRound:
             f"the plan's statistic has {size} counts, the release {last.total.size}"
         )
     opened = without_negatives(mechanism.open(last.total, last.contributors))
-    return OpenedRound(plan, this.statistic, opened, last.contributors)
+    return RevealedRound(plan, this.statistic, opened, last.contributors)

@@ -33,7 +33,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate, Normal
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS

@@ -20,7 +20,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
-from discreet.estimate.reading import AnyReading, Estimator, Reading, ScalarReading
+from discreet.estimate.fit import AnyReading, Estimator, Reading, ScalarReading
 from discreet.metrics.bands import Band, BandKind, band
 from discreet.metrics.calibration import (
     ReliabilityCurve,

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.svg import Frame, Stroke
 

@@ -36,7 +36,7 @@ from discreet.estimate.estimate import (
     Normal,
     Zero,
 )
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold

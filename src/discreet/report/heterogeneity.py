@@ -25,7 +25,7 @@ from discreet.statistic.within_site import WithinSums
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from discreet.report.decode_release import OpenedRound
+    from discreet.report.decode_release import RevealedRound
     from discreet.report.evaluation import Evaluation
 
 _Z: Final = 1.959963984540054
@@ -208,7 +208,7 @@ class Heterogeneity:
         return figure
 
 
-def heterogeneity_of(opened: OpenedRound) -> Heterogeneity | None:
+def heterogeneity_of(opened: RevealedRound) -> Heterogeneity | None:
     """Read how sites differ; None where a plan did not ask for it."""
     statistic = opened.statistic
     if not isinstance(statistic, SiteSums) or not (
@@ -231,7 +231,7 @@ def heterogeneity_of(opened: OpenedRound) -> Heterogeneity | None:
     return Heterogeneity(spreads, within)
 
 
-def clusters_of(opened: OpenedRound) -> ClusterProducts | None:
+def clusters_of(opened: RevealedRound) -> ClusterProducts | None:
     """Read the products of clusters' sums; None where a plan did not ask for them."""
     statistic = opened.statistic
     if not isinstance(statistic, SiteSums) or statistic.clusters is None:

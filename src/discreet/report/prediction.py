@@ -26,7 +26,7 @@ from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate, standard_deviation
-from discreet.estimate.reading import Flat, Reading
+from discreet.estimate.fit import Flat, Reading
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 import numpy as np
 
 from discreet.errors import DiscreetError, ReleaseError
-from discreet.estimate.reading import Estimator, Reading
+from discreet.estimate.fit import Estimator, Reading
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -37,8 +37,8 @@ MOST_RELEASES: Final = 1024
 READERS: Final = Registry[Callable[..., Estimator]](
     "estimator",
     {
-        "flat": "discreet.estimate.reading:Flat",
-        "smooth": "discreet.estimate.smooth_reading:Smooth",
+        "flat": "discreet.estimate.fit:Flat",
+        "smooth": "discreet.estimate.smooth_fit:Smooth",
         "public totals": "discreet.estimate.public_totals:PublicTotals",
         "fedcurve": "discreet.published.xu2025.fedcurve:FedCurve",
         "range queries": "discreet.published.xu2025.range_queries:RangeQueries",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.reading import Reading, ScalarReading
+from discreet.estimate.fit import Reading, ScalarReading
 from discreet.metrics.rates import RATES
 from discreet.metrics.scikit_points import pr_points, roc_points
 from discreet.metrics.table import METRICS

@@ -18,7 +18,7 @@ from discreet.estimate.estimate import (
     ScalarLaw,
     Zero,
 )
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.reading import AnyReading, Reading
+from discreet.estimate.fit import AnyReading, Reading
 from discreet.metrics.errors import measure
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
 from discreet.metrics.hosmer_lemeshow import HosmerLemeshow, hosmer_lemeshow

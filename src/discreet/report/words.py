@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
 

@@ -1,7 +1,7 @@
 """The coordinator's end: it collects, relays, adds, and opens only the sum.
 
     CollectingAdverts -> CollectingShares -> CollectingMasked
-        (-> CollectingConfirmations) -> CollectingRevealed -> OpenedSum
+        (-> CollectingConfirmations) -> CollectingRevealed -> RevealedSum
 
 In each state ``receive`` takes one site's message and ``advance`` closes the round
 with the sites that have answered. A message that a correct site would not send
@@ -65,7 +65,7 @@ Message = TypeVar("Message")
 
 
 @dataclass(frozen=True)
-class OpenedSum:
+class RevealedSum:
     """The sum, and the sites that are in it."""
 
     session: bytes
@@ -408,13 +408,13 @@ class CollectingRevealed:
             raise FaultySiteError(site, "revealed numbers that are no shares")
         self.revealed[site] = message
 
-    def advance(self) -> OpenedSum:
+    def advance(self) -> RevealedSum:
         """Open the sum of the survivors, or nothing."""
         self._use.spend(self)
         _enough(self.roll.terms, "reveal", len(self.revealed))
         words = unmask(self.masked, self.revealed)
         contributors = tuple(sorted(self.masked.survivors))
-        return OpenedSum(self.masked.session, from_ring(words), contributors)
+        return RevealedSum(self.masked.session, from_ring(words), contributors)
 
 
 def _read(decode: Callable[[bytes], Message], site: int, raw: bytes) -> Message:
@@ -456,7 +456,7 @@ CoordinatorState: TypeAlias = (
 
 def advance_all(
     groups: Sequence[CoordinatorState],
-) -> list[tuple[CoordinatorState, dict[int, bytes]] | OpenedSum]:
+) -> list[tuple[CoordinatorState, dict[int, bytes]] | RevealedSum]:
     """Close one round in every group; if one of them cannot go on, none does."""
     heard: dict[int, bytes] = {}
     for group in groups:

@@ -15,7 +15,7 @@ from discreet.secagg import site as steps
 from discreet.secagg.coordinator import (
     CollectingConfirmations,
     CoordinatorState,
-    OpenedSum,
+    RevealedSum,
     invite,
 )
 from discreet.secagg.errors import TooFewHoldersError
@@ -122,7 +122,7 @@ class _Run:
         self.leaving = {step: {p + 1 for p in gone} for step, gone in silent.items()}
         self.gone: set[int] = set()
 
-    def through(self) -> OpenedSum:
+    def through(self) -> RevealedSum:
         """Play every round."""
         terms, entropy = self.terms, self.entropy
         collecting, invitations = invite(

@@ -25,7 +25,7 @@ from discreet.report.build import Result, result_of
 from discreet.secagg.coordinator import (
     CollectingConfirmations,
     CoordinatorState,
-    OpenedSum,
+    RevealedSum,
     advance_all,
     invite,
 )
@@ -37,7 +37,7 @@ from discreet.session.messages import (
     DIGEST_SIZE,
     Ending,
     Kind,
-    Letter,
+    Message,
     joined_totals,
     session_of,
 )
@@ -53,10 +53,10 @@ class UnfinishedError(DiscreetError):
     """An exact sum waits for signatures; the session can be gone on with later."""
 
 
-class Exchange(Protocol):
+class Transport(Protocol):
     """Carries letters to nodes and brings back what they answer in time."""
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Return the answers by node; who is silent or too late is left out."""
         ...
 
@@ -125,7 +125,7 @@ class Session:
 
     plan: Plan
     nodes: Collection[int]
-    exchange: Exchange
+    exchange: Transport
     entropy: Entropy = field(default=SYSTEM, repr=False)
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Watch | None = None
@@ -183,7 +183,7 @@ class Session:
     def _tell(self, ending: Ending) -> None:
         """Send everybody the last letter; nobody leaves before it."""
         body = ending.encode(self._withdrawals)
-        last = Letter(Kind.END, self.plan.digest(), self._session, 0, body=body)
+        last = Message(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.exchange(dict.fromkeys(sorted(self.nodes), last))
 
     def _rounds(self) -> list[Release]:
@@ -223,13 +223,13 @@ class Session:
 
     def _relay(self, current: OpenRound, nodes: Sequence[int]) -> list[GroupSum]:
         """Add up vectors that are private on their own, or of a simulation."""
-        letters = {
+        messages = {
             node: current.invitation(b"", site, self.identity)
             for site, node in enumerate(nodes, 1)
         }
         answers = {
             node: answer.numbers
-            for node, answer in self._ask("answer", current, letters).items()
+            for node, answer in self._ask("answer", current, messages).items()
             if answer.numbers.size == current.length and not answer.body
         }
         least = self.plan.cohort.least_sites
@@ -253,14 +253,14 @@ class Session:
         """Rank the sites' scores, and take every ranked site's protected sums."""
         node_of = dict(enumerate(nodes, 1))
 
-        def ask(step: str, messages: Mapping[int, bytes]) -> dict[int, bytes]:
-            letters = {
-                node_of[site]: current.invitation(message, site, self.identity)
+        def ask(step: str, bodies: Mapping[int, bytes]) -> dict[int, bytes]:
+            messages = {
+                node_of[site]: current.invitation(body, site, self.identity)
                 if step == JOIN
-                else current.step(message, site)
-                for site, message in messages.items()
+                else current.step(body, site)
+                for site, body in bodies.items()
             }
-            answers = self._ask(step, current, letters)
+            answers = self._ask(step, current, messages)
             return {answer.site: answer.body for answer in answers.values()}
 
         this, cohort = current.this, self.plan.cohort
@@ -297,28 +297,28 @@ class Session:
         sites = range(1, len(nodes) + 1) if roster is None else roster.identities()
         state, openings = invite(sites, terms=terms, entropy=self.entropy)
         opening = next(iter(openings.values()))
-        letters = {
+        messages = {
             node: current.invitation(opening, 0 if roster else place, self.identity)
             for place, node in enumerate(nodes, 1)
         }
-        answers = self._ask("advertise", current, letters)
-        node_of = self._admit(state, answers, letters)
+        answers = self._ask("advertise", current, messages)
+        node_of = self._admit(state, answers, messages)
         signed = () if roster is None else ("confirm",)
-        opened: list[OpenedSum] = []
+        opened: list[RevealedSum] = []
         try:
             running: list[tuple[CoordinatorState, dict[int, bytes]]] = [*state.split()]
-            members = [tuple(messages) for _, messages in running]
+            members = [tuple(bodies) for _, bodies in running]
             for name in ("share", "mask", *signed, "reveal"):
-                letters = {
-                    node_of[site]: current.step(message, site)
-                    for _, messages in running
-                    for site, message in messages.items()
+                messages = {
+                    node_of[site]: current.step(body, site)
+                    for _, bodies in running
+                    for site, body in bodies.items()
                 }
                 taking = {s: group for group, sent in running for s in sent}
-                for answer in self._ask(name, current, letters).values():
+                for answer in self._ask(name, current, messages).values():
                     _take(taking[answer.site], answer)
                 advanced = advance_all([group for group, _ in running])
-                opened = [each for each in advanced if isinstance(each, OpenedSum)]
+                opened = [each for each in advanced if isinstance(each, RevealedSum)]
                 running = [each for each in advanced if isinstance(each, tuple)]
         except TooFewSitesError as error:
             raise self._too_few(error) from error
@@ -355,13 +355,13 @@ class Session:
     def _admit(
         self,
         state: CoordinatorState,
-        answers: Mapping[int, Letter],
-        letters: Mapping[int, Letter],
+        answers: Mapping[int, Message],
+        messages: Mapping[int, Message],
     ) -> dict[int, int]:
         """Take the adverts; return which node each site speaks through."""
         node_of: dict[int, int] = {}
         for node, answer in answers.items():
-            assigned = letters[node].site
+            assigned = messages[node].site
             if assigned and assigned != answer.site:
                 continue
             if _take(state, answer):
@@ -369,13 +369,13 @@ class Session:
         return node_of
 
     def _ask(
-        self, name: str, current: OpenRound, letters: Mapping[int, Letter]
-    ) -> dict[int, Letter]:
+        self, name: str, current: OpenRound, messages: Mapping[int, Message]
+    ) -> dict[int, Message]:
         """Exchange letters; leave out who declined or answered something else."""
         answers = {}
         refused: dict[int, str] = {}
-        for node, answer in self.exchange(letters).items():
-            sent = letters.get(node)
+        for node, answer in self.exchange(messages).items():
+            sent = messages.get(node)
             if (
                 sent is None
                 or answer.about != sent.digest()
@@ -389,7 +389,7 @@ class Session:
             ):
                 answers[node] = answer
         self._declined += len(refused)
-        missing = [n for n in letters if n not in answers and n not in refused]
+        missing = [n for n in messages if n not in answers and n not in refused]
         self._silent = frozenset(missing)
         if self.watch is not None:
             steps = steps_of(self.plan)
@@ -413,7 +413,7 @@ def _added(vectors: Sequence[IntVector]) -> IntVector:
     return total
 
 
-def _take(state: CoordinatorState, answer: Letter) -> bool:
+def _take(state: CoordinatorState, answer: Message) -> bool:
     """Give an answer to the secure sum; a faulty one counts as silence."""
     raw = answer.body + answer.numbers.astype("<i8").tobytes()
     try:

@@ -27,11 +27,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.secret_files import write_secret
-from discreet.session.coordinator import Exchange
+from discreet.session.coordinator import Transport
 from discreet.session.messages import (
     Kind,
-    Letter,
-    LetterError,
+    Message,
+    MessageError,
     pack,
     unpack,
     unpack_all,
@@ -113,7 +113,7 @@ class Journal:
     entropy: Entropy = field(default=SYSTEM, repr=False)
     keep: Callable[[bytes], None] = field(default=lambda _: None, repr=False)
     drawn: list[bytes] = field(default_factory=list, repr=False)
-    heard: list[Mapping[int, Letter]] = field(default_factory=list, repr=False)
+    heard: list[Mapping[int, Message]] = field(default_factory=list, repr=False)
     over: bool = False
     _drawn_again: int = field(default=0, init=False)
     _heard_again: int = field(default=0, init=False)
@@ -125,17 +125,17 @@ class Journal:
         self._drawn_again += 1
         return self.drawn[self._drawn_again - 1]
 
-    def through(self, exchange: Exchange) -> Exchange:
+    def through(self, exchange: Transport) -> Transport:
         """Return an exchange that hears again what was heard, and then goes on."""
 
-        def carry(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        def carry(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             self._heard_again += 1
             if self._heard_again <= len(self.heard):
-                return _fitting(letters, self.heard[self._heard_again - 1])
+                return _fitting(messages, self.heard[self._heard_again - 1])
             self.keep(self.to_bytes())  # what was drawn, before it is shown
-            answers = exchange(letters)
+            answers = exchange(messages)
             self.heard.append(answers)
-            self.over = all(x.kind is Kind.END for x in letters.values())
+            self.over = all(x.kind is Kind.END for x in messages.values())
             self.keep(self.to_bytes())
             return answers
 
@@ -172,12 +172,12 @@ class Journal:
                 keep,
                 list(unpack_all(drawn)),
                 [
-                    {_number(x[:8]): Letter.decode(x[8:]) for x in unpack_all(each)}
+                    {_number(x[:8]): Message.decode(x[8:]) for x in unpack_all(each)}
                     for each in unpack_all(heard)
                 ],
                 over == b"\1",
             )
-        except LetterError as error:
+        except MessageError as error:
             raise InputError(f"a saved session cannot be read: {error}") from error
 
 
@@ -186,11 +186,11 @@ def _number(raw: bytes) -> int:
 
 
 def _fitting(
-    letters: Mapping[int, Letter], answers: Mapping[int, Letter]
-) -> Mapping[int, Letter]:
+    messages: Mapping[int, Message], answers: Mapping[int, Message]
+) -> Mapping[int, Message]:
     """Refuse answers to other letters: another release would have written these."""
     for node, answer in answers.items():
-        if node not in letters or answer.about != letters[node].digest():
+        if node not in messages or answer.about != messages[node].digest():
             raise InputError(
                 "the saved session was run by another release of discreet; drop it "
                 "with --fresh"

@@ -19,7 +19,7 @@ from discreet.label.route import RankSite
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, answer_once
-from discreet.session.messages import Kind, Letter
+from discreet.session.messages import Kind, Message
 from discreet.session.progress import Progress
 from discreet.session.respond import use_of
 from discreet.statistic.protocol import check_binary
@@ -54,9 +54,9 @@ def rank_site(
 
 
 def ranked(
-    half: RankSite, progress: Progress, letter: Letter
-) -> tuple[Progress, Letter]:
+    half: RankSite, progress: Progress, message: Message
+) -> tuple[Progress, Message]:
     """Answer an invitation with the scores, and their ranks with protected sums."""
-    state, body = half.receive(progress.conversation, letter.body)
-    reply = letter.reply(Kind.STEP, site=progress.site, body=body)
+    state, body = half.receive(progress.conversation, message.body)
+    reply = message.reply(Kind.STEP, site=progress.site, body=body)
     return replace(progress, conversation=state), reply

@@ -30,7 +30,7 @@ _NO_LETTER: Final = bytes(DIGEST_SIZE)
 _WITHDRAWAL: Final = struct.Struct(">I64s")
 
 
-class LetterError(DiscreetError):
+class MessageError(DiscreetError):
     """Bytes that no correct sender writes, or a letter that belongs elsewhere."""
 
 
@@ -74,7 +74,7 @@ class Ending(IntEnum):
     def decode(cls, raw: bytes) -> Ending:
         """Read how it ended from the body of the last letter."""
         if not raw or raw[0] not in tuple(cls) or (len(raw) - 1) % _WITHDRAWAL.size:
-            raise LetterError("a last letter that does not say how it ended came")
+            raise MessageError("a last letter that does not say how it ended came")
         return cls(raw[0])
 
 
@@ -85,7 +85,7 @@ def withdrawals_in(raw: bytes) -> dict[int, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Message:
     """One message, bound to a plan, a session and a round."""
 
     kind: Kind
@@ -104,11 +104,11 @@ class Letter:
 
     def __post_init__(self) -> None:
         if {len(self.plan_digest), len(self.session), len(self.about)} != {DIGEST_SIZE}:
-            raise LetterError(
+            raise MessageError(
                 f"digests of plans and letters, and sessions, have {DIGEST_SIZE} bytes"
             )
         if self.numbers.dtype != np.int64 or self.numbers.ndim != 1:
-            raise LetterError("a letter carries a vector of 64-bit integers")
+            raise MessageError("a letter carries a vector of 64-bit integers")
 
     @property
     def head(self) -> bytes:
@@ -128,18 +128,18 @@ class Letter:
         return hashlib.sha256(b"discreet letter\0" + self.encode()).digest()
 
     @classmethod
-    def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Letter:
+    def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Message:
         """Put together what a runtime carried in parts."""
         if head and head[0] != VERSION:
-            raise LetterError(
+            raise MessageError(
                 f"a letter of version {head[0]} came, and this release of discreet "
                 f"speaks version {VERSION}: install the same release at both ends"
             )
         if len(head) != _HEAD.size:
-            raise LetterError("a letter's head has another size than its version says")
+            raise MessageError("a letter's head has another size than its version says")
         _, kind, digest, session, index, site, about = _HEAD.unpack(head)
         if kind not in tuple(Kind):
-            raise LetterError("a letter of an unknown kind came")
+            raise MessageError("a letter of an unknown kind came")
         return cls(Kind(kind), digest, session, index, site, body, numbers, about)
 
     def encode(self) -> bytes:
@@ -147,7 +147,7 @@ class Letter:
         return pack(self.head, self.body, self.numbers.astype("<i8").tobytes())
 
     @classmethod
-    def decode(cls, raw: bytes) -> Letter:
+    def decode(cls, raw: bytes) -> Message:
         """Read one string of bytes."""
         head, body, numbers = unpack(raw, 3)
         return cls.of(head, body, to_numbers(numbers))
@@ -159,9 +159,9 @@ class Letter:
         site: int,
         body: bytes = b"",
         numbers: IntVector | None = None,
-    ) -> Letter:
+    ) -> Message:
         """Return a letter of the same plan, session and round, about this one."""
-        return Letter(
+        return Message(
             kind,
             self.plan_digest,
             self.session,
@@ -198,13 +198,15 @@ class Invitation:
         try:
             return cls(loads(text.decode()), nonce, opening, signature)
         except (PlanError, UnicodeDecodeError) as error:
-            raise LetterError(f"the invitation holds no valid plan: {error}") from error
+            raise MessageError(
+                f"the invitation holds no valid plan: {error}"
+            ) from error
 
-    def statement(self, letter: Letter) -> bytes:
+    def statement(self, message: Message) -> bytes:
         """Return what the coordinator signs."""
-        numbers = letter.numbers.astype("<i8").tobytes()
+        numbers = message.numbers.astype("<i8").tobytes()
         return b"discreet invitation\0" + pack(
-            letter.head, self.plan.digest(), self.nonce, self.opening, numbers
+            message.head, self.plan.digest(), self.nonce, self.opening, numbers
         )
 
 
@@ -241,13 +243,13 @@ def earlier_releases(
         this = plan.resolve(i, releases)
         size = this.statistic.size
         if totals.size < size:
-            raise LetterError("the broadcast sums are shorter than the plan says")
+            raise MessageError("the broadcast sums are shorter than the plan says")
         own, totals = totals[:size], totals[size:]
         releases.append(
             Release(plan.digest(), session, i, own, least, least, this.loss)
         )
     if totals.size:
-        raise LetterError("the broadcast sums are longer than the plan says")
+        raise MessageError("the broadcast sums are longer than the plan says")
     return releases
 
 
@@ -260,9 +262,9 @@ def unpack(raw: bytes, count: int) -> tuple[bytes, ...]:
     """Take apart what ``pack`` joined; nothing may be left over."""
     fields = unpack_all(raw)
     if len(fields) < count:
-        raise LetterError("a message is cut short")
+        raise MessageError("a message is cut short")
     if len(fields) > count:
-        raise LetterError("a message has bytes left over")
+        raise MessageError("a message has bytes left over")
     return fields
 
 
@@ -273,7 +275,7 @@ def unpack_all(raw: bytes) -> tuple[bytes, ...]:
         start = at + 4
         at = start + int.from_bytes(raw[at:start], "big")
         if at > len(raw):
-            raise LetterError("a message is cut short")
+            raise MessageError("a message is cut short")
         fields.append(raw[start:at])
     return tuple(fields)
 
@@ -281,5 +283,5 @@ def unpack_all(raw: bytes) -> tuple[bytes, ...]:
 def to_numbers(raw: bytes) -> IntVector:
     """Read a vector of 64-bit integers."""
     if len(raw) % 8:
-        raise LetterError("a vector is not a whole number of 64-bit integers")
+        raise MessageError("a vector is not a whole number of 64-bit integers")
     return np.frombuffer(raw, dtype="<i8").astype(np.int64)

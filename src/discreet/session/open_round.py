@@ -11,7 +11,7 @@ from discreet.arrays import IntVector
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.session.messages import Invitation, Kind, Letter
+from discreet.session.messages import Invitation, Kind, Message
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class OpenRound:
 
     def invitation(
         self, opening: bytes, site: int, identity: Ed25519PrivateKey | None
-    ) -> Letter:
+    ) -> Message:
         """Invite one node, signed when there is a key to sign with."""
         body = Invitation(self.plan, self.nonce, opening)
-        letter = Letter(
+        message = Message(
             Kind.INVITE,
             self.plan.digest(),
             self.session,
@@ -49,18 +49,18 @@ class OpenRound:
             numbers=self.totals,
         )
         if identity is not None:
-            body = replace(body, signature=identity.sign(body.statement(letter)))
-        return replace(letter, body=body.encode(self.text))
+            body = replace(body, signature=identity.sign(body.statement(message)))
+        return replace(message, body=body.encode(self.text))
 
-    def step(self, message: bytes, site: int) -> Letter:
+    def step(self, message: bytes, site: int) -> Message:
         """Carry one message of the conversation."""
-        return Letter(
+        return Message(
             Kind.STEP, self.plan.digest(), self.session, self.this.index, site, message
         )
 
-    def owns(self, letter: Letter) -> bool:
+    def owns(self, message: Message) -> bool:
         """Whether an answer belongs to this plan, session and round."""
-        return (letter.plan_digest, letter.session, letter.round) == (
+        return (message.plan_digest, message.session, message.round) == (
             self.plan.digest(),
             self.session,
             self.this.index,

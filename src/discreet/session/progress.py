@@ -14,7 +14,7 @@ from discreet.session.messages import (
     DIGEST_SIZE,
     Ending,
     Invitation,
-    Letter,
+    Message,
     earlier_releases,
     pack,
     to_numbers,
@@ -73,14 +73,14 @@ class Progress:
     ending: Ending | None = None
     """How the session ended, once the coordinator has said so."""
 
-    def reply_to(self, letter: Letter) -> Letter | None:
+    def reply_to(self, message: Message) -> Message | None:
         """Return what this letter was answered before, None if it is new."""
-        stored = self.replies.get(letter.digest())
-        return None if stored is None else Letter.decode(stored)
+        stored = self.replies.get(message.digest())
+        return None if stored is None else Message.decode(stored)
 
-    def replied(self, letter: Letter, reply: Letter) -> Progress:
+    def replied(self, message: Message, reply: Message) -> Progress:
         """Keep an answer, to be sent again when its letter is."""
-        return replace(self, replies={**self.replies, letter.digest(): reply.encode()})
+        return replace(self, replies={**self.replies, message.digest(): reply.encode()})
 
     def ended(self, ending: Ending) -> Progress:
         """Forget every key and answer: nothing is said in this session any more."""
@@ -138,7 +138,7 @@ def progress_in(state: bytes, session: bytes) -> Progress | None:
     return progress if progress.session == session else None
 
 
-def after_refusal(state: bytes, letter: Letter) -> bytes:
+def after_refusal(state: bytes, message: Message) -> bytes:
     """Forget a session in which a wrong letter came, and no other session.
 
     What is left says that it was refused: its next letters, and this one when it
@@ -148,11 +148,13 @@ def after_refusal(state: bytes, letter: Letter) -> bytes:
         progress = None if len(unpack_all(state)) < 2 else Progress.of(state)
     except DiscreetError:
         progress = None
-    if progress is not None and (progress.ending or progress.session != letter.session):
+    if progress is not None and (
+        progress.ending or progress.session != message.session
+    ):
         return state
-    return pack(letter.session)
+    return pack(message.session)
 
 
-def was_refused(state: bytes, letter: Letter) -> bool:
+def was_refused(state: bytes, message: Message) -> bool:
     """Whether a site has declined the session of a letter before."""
-    return state == pack(letter.session)
+    return state == pack(message.session)

@@ -17,8 +17,8 @@ from discreet.data.examples import Examples
 from discreet.entropy import Entropy, child
 from discreet.errors import InputError
 from discreet.failures import is_of_the_system, sentence
-from discreet.label.label_custody import LabelCustody
-from discreet.label.label_custody import answer as flipped_counts
+from discreet.label.response_keys import ResponseKeys
+from discreet.label.response_keys import answer as flipped_counts
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
@@ -77,7 +77,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         held = examples if isinstance(examples, Examples) else examples()
         return flipped_counts(
             held if policy is None else held.fitted(),
-            LabelCustody(flips, account),
+            ResponseKeys(flips, account),
             plan,
             this,
             session=session,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from discreet.errors import InputError
-from discreet.session.messages import Kind, Letter
+from discreet.session.messages import Kind, Message
 
 SHORTEST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
@@ -57,11 +57,11 @@ class Lost:
 class Carrier(Protocol):
     """Carries single letters, as well as it can."""
 
-    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+    def send(self, node: int, message: Message, *, seconds: float) -> None:
         """Pass a letter on; nobody waits for its answer after so many seconds."""
         ...
 
-    def receive(self) -> Iterable[tuple[int, Letter | Lost]]:
+    def receive(self) -> Iterable[tuple[int, Message | Lost]]:
         """Return what has come since the last call, by node."""
         ...
 
@@ -93,23 +93,23 @@ class Delivery:
         if not self.step_seconds > 0:
             raise InputError("a step must wait a positive number of seconds")
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Return the answers by node; who is silent or too late is left out."""
-        digests = {node: letter.digest() for node, letter in letters.items()}
+        digests = {node: message.digest() for node, message in messages.items()}
         began = self.now()
-        deadline = began + self._patience(letters)
-        self._due = dict.fromkeys(letters, began)
-        answers: dict[int, Letter] = {}
+        deadline = began + self._patience(messages)
+        self._due = dict.fromkeys(messages, began)
+        answers: dict[int, Message] = {}
         while self._due and self.now() <= deadline:
-            self._send_what_is_due(letters, deadline)
+            self._send_what_is_due(messages, deadline)
             for node, answer in self.carrier.receive():
                 if node not in self._due or answer.about != digests[node]:
                     continue  # late, doubled, or of another step
                 match answer:
-                    case Letter():
+                    case Message():
                         answers[node] = answer
                     case Lost(for_good=True):
-                        answers[node] = letters[node].reply(Kind.DECLINED, site=0)
+                        answers[node] = messages[node].reply(Kind.DECLINED, site=0)
                     case Lost():
                         soon = self.now() + AGAIN_SECONDS
                         self._due[node] = min(self._due[node], soon)
@@ -121,14 +121,16 @@ class Delivery:
                 self.sleep(pause(self.now() - began))
         return answers
 
-    def _patience(self, letters: Mapping[int, Letter]) -> float:
-        if all(letter.kind is Kind.END for letter in letters.values()):
+    def _patience(self, messages: Mapping[int, Message]) -> float:
+        if all(message.kind is Kind.END for message in messages.values()):
             return min(self.step_seconds, END_SECONDS)
         return self.step_seconds
 
-    def _send_what_is_due(self, letters: Mapping[int, Letter], deadline: float) -> None:
+    def _send_what_is_due(
+        self, messages: Mapping[int, Message], deadline: float
+    ) -> None:
         now = self.now()
         for node, due in self._due.items():
             if due <= now < deadline:
-                self.carrier.send(node, letters[node], seconds=deadline - now)
+                self.carrier.send(node, messages[node], seconds=deadline - now)
                 self._due[node] = now + SILENT_SECONDS

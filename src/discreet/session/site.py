@@ -46,8 +46,8 @@ from discreet.session.messages import (
     Ending,
     Invitation,
     Kind,
-    Letter,
-    LetterError,
+    Message,
+    MessageError,
     pack,
     session_of,
     to_numbers,
@@ -106,52 +106,52 @@ class Site:
     rehearsal: bool = False
     simulated: bool = False
 
-    def receive(self, state: bytes, letter: Letter) -> tuple[bytes, Letter]:
+    def receive(self, state: bytes, message: Message) -> tuple[bytes, Message]:
         """Take a letter; return the next state and the answer.
 
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        before = progress_in(state, letter.session)
-        if before is not None and (stored := before.reply_to(letter)) is not None:
+        before = progress_in(state, message.session)
+        if before is not None and (stored := before.reply_to(message)) is not None:
             return state, stored
         late = before is not None and before.ending is not None
-        if letter.kind is not Kind.END and (late or was_refused(state, letter)):
-            return state, self._no(letter)
-        match letter.kind:
+        if message.kind is not Kind.END and (late or was_refused(state, message)):
+            return state, self._no(message)
+        match message.kind:
             case Kind.INVITE:
-                following, reply = self._join(before, letter)
+                following, reply = self._join(before, message)
             case Kind.STEP:
-                following, reply = self._step(before, letter)
+                following, reply = self._step(before, message)
             case Kind.END:
-                return self._end(state, before, letter)
+                return self._end(state, before, message)
             case _:
-                raise LetterError("a coordinator does not decline")
-        return following.replied(letter, reply).to_bytes(), reply
+                raise MessageError("a coordinator does not decline")
+        return following.replied(message, reply).to_bytes(), reply
 
     def answer(
-        self, state: bytes, letter: Letter, *, report: Callable[[str], None]
-    ) -> tuple[bytes, Letter]:
+        self, state: bytes, message: Message, *, report: Callable[[str], None]
+    ) -> tuple[bytes, Message]:
         """Take a letter; decline with a constant whatever the reason, and report it."""
         try:
-            return self.receive(state, letter)
+            return self.receive(state, message)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
             report(sentence(error, doing="answering a letter"))
         withdrawn = None
         with suppress(DiscreetError):  # the ledger may be why it declines
             self.ledger.note_refusal()
-            withdrawn = self._withdraw(state, letter, report)
-        return withdrawn or (after_refusal(state, letter), self._no(letter))
+            withdrawn = self._withdraw(state, message, report)
+        return withdrawn or (after_refusal(state, message), self._no(message))
 
     def _withdraw(
-        self, state: bytes, letter: Letter, report: Callable[[str], None]
-    ) -> tuple[bytes, Letter] | None:
+        self, state: bytes, message: Message, report: Callable[[str], None]
+    ) -> tuple[bytes, Message] | None:
         """Leave an exact sum for good that this site did not sign; None elsewhere.
 
         The release is on disk before the withdrawal leaves: from then on the ledger
         refuses to sign, whatever state a runtime may offer.
         """
-        progress = progress_in(state, letter.session)
+        progress = progress_in(state, message.session)
         signer = None if progress is None else self._signer(progress.plan)
         if progress is None or signer is None:
             return None
@@ -159,72 +159,74 @@ class Site:
         if waiting is None:
             return None
         body = withdraw(waiting, identity=signer)
-        reply = letter.reply(Kind.STEP, site=progress.site, body=body)
-        over = replace(progress, conversation=b"").replied(letter, reply)
+        reply = message.reply(Kind.STEP, site=progress.site, body=body)
+        over = replace(progress, conversation=b"").replied(message, reply)
         return over.to_bytes(), reply
 
-    def _no(self, letter: Letter) -> Letter:
+    def _no(self, message: Message) -> Message:
         """Decline in the same words, whatever the reason."""
         words = self.policy.when_declining.encode()
-        return letter.reply(Kind.DECLINED, site=0, body=words)
+        return message.reply(Kind.DECLINED, site=0, body=words)
 
-    def _join(self, before: Progress | None, letter: Letter) -> tuple[Progress, Letter]:
-        invitation = self._check_invitation(letter)
+    def _join(
+        self, before: Progress | None, message: Message
+    ) -> tuple[Progress, Message]:
+        invitation = self._check_invitation(message)
         plan = invitation.plan
         began = Progress(
-            letter.session,
-            letter.round,
-            letter.session,
+            message.session,
+            message.round,
+            message.session,
             0,
             plan,
-            letter.numbers,
+            message.numbers,
             replies={} if before is None else before.replies,
         )
         if plan.privacy.route != "ranks":  # there the answer comes after public scores
-            stored = stored_answer(self.ledger, letter.session, letter.round)
+            stored = stored_answer(self.ledger, message.session, message.round)
             if stored is not None:  # looked up before any data is read
-                return _sent(began, letter, stored)
-        if before is not None and letter.round <= before.round:
-            raise LetterError("a second invitation to a round that was joined came")
+                return _sent(began, message, stored)
+        if before is not None and message.round <= before.round:
+            raise MessageError("a second invitation to a round that was joined came")
         self.ledger.check_patience()
         charged_before = None
-        if letter.round:
-            charged_before = self._continued(before, letter)
+        if message.round:
+            charged_before = self._continued(before, message)
         this = began.resolve()
         admit(plan, self.policy, self.ledger, session=charged_before)
         match plan.privacy.route:
             case "relay":
-                return _sent(began, letter, self._respond(plan, this, letter.session))
+                return _sent(began, message, self._respond(plan, this, message.session))
             case "ranks":
-                joined = replace(began, site=letter.site)
-                return ranked(self._rank_site(joined, this), joined, letter)
+                joined = replace(began, site=message.site)
+                return ranked(self._rank_site(joined, this), joined, message)
             case "secure sum":
                 return self._advertise(
-                    invitation.opening, this, began, letter, charged_before
+                    invitation.opening, this, began, message, charged_before
                 )
             case _:
                 raise PlanError("this runtime does not carry the plan's privacy model")
 
-    def _check_invitation(self, letter: Letter) -> Invitation:
-        if self.plan is not None and self.plan.digest() != letter.plan_digest:
+    def _check_invitation(self, message: Message) -> Invitation:
+        if self.plan is not None and self.plan.digest() != message.plan_digest:
             raise PolicyError(
                 "the coordinator invites to another plan than this site agreed to"
             )
         # What was agreed to is at hand: nothing that a coordinator wrote is parsed.
-        invitation = Invitation.decode(letter.body, agreed=self.plan)
+        invitation = Invitation.decode(message.body, agreed=self.plan)
         plan = invitation.plan
-        if plan.digest() != letter.plan_digest:
-            raise LetterError("the invitation's plan is not the one that it names")
+        if plan.digest() != message.plan_digest:
+            raise MessageError("the invitation's plan is not the one that it names")
         check_agreed(plan, rehearsing=self.rehearsal)
         if not self.simulated:
             check_signed(plan)
-        if session_of(plan, invitation.nonce) != letter.session:
-            raise LetterError("the invitation's session does not fit its plan")
-        if not 0 <= letter.round < len(plan.rounds):
-            raise LetterError("the invitation is to a round that the plan lacks")
+        if session_of(plan, invitation.nonce) != message.session:
+            raise MessageError("the invitation's session does not fit its plan")
+        if not 0 <= message.round < len(plan.rounds):
+            raise MessageError("the invitation is to a round that the plan lacks")
         key = None if plan.roster is None else plan.roster.coordinator
         if key is not None:
-            statement = invitation.statement(letter)
+            statement = invitation.statement(message)
             if not invitation.signature or not signature_holds(
                 key, invitation.signature, statement
             ):
@@ -233,23 +235,23 @@ class Site:
                 )
         return invitation
 
-    def _continued(self, before: Progress | None, letter: Letter) -> bytes:
+    def _continued(self, before: Progress | None, message: Message) -> bytes:
         """Return how the round before this one was charged; it must be over.
 
         It is continued once: joining a later round a second time would put the same
         noisy vector into two sums.
         """
         if before is None:
-            raise LetterError("a later round came without the one before it")
+            raise MessageError("a later round came without the one before it")
         if (
-            before.plan.digest() != letter.plan_digest
-            or before.round + 1 != letter.round
+            before.plan.digest() != message.plan_digest
+            or before.round + 1 != message.round
             or not before.finished
         ):
-            raise LetterError("a later round does not follow the one before it")
-        shown = letter.numbers[: before.totals.size]
+            raise MessageError("a later round does not follow the one before it")
+        shown = message.numbers[: before.totals.size]
         if not np.array_equal(shown, before.totals):
-            raise LetterError("an earlier sum was broadcast with other numbers")
+            raise MessageError("an earlier sum was broadcast with other numbers")
         joined = pack(before.session, bytes([before.round]), before.charged_as)
         self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
@@ -291,11 +293,11 @@ class Site:
         opening: bytes,
         this: ResolvedRound,
         began: Progress,
-        letter: Letter,
+        message: Message,
         charged_before: bytes | None,
-    ) -> tuple[Progress, Letter]:
+    ) -> tuple[Progress, Message]:
         """Join a secure sum with fresh keys."""
-        number = self._number(began.plan, letter.site)
+        number = self._number(began.plan, message.site)
         talk = SiteConversation(
             number,
             terms_of(began, this),
@@ -307,7 +309,7 @@ class Site:
         # Fresh keys name this joining: whoever joins again pays again, because the
         # same noisy vector in two different sums could be told from the others.
         joined = hashlib.sha256(
-            b"discreet joined\0" + pack(letter.session, advert)
+            b"discreet joined\0" + pack(message.session, advert)
         ).digest()
         progress = replace(
             began,
@@ -315,7 +317,7 @@ class Site:
             site=number,
             conversation=conversation,
         )
-        return progress, letter.reply(Kind.STEP, site=number, body=advert)
+        return progress, message.reply(Kind.STEP, site=number, body=advert)
 
     def _number(self, plan: Plan, assigned: int) -> int:
         """Return this site's number: its place in the roster, or the assigned one."""
@@ -333,21 +335,21 @@ class Site:
         return self.identity
 
     def _step(
-        self, progress: Progress | None, letter: Letter
-    ) -> tuple[Progress, Letter]:
+        self, progress: Progress | None, message: Message
+    ) -> tuple[Progress, Message]:
         if progress is None:
-            raise LetterError("a step of a session came that this site is not in")
-        if letter.round != progress.round:
-            raise LetterError("a step of another round came")
-        if letter.plan_digest != progress.plan.digest():
-            raise LetterError("a step of another plan came")
+            raise MessageError("a step of a session came that this site is not in")
+        if message.round != progress.round:
+            raise MessageError("a step of another round came")
+        if message.plan_digest != progress.plan.digest():
+            raise MessageError("a step of another plan came")
         if progress.finished:
-            raise LetterError("a step came after the round's last one")
+            raise MessageError("a step came after the round's last one")
         self.once.take(hashlib.sha256(progress.conversation).digest())
         this = progress.resolve()
         if progress.plan.privacy.route == "ranks":
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            return ranked(self._rank_site(progress, this), progress, letter)
+            return ranked(self._rank_site(progress, this), progress, message)
         terms = terms_of(progress, this)
         before = restore_site(progress.conversation, terms)
 
@@ -355,7 +357,7 @@ class Site:
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
             if not terms.everyone_signs:
                 return self._respond(progress.plan, this, progress.charged_as)
-            sharers = Delivery.decode(letter.body).sharers
+            sharers = Delivery.decode(message.body).sharers
             use = use_of(
                 progress.plan,
                 this,
@@ -370,54 +372,54 @@ class Site:
         talk = SiteConversation(
             progress.site, terms, vector, self.entropy, self._signer(progress.plan)
         )
-        conversation, answer = talk.receive(progress.conversation, letter.body)
-        settle(self.ledger, progress, before, letter.body)
+        conversation, answer = talk.receive(progress.conversation, message.body)
+        settle(self.ledger, progress, before, message.body)
         following = replace(
             progress,
             conversation=b"" if isinstance(before, AwaitingRequest) else conversation,
         )
-        return following, _split(letter, progress, before, answer)
+        return following, _split(message, progress, before, answer)
 
     def _end(
-        self, state: bytes, before: Progress | None, letter: Letter
-    ) -> tuple[bytes, Letter]:
+        self, state: bytes, before: Progress | None, message: Message
+    ) -> tuple[bytes, Message]:
         """Acknowledge how a session ended; also one that this site is not in."""
-        ending = Ending.decode(letter.body)
-        reply = letter.reply(Kind.END, site=0)
+        ending = Ending.decode(message.body)
+        reply = message.reply(Kind.END, site=0)
         if before is None:
             return state, reply
         with suppress(DiscreetError):  # what cannot be released stays charged
             if release_unsigned(self.ledger, before, self.log) is None:
                 release_withdrawn(
-                    self.ledger, before, withdrawals_in(letter.body), self.log
+                    self.ledger, before, withdrawals_in(message.body), self.log
                 )
-        return before.ended(ending).replied(letter, reply).to_bytes(), reply
+        return before.ended(ending).replied(message, reply).to_bytes(), reply
 
 
 def _sent(
-    began: Progress, letter: Letter, vector: IntVector
-) -> tuple[Progress, Letter]:
+    began: Progress, message: Message, vector: IntVector
+) -> tuple[Progress, Message]:
     """Answer at once with a vector that is private on its own.
 
     The ledger knows it by the coordinator's session: a repeated invitation gets the
     stored bytes again.
     """
-    answer = letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+    answer = message.reply(Kind.STEP, site=message.site, numbers=vector)
     return began, answer
 
 
 def _nothing() -> IntVector:
-    raise LetterError("no vector is sent while joining")
+    raise MessageError("no vector is sent while joining")
 
 
 def _split(
-    letter: Letter, progress: Progress, before: SiteState, answer: bytes
-) -> Letter:
+    message: Message, progress: Progress, before: SiteState, answer: bytes
+) -> Message:
     """Put the words of a masked vector where a runtime keeps its arrays."""
     if not isinstance(before, AwaitingDelivery):
-        return letter.reply(Kind.STEP, site=progress.site, body=answer)
+        return message.reply(Kind.STEP, site=progress.site, body=answer)
     words = 8 * before.terms.length
-    return letter.reply(
+    return message.reply(
         Kind.STEP,
         site=progress.site,
         body=answer[:-words],

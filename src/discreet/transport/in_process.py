@@ -17,7 +17,7 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, child
 from discreet.errors import InputError
-from discreet.label.label_custody import LabelCustody
+from discreet.label.response_keys import ResponseKeys
 from discreet.label.route import RankSite
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -26,7 +26,7 @@ from discreet.privacy.account import Account, MemoryAccount
 from discreet.secagg.in_process import secure_sum
 from discreet.session.coordinator import Session
 from discreet.session.label import rank_site
-from discreet.session.messages import Kind, Letter, earlier_releases
+from discreet.session.messages import Kind, Message, earlier_releases
 from discreet.session.respond import respond
 from discreet.session.site import Site
 
@@ -48,20 +48,20 @@ class InProcess:
     report: Callable[[int, str], None]
     states: dict[int, bytes] = field(default_factory=dict)
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Let each site answer, through the bytes that would travel."""
         answers = {}
-        for node, letter in letters.items():
-            answers[node] = self.answer(node, Letter.decode(letter.encode()))
+        for node, message in messages.items():
+            answers[node] = self.answer(node, Message.decode(message.encode()))
         return answers
 
-    def answer(self, node: int, letter: Letter) -> Letter:
+    def answer(self, node: int, message: Message) -> Message:
         """Let one site answer one letter."""
         state = self.states.get(node, b"")
         self.states[node], answer = self.sites[node]().answer(
-            state, letter, report=lambda reason: self.report(node, reason)
+            state, message, report=lambda reason: self.report(node, reason)
         )
-        return Letter.decode(answer.encode())
+        return Message.decode(answer.encode())
 
 
 @dataclass
@@ -79,7 +79,7 @@ class SimulatedSites:
     plan: Plan
     sites: Sequence[Examples] = field(repr=False)
     entropy: Entropy = field(repr=False)
-    custody: Sequence[LabelCustody] | None = field(default=None, repr=False)
+    response_keys: Sequence[ResponseKeys] | None = field(default=None, repr=False)
     progress: Callable[[int], None] | None = None
     _accounts: list[MemoryAccount] = field(init=False, repr=False)
     _ranking: dict[int, tuple[RankSite, bytes]] = field(
@@ -88,65 +88,68 @@ class SimulatedSites:
     """Each site's half of the ranks conversation, and its state."""
 
     def __post_init__(self) -> None:
-        if self.custody is not None and len(self.custody) != len(self.sites):
+        if self.response_keys is not None and len(self.response_keys) != len(
+            self.sites
+        ):
             raise InputError(
-                f"{len(self.sites)} sites need as many custodies, got "
-                f"{len(self.custody)}"
+                f"{len(self.sites)} sites need as many response keys, got "
+                f"{len(self.response_keys)}"
             )
         self._accounts = [MemoryAccount() for _ in self.sites]
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Let each site answer, in the order of their places."""
-        first = next(iter(letters.values()))
+        first = next(iter(messages.values()))
         if first.kind is Kind.END:
             return {
-                node: letter.reply(Kind.END, site=0) for node, letter in letters.items()
+                node: message.reply(Kind.END, site=0)
+                for node, message in messages.items()
             }
         earlier = earlier_releases(self.plan, first.session, first.round, first.numbers)
         this = self.plan.resolve(first.round, earlier)
         answer = self._ranked if self.plan.privacy.route == "ranks" else self._counted
         answers = {}
-        for done, (node, letter) in enumerate(letters.items(), 1):
-            answers[node] = answer(node, this, letter)
+        for done, (node, message) in enumerate(messages.items(), 1):
+            answers[node] = answer(node, this, message)
             if self.progress is not None:
                 self.progress(done)
         return answers
 
-    def _counted(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+    def _counted(self, node: int, this: ResolvedRound, message: Message) -> Message:
         """Answer with a vector in the clear, noise and all."""
-        flips = None if self.custody is None else self.custody[node - 1].key
-        vector = self._asked(respond, node, this, letter, flips=flips)
-        return letter.reply(Kind.STEP, site=letter.site, numbers=vector)
+        flips = None if self.response_keys is None else self.response_keys[node - 1].key
+        vector = self._asked(respond, node, this, message, flips=flips)
+        return message.reply(Kind.STEP, site=message.site, numbers=vector)
 
-    def _ranked(self, node: int, this: ResolvedRound, letter: Letter) -> Letter:
+    def _ranked(self, node: int, this: ResolvedRound, message: Message) -> Message:
         """Answer an invitation with the scores, and their ranks with protected sums."""
-        if letter.kind is Kind.INVITE:
-            half, state = self._asked(rank_site, node, this, letter), b""
+        if message.kind is Kind.INVITE:
+            half, state = self._asked(rank_site, node, this, message), b""
         else:
             half, state = self._ranking[node]
-        state, body = half.receive(state, letter.body)
+        state, body = half.receive(state, message.body)
         self._ranking[node] = half, state
-        return letter.reply(Kind.STEP, site=letter.site, body=body)
+        return message.reply(Kind.STEP, site=message.site, body=body)
 
     def _asked(
         self,
         what: Callable[..., Answer],
         node: int,
         this: ResolvedRound,
-        letter: Letter,
+        message: Message,
         **more: Any,
     ) -> Answer:
         """Let a site's data meet its account, as at a site that is deployed."""
         site = self.sites[node - 1]
         account: Account = self._accounts[node - 1]
-        if self.custody is not None:
-            account = self.custody[node - 1].account
+        if self.response_keys is not None:
+            account = self.response_keys[node - 1].account
         return what(
             site,
             account,
             self.plan,
             this,
-            session=letter.session,
+            session=message.session,
             population=site.name or f"site {node}",
             entropy=child(self.entropy, f"site {node}"),
             **more,
@@ -159,7 +162,7 @@ def simulate(
     *,
     entropy: Entropy = SYSTEM,
     aggregation: Aggregation = "plain",
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Release]:
     """Run a session of the plan over sites in this process; return what was opened."""
@@ -171,7 +174,7 @@ def simulate(
     session = Session(
         plan,
         range(1, len(sites) + 1),
-        SimulatedSites(plan, sites, entropy, custody, progress),
+        SimulatedSites(plan, sites, entropy, response_keys, progress),
         entropy=entropy,
         open_sum=partial(opened_sum, plan, aggregation, entropy),
     )

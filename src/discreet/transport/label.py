@@ -9,7 +9,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.label.label_custody import LabelCustody
+from discreet.label.response_keys import ResponseKeys
 from discreet.models.label import LabelDP
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.rounds import Question
@@ -26,7 +26,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
     thresholds: Sequence[float] | None = None,
     edges: EdgeRule | None = None,
     interpolation: Interpolation | None = None,
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     aggregation: Aggregation = "plain",
     entropy: Entropy = SYSTEM,
     progress: Callable[[int], None] | None = None,
@@ -34,7 +34,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
     """Evaluate sites whose scores are public and whose labels are not.
 
     Rank mechanisms give the AUC alone; ``response``, ``binned`` and ``curves`` give
-    everything. ``custody`` is what each site keeps from one evaluation to the next:
+    everything. ``response_keys`` is what each site keeps from one evaluation to the next:
     with it, a second model on the same labels costs nothing more under randomized
     response, and is charged again under every other mechanism.
     """
@@ -53,7 +53,7 @@ def evaluate_labels(  # noqa: PLR0913 - every public choice is a keyword
         sites,
         estimator=reader,
         aggregation=aggregation,
-        custody=custody,
+        response_keys=response_keys,
         entropy=entropy,
         progress=progress,
     )

@@ -17,9 +17,9 @@ from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded, child
 from discreet.errors import InputError
-from discreet.label.label_custody import LabelCustody, LabelSet
 from discreet.label.opened_sums import read
 from discreet.label.rank_terms import RankSumTerms
+from discreet.label.response_keys import LabelSet, ResponseKeys
 from discreet.label.route import RankSite, collect
 from discreet.noise.response import RandomizedResponse
 from discreet.privacy.account import Use, answer_once
@@ -41,7 +41,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     share: Amount = Fraction(1, 2),
     aggregation: Aggregation = "plain",
     colluders: int = 0,
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     entropy: Entropy = SYSTEM,
 ) -> Evaluation:
     """Measure the AUC of public scores against labels that stay private.
@@ -57,7 +57,7 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
         share: alpha or beta of ``global-laplace``, ``local-laplace``, ``orthogonal``.
         aggregation: ``plain``; or ``secagg``, noise added once to the sum of all.
         colluders: under ``secagg``, sites that may tell the coordinator their noise.
-        custody: what each site keeps as long as its labels: the key of its flips and
+        response_keys: what each site keeps as long as its labels: the key of its flips and
             its account; a fresh one each by default.
         entropy: secret bytes.
 
@@ -69,19 +69,21 @@ def label_auc(  # noqa: PLR0913 - every public choice is a keyword
     True
     """
     terms = RankSumTerms(epsilon, delta, mechanism, share, aggregation, colluders)
-    return evaluate_terms(terms, sites, custody=custody, entropy=entropy)
+    return evaluate_terms(terms, sites, response_keys=response_keys, entropy=entropy)
 
 
 def evaluate_terms(
     terms: RankSumTerms,
     sites: Sequence[Examples],
     *,
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     entropy: Entropy = SYSTEM,
 ) -> Evaluation:
     """Carry out terms over sites in this process."""
     setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
-    total, present = run_terms(terms, sites, custody=custody, entropy=entropy)
+    total, present = run_terms(
+        terms, sites, response_keys=response_keys, entropy=entropy
+    )
     reading = read(terms, total)
     return rank_result(reading, terms.claim(setting), len(present), len(sites))
 
@@ -90,11 +92,11 @@ def run_terms(
     terms: RankSumTerms,
     sites: Sequence[Examples],
     *,
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     entropy: Entropy = SYSTEM,
 ) -> tuple[IntVector, list[int]]:
     """Carry out the conversation over sites in this process; return what was opened."""
-    keeping = _custody(sites, custody, entropy)
+    keeping = _custody(sites, response_keys, entropy)
     session = hashlib.sha256(terms.digest() + entropy(32)).digest()
     halves = {
         k + 1: _half(terms, site, kept, k + 1, session, child(entropy, f"site {k + 1}"))
@@ -125,9 +127,9 @@ def run_terms(
 
 def _custody(
     sites: Sequence[Examples],
-    custody: Sequence[LabelCustody] | None,
+    response_keys: Sequence[ResponseKeys] | None,
     entropy: Entropy,
-) -> Sequence[LabelCustody]:
+) -> Sequence[ResponseKeys]:
     """Check the sites, and return what each keeps."""
     if isinstance(sites, Examples) or not all(isinstance(s, Examples) for s in sites):
         raise InputError("sites is a list of Examples; make them with discreet.read")
@@ -137,7 +139,7 @@ def _custody(
         raise InputError("an AUC under label privacy needs one score and two classes")
     if len({site.scores for site in sites}) > 1:
         raise InputError("the sites declare different kinds or ranges of scores")
-    keeping = custody or LabelCustody.of_sites(len(sites), entropy)
+    keeping = response_keys or ResponseKeys.of_sites(len(sites), entropy)
     if len(keeping) != len(sites):
         raise InputError(
             f"{len(keeping)} custodies were given for {len(sites)} sites; give one each"
@@ -148,7 +150,7 @@ def _custody(
 def _half(
     terms: RankSumTerms,
     site: Examples,
-    kept: LabelCustody,
+    kept: ResponseKeys,
     number: int,
     session: bytes,
     entropy: Entropy,

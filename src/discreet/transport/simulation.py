@@ -13,9 +13,9 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import IgnoredWarning, InputError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Estimator, WithStatistic
-from discreet.label.label_custody import LabelCustody
+from discreet.estimate.fit import Estimator, WithStatistic
 from discreet.label.rank_terms import RankSumTerms
+from discreet.label.response_keys import ResponseKeys
 from discreet.parsing import whole
 from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import PublicFacts
@@ -234,21 +234,21 @@ def run(
     entropy: Entropy = SYSTEM,
     estimator: Estimator | None = None,
     aggregation: Aggregation = "plain",
-    custody: Sequence[LabelCustody] | None = None,
+    response_keys: Sequence[ResponseKeys] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Carry out a plan over sites in this process, as its answers travel.
 
-    ``custody`` is what each site keeps from one evaluation to the next under label
+    ``response_keys`` is what each site keeps from one evaluation to the next under label
     privacy: with it, a second model on the same labels costs nothing more under
     randomized response, and is charged again under every other mechanism.
     """
     seeded = isinstance(entropy, Seeded)
     smallest = len(sites) // plan.cohort.random_groups
     claim = plan.claim("seeded" if seeded else "simulated", sites=smallest)
-    kept = custody
+    kept = response_keys
     if kept is None and plan.privacy.keeps_keys:
-        kept = LabelCustody.of_sites(len(sites), entropy)
+        kept = ResponseKeys.of_sites(len(sites), entropy)
     if plan.privacy.route == "shares":
         shared: Result = import_module("discreet.mpc").run(plan, sites, entropy=entropy)
         return shared
@@ -259,13 +259,13 @@ def run(
             aggregation="secagg",
             colluders=plan.privacy.colluders_in(plan.cohort),
         )
-        return evaluate_terms(terms, sites, custody=kept, entropy=entropy)
+        return evaluate_terms(terms, sites, response_keys=kept, entropy=entropy)
     releases = simulate(
         plan,
         sites,
         entropy=entropy,
         aggregation=aggregation,
-        custody=kept,
+        response_keys=kept,
         progress=progress,
     )
     return result_of(

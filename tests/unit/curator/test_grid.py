@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from discreet.curator.grid import (
+    GridNoise,
     HeavyTail,
     LaplaceTail,
     PowerTail,
-    ScaledNoise,
     draw_on_grid,
     grid_probabilities,
     grid_steps,
@@ -74,7 +74,7 @@ def test_grid_probabilities_add_up_and_collect_the_tails_at_the_ends(tail):
 
 
 def test_a_draw_lies_where_the_random_bits_fall():
-    noise = ScaledNoise(LaplaceTail(), Fraction(1, 10))
+    noise = GridNoise(LaplaceTail(), Fraction(1, 10))
     ends = {b"\x00": 0, b"\xff": 10}
     for byte, expected in ends.items():
         k = draw_on_grid(
@@ -102,7 +102,7 @@ class Doubtful:
 
 
 def test_more_bits_and_digits_are_drawn_while_a_comparison_is_in_doubt():
-    noise = ScaledNoise(LaplaceTail(), Fraction(1, 10))
+    noise = GridNoise(LaplaceTail(), Fraction(1, 10))
     # The chance to stay below (k + 1/2)/10 for k = 6, to 128 bits, rounded down.
     with localcontext(Context(prec=80)):
         exact = 1 - Decimal("-1.5").exp() / 2
@@ -114,7 +114,7 @@ def test_more_bits_and_digits_are_drawn_while_a_comparison_is_in_doubt():
 
 
 def test_the_callers_decimal_context_does_not_matter():
-    noise = ScaledNoise(HeavyTail(Fraction(3, 2)), Fraction(1, 50))
+    noise = GridNoise(HeavyTail(Fraction(3, 2)), Fraction(1, 50))
     first = draw_on_grid(Fraction(4, 5), noise, steps=10**6, entropy=Seeded(b"x"))
     with localcontext(Context(prec=3, rounding="ROUND_UP")):
         again = draw_on_grid(Fraction(4, 5), noise, steps=10**6, entropy=Seeded(b"x"))
@@ -130,13 +130,13 @@ def test_laws_without_a_distribution_are_refused():
     for make in (
         lambda: PowerTail(Fraction(1)),
         lambda: HeavyTail(Fraction(1)),
-        lambda: ScaledNoise(LaplaceTail(), Fraction(0)),
+        lambda: GridNoise(LaplaceTail(), Fraction(0)),
     ):
         with pytest.raises(PlanError):
             make()
 
 
 def test_the_error_of_a_probability_at_a_far_place_is_small():
-    noise = ScaledNoise(LaplaceTail(), Fraction(1, 10**9))
+    noise = GridNoise(LaplaceTail(), Fraction(1, 10**9))
     found = noise.below(Fraction(1), Fraction(0), 60)
     assert math.isclose(float(found), 1.0)

@@ -9,7 +9,7 @@ from discreet.data.edges import Edges
 from discreet.data.prior_spread import PriorSpread
 from discreet.errors import InputError
 from discreet.estimate.grid import Grid, find_grid
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace

@@ -9,9 +9,9 @@ import pytest
 from discreet.data.edges import Edges, Support, Warped
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
+from discreet.estimate.fit import Flat
 from discreet.estimate.inside_bins import STEPS, possible_places, possible_steps
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.laplace import LaplaceLaw

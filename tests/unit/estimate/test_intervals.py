@@ -13,6 +13,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.fit import Flat
 from discreet.estimate.folded_sum import FoldedShape
 from discreet.estimate.intervals import (
     AreaShape,
@@ -22,8 +23,7 @@ from discreet.estimate.intervals import (
     Scaled,
     Symmetric,
 )
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.table import DEFAULT_METRICS
 from discreet.metrics.thresholds import at_threshold

@@ -13,8 +13,8 @@ from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
 from discreet.estimate.estimate import Normal, Unusable, Usable
 from discreet.estimate.evidence import Average
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.estimate.ties import Ties, find_ties
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS
@@ -437,7 +437,7 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
     far = np.full((2, 20, 8), observed.total_negatives)
     for cells in (None, far):
         monkeypatch.setattr(
-            "discreet.estimate.smooth_reading.symmetric_average",
+            "discreet.estimate.smooth_fit.symmetric_average",
             lambda *_, cells=cells, **__: (
                 None if cells is None else Average(cells, np.eye(40), np.zeros((1, 40)))
             ),
@@ -457,7 +457,7 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     moved = np.stack([observed.negatives, observed.positives])
     moved[:, 4] += 100.0
     monkeypatch.setattr(
-        "discreet.estimate.smooth_reading.symmetric_average",
+        "discreet.estimate.smooth_fit.symmetric_average",
         lambda *_, **__: Average(
             np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
             np.eye(40),

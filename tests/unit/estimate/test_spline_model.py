@@ -7,8 +7,8 @@ from discreet.errors import InputError
 from discreet.estimate import evidence
 from discreet.estimate.evidence import Average, average, symmetric_average
 from discreet.estimate.spline_model import (
-    Fit,
     Smoothness,
+    SplineFit,
     SplineModel,
     _natural_basis,
     _roughness,
@@ -254,7 +254,7 @@ class Landscape:
         here = (smoothness.intensity, smoothness.log_odds, smoothness.dispersion)
         away = np.abs(np.log(np.divide(here, self.peak))).sum()
         evidence = -2 * away if self.evidence is None else self.evidence
-        return Fit(
+        return SplineFit(
             start, smoothness, float(evidence), np.full((2, 4, 8), np.log(here).sum())
         )
 

@@ -8,7 +8,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import pr_area
 from discreet.estimate.curves import Curves
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.estimate.steps import STEPS_NOTE, values_a_bin, with_steps
 from discreet.estimate.ties import Ties
 from discreet.metrics.errors import measures

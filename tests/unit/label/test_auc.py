@@ -9,10 +9,10 @@ from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
 from discreet.estimate.estimate import Unusable, Usable
-from discreet.label.label_custody import LabelCustody
 from discreet.label.midranks import midranks
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.rank_totals import RankTotals, TotalsCovariance, rank_auc
+from discreet.label.response_keys import ResponseKeys
 from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
@@ -101,7 +101,7 @@ def test_colluders_are_answered_with_more_noise(rng):
 def custodies(count, cap):
     most = Cap(epsilon=Fraction(cap))
     return [
-        LabelCustody(ResponseKey(bytes([k]) * 32), MemoryAccount(most))
+        ResponseKeys(ResponseKey(bytes([k]) * 32), MemoryAccount(most))
         for k in range(count)
     ]
 
@@ -115,8 +115,10 @@ def test_a_second_model_on_the_same_examples_is_free_under_kept_flips(rng):
     sites = with_ids(federation(rng))
     better = with_ids(sites, np.sqrt)
     kept = custodies(3, cap=1)
-    first = label_auc(sites, epsilon=1, mechanism="response", custody=kept)
-    second = label_auc(better, epsilon=1, mechanism="response-labels", custody=kept)
+    first = label_auc(sites, epsilon=1, mechanism="response", response_keys=kept)
+    second = label_auc(
+        better, epsilon=1, mechanism="response-labels", response_keys=kept
+    )
     # The square root keeps every order: the same flips give the same AUC.
     assert second.auc.value == pytest.approx(first.auc.value, abs=1e-12)
     spent = [k.account.spent(f"site {i + 1}").epsilon for i, k in enumerate(kept)]
@@ -134,7 +136,7 @@ def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
         run_terms(
             RankSumTerms(1, mechanism="response"),
             [Examples(scores, y, subjects=range(900))],
-            custody=kept,
+            response_keys=kept,
         )[0]
         for y in (labels, changed)
     ]
@@ -147,9 +149,9 @@ def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
 def test_without_ids_flips_are_charged_every_time(rng):
     sites = federation(rng)
     kept = custodies(3, cap="1.5")
-    label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+    label_auc(sites, epsilon=1, mechanism="response", response_keys=kept)
     with pytest.raises(BudgetError, match="nothing was charged or sent"):
-        label_auc(sites, epsilon=1, mechanism="response", custody=kept)
+        label_auc(sites, epsilon=1, mechanism="response", response_keys=kept)
 
 
 @pytest.mark.parametrize("mechanism", ["response", "response-labels"])
@@ -163,9 +165,9 @@ def test_the_claim_of_kept_flips_rests_on_a_keyed_function(mechanism, rng):
 def test_a_second_model_is_charged_again_under_noise(mechanism, rng):
     sites = federation(rng)
     kept = custodies(3, cap="1.5")
-    label_auc(sites, epsilon=1, mechanism=mechanism, custody=kept)
+    label_auc(sites, epsilon=1, mechanism=mechanism, response_keys=kept)
     with pytest.raises(BudgetError, match="nothing was charged or sent"):
-        label_auc(sites, epsilon=1, mechanism=mechanism, custody=kept)
+        label_auc(sites, epsilon=1, mechanism=mechanism, response_keys=kept)
 
 
 def test_as_many_sites_as_examples(rng):

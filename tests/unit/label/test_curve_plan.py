@@ -17,8 +17,8 @@ from discreet.errors import (
     PlanError,
     UndefinedMetricWarning,
 )
-from discreet.label.label_custody import LabelCustody
 from discreet.label.public_scores import PublicScores
+from discreet.label.response_keys import ResponseKeys
 from discreet.models.label import CURVE_MECHANISMS, LabelDP, plan_curves
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
@@ -57,10 +57,10 @@ def cut(scores, labels, sites: int, *, ids: bool = False) -> list[Examples]:
     ]
 
 
-def kept(sites: int, cap: str | None = None) -> list[LabelCustody]:
+def kept(sites: int, cap: str | None = None) -> list[ResponseKeys]:
     limit = None if cap is None else discreet.DistributedDP(cap).epsilon
     return [
-        LabelCustody(ResponseKey(bytes([k]) * 32), MemoryAccount(Cap(epsilon=limit)))
+        ResponseKeys(ResponseKey(bytes([k]) * 32), MemoryAccount(Cap(epsilon=limit)))
         for k in range(sites)
     ]
 
@@ -133,9 +133,9 @@ def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
     sites = cut(s, y, 3)
     plan = plan_curves(PublicScores.of(sites), LabelDP(1, mechanism=mechanism))
     open_sums = [
-        simulate(plan, sites, aggregation=how, custody=kept(3), entropy=Seeded(b"7"))[
-            0
-        ].total
+        simulate(
+            plan, sites, aggregation=how, response_keys=kept(3), entropy=Seeded(b"7")
+        )[0].total
         for how in ("plain", "secagg")
     ]
     np.testing.assert_array_equal(*open_sums)
@@ -218,25 +218,27 @@ def test_thresholds_become_edges_and_given_edges_are_kept() -> None:
 
 def test_a_second_model_on_flipped_labels_costs_nothing_more() -> None:
     s, y = pooled(500)
-    custody = kept(2, cap="1")
+    response_keys = kept(2, cap="1")
     privacy = LabelDP(1, mechanism="response")
     for scores in (s, s**2, 1 - s):
         sites = cut(scores, y, 2, ids=True)
-        evaluate_labels(sites, privacy=privacy, custody=custody)
-    for k, own in enumerate(custody):
+        evaluate_labels(sites, privacy=privacy, response_keys=response_keys)
+    for k, own in enumerate(response_keys):
         assert isinstance(own.account, MemoryAccount)
         assert own.account.spent(f"site {k + 1}").epsilon == 1
 
 
 def test_without_ids_a_second_model_on_flipped_labels_is_charged_again() -> None:
     s, y = pooled(500)
-    custody = kept(2)
+    response_keys = kept(2)
     for scores in (s, s**2):
         evaluate_labels(
-            cut(scores, y, 2), privacy=LabelDP(1, mechanism="response"), custody=custody
+            cut(scores, y, 2),
+            privacy=LabelDP(1, mechanism="response"),
+            response_keys=response_keys,
         )
-    assert isinstance(custody[0].account, MemoryAccount)
-    assert custody[0].account.spent("site 1").epsilon == 2
+    assert isinstance(response_keys[0].account, MemoryAccount)
+    assert response_keys[0].account.spent("site 1").epsilon == 2
 
 
 def test_a_second_model_on_binned_positives_is_charged_again() -> None:
@@ -244,25 +246,25 @@ def test_a_second_model_on_binned_positives_is_charged_again() -> None:
     privacy = LabelDP(1, mechanism="binned")
     free = kept(2)
     for scores in (s, s**2):
-        evaluate_labels(cut(scores, y, 2), privacy=privacy, custody=free)
+        evaluate_labels(cut(scores, y, 2), privacy=privacy, response_keys=free)
     assert isinstance(free[0].account, MemoryAccount)
     assert free[0].account.spent("site 1").epsilon == 2
     capped = kept(2, cap="1")
-    evaluate_labels(cut(s, y, 2), privacy=privacy, custody=capped)
+    evaluate_labels(cut(s, y, 2), privacy=privacy, response_keys=capped)
     with pytest.raises(BudgetError, match="cap"):
-        evaluate_labels(cut(s**2, y, 2), privacy=privacy, custody=capped)
+        evaluate_labels(cut(s**2, y, 2), privacy=privacy, response_keys=capped)
 
 
 def test_another_epsilon_is_charged_again_and_a_changed_label_is_not() -> None:
     s, y = pooled(500)
-    custody = kept(1)
-    account = custody[0].account
+    response_keys = kept(1)
+    account = response_keys[0].account
     assert isinstance(account, MemoryAccount)
     for epsilon, labels in ((1, y), (2, y), (1, np.append(1 - y[:1], y[1:]))):
         evaluate_labels(
             cut(s, labels, 1, ids=True),
             privacy=LabelDP(epsilon, mechanism="response"),
-            custody=custody,
+            response_keys=response_keys,
         )
     assert account.spent("site 1").epsilon == 3
 
@@ -271,9 +273,11 @@ def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
     s, y = pooled(500)
     changed = np.append(1 - y[:1], y[1:])
     plan = plan_curves(PublicScores.of(cut(s, y, 1)), LabelDP(1, mechanism="response"))
-    custody = kept(1, cap="1")
+    response_keys = kept(1, cap="1")
     totals = [
-        simulate(plan, cut(s, labels, 1, ids=True), custody=custody)[0].total
+        simulate(plan, cut(s, labels, 1, ids=True), response_keys=response_keys)[
+            0
+        ].total
         for labels in (y, changed)
     ]
     bins = len(plan.statistic.edges)
@@ -287,7 +291,9 @@ def test_custody_must_be_one_a_site() -> None:
     s, y = pooled(100)
     with pytest.raises(InputError, match="2 sites need as many custodies, got 1"):
         evaluate_labels(
-            cut(s, y, 2), privacy=LabelDP(1, mechanism="response"), custody=kept(1)
+            cut(s, y, 2),
+            privacy=LabelDP(1, mechanism="response"),
+            response_keys=kept(1),
         )
 
 

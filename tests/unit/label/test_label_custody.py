@@ -10,7 +10,7 @@ import pytest
 
 from discreet.data.examples import Examples
 from discreet.errors import InputError
-from discreet.label.label_custody import LabelSet
+from discreet.label.response_keys import LabelSet
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.privacy.loss import PureDP
 

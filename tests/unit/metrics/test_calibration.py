@@ -17,7 +17,7 @@ from discreet.metrics.calibration import (
     sampling_floor,
 )
 from discreet.metrics.logistic import calibration_line
-from discreet.noise.decoded_law import DecodedLaw, Tally
+from discreet.noise.decoded_noise import DecodedLaw, Tally
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.report.plot import draw_reliability

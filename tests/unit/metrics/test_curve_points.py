@@ -12,7 +12,7 @@ import discreet
 from discreet.data.edges import Listed, Support, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.scikit_points import roc_points
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend

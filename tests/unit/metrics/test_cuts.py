@@ -7,7 +7,7 @@ from scipy.stats import norm
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.cuts import confusion_weights, cut_at
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.mechanism import NoNoise

@@ -7,7 +7,7 @@ import discreet
 import measures_page
 from discreet.data.edges import Edges, Uniform
 from discreet.data.prior_spread import PriorSpread
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.errors import measure
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from discreet.data.edges import Edges
 from discreet.data.prior_spread import PriorSpread
-from discreet.estimate.reading import Other
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Other
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace

@@ -12,11 +12,11 @@ from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.estimate import Binning, Unusable
+from discreet.estimate.fit import Flat
 from discreet.estimate.intervals import SYMMETRIC, ProportionShape
 from discreet.estimate.public_totals import PublicTotals
-from discreet.estimate.reading import Flat
 from discreet.estimate.slopes import Slopes
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.calibration import expected_calibration_error
 from discreet.metrics.errors import measure, measures
 from discreet.metrics.rate_row import RateRow
@@ -24,7 +24,7 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.binned_positives import BinnedLaw
-from discreet.noise.decoded_law import DecodedLaw, Tally
+from discreet.noise.decoded_noise import DecodedLaw, Tally
 from discreet.noise.laplace import LaplaceLaw
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.polya import PolyaLaw

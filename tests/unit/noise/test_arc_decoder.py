@@ -8,7 +8,7 @@ from discreet.data.edges import Edges, Support, Warped
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import roc_area
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.arc import CircularArc, simulate_arc_counts

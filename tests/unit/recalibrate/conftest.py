@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.smooth_fit import Smooth
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram

@@ -6,7 +6,7 @@ import pytest
 
 from discreet.data.edges import Edges, Warped
 from discreet.errors import InputError
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.estimate.sub_bins import cell_scores
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode

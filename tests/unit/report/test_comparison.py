@@ -12,8 +12,8 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.estimate.estimate import Zero
-from discreet.estimate.reading import Flat
-from discreet.estimate.smooth_reading import Smooth
+from discreet.estimate.fit import Flat
+from discreet.estimate.smooth_fit import Smooth
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise

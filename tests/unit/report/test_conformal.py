@@ -7,7 +7,7 @@ import pytest
 
 import discreet
 from discreet.errors import InputError
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.report.conformal import conformal_classes
 
 pytestmark = [

@@ -11,7 +11,7 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
-from discreet.estimate.reading import Flat
+from discreet.estimate.fit import Flat
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import OpenedSum, invite
+from discreet.secagg.coordinator import RevealedSum, invite
 from discreet.secagg.terms import Terms
 
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
@@ -102,7 +102,7 @@ class Federation:
 
     def advance(self):
         result = self.coordinator.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             return result
         self.coordinator, self.messages = result
         return self

@@ -5,7 +5,7 @@ import pytest
 
 from discreet.entropy import Seeded
 from discreet.secagg.conversation import SiteConversation
-from discreet.secagg.coordinator import OpenedSum, invite
+from discreet.secagg.coordinator import RevealedSum, invite
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     SavedStateError,
@@ -36,7 +36,7 @@ def converse(f, *, silent_after=()):
                 states[site], answer = ends[site].receive(states[site], message)
             coordinator.receive(site, answer)
         result = coordinator.advance()
-        if isinstance(result, OpenedSum):
+        if isinstance(result, RevealedSum):
             return ends, states, messages, result
         coordinator, messages = result
     raise AssertionError("the conversation never ended")

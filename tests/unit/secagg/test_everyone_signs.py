@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import OpenedSum, advance_all, invite
+from discreet.secagg.coordinator import RevealedSum, advance_all, invite
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteError,
@@ -221,7 +221,7 @@ class Grouped:
 
 def test_grouped_exact_sums_are_those_of_the_groups():
     sums = Grouped().play("share", "mask", "confirm", "reveal").groups
-    assert all(isinstance(each, OpenedSum) for each in sums)
+    assert all(isinstance(each, RevealedSum) for each in sums)
     totals = {each.contributors: int(each.total[0]) for each in sums}
     assert totals == {g: sum(10**s for s in g) for g in Grouped().members}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discreet.secagg import errors, shamir
-from discreet.secagg.coordinator import OpenedSum
+from discreet.secagg.coordinator import RevealedSum
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 FILES = sorted((VECTORS / "secagg").glob("*.json"))
@@ -67,7 +67,7 @@ def test_the_recorded_messages_open_the_recorded_sum(generator, path):
     for site, entry in last["sites"].items():
         state.receive(int(site), bytes.fromhex(entry["sent"]))
     opened = state.advance()
-    assert isinstance(opened, OpenedSum)
+    assert isinstance(opened, RevealedSum)
     assert opened.session.hex() == vector["session"]
     assert opened.total.tolist() == vector["total"]
     inside = [vector["vectors"][str(s)] for s in vector["contributors"]]

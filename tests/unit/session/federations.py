@@ -29,7 +29,7 @@ from discreet.session.coordinator import (
 from discreet.session.messages import (
     Invitation,
     Kind,
-    Letter,
+    Message,
     session_of,
 )
 from discreet.session.policy import Policy
@@ -144,10 +144,10 @@ class Losing(InProcess):
     silent: Mapping[int, int] = field(default_factory=dict)
     turn: int = 0
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         self.turn += 1
         gone = {node for node, turn in self.silent.items() if self.turn >= turn}
-        return super().__call__({n: x for n, x in letters.items() if n not in gone})
+        return super().__call__({n: x for n, x in messages.items() if n not in gone})
 
 
 def rank_plan(*, survivors: int = 3, signed_by: int = 0, epsilon: str = "2") -> Plan:
@@ -170,17 +170,17 @@ def two_rounds() -> Plan:
 class Altering(InProcess):
     """A coordinator that shows another first sum from the third round on."""
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         changed = {}
-        for node, letter in letters.items():
-            numbers = letter.numbers.copy()
-            if letter.round == 2 and letter.kind is Kind.INVITE:
+        for node, message in messages.items():
+            numbers = message.numbers.copy()
+            if message.round == 2 and message.kind is Kind.INVITE:
                 numbers[0] += 1
-            changed[node] = replace(letter, numbers=numbers)
+            changed[node] = replace(message, numbers=numbers)
         return super().__call__(changed)
 
 
-def invitation_to(plan: Plan) -> Letter:
+def invitation_to(plan: Plan) -> Message:
     body = Invitation(plan, bytes(32), b"")
     session = session_of(plan, body.nonce)
-    return Letter(Kind.INVITE, plan.digest(), session, 0, 1, body.encode())
+    return Message(Kind.INVITE, plan.digest(), session, 0, 1, body.encode())

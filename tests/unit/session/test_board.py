@@ -14,7 +14,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.session.board import Board, EventLog
 from discreet.session.carried import TITLES, steps_of
-from discreet.session.messages import Letter
+from discreet.session.messages import Message
 from unit.session.federations import POLICY, Federation, Losing, plan_for
 
 NAMES = {1: "north", 2: "south", 3: "east"}
@@ -103,10 +103,10 @@ def test_who_declines_may_say_whom_to_call_and_nothing_that_breaks_a_line(
     federation = Federation(tmp_path / "yes")
     willing = federation.exchange()
 
-    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        no = declining({node: x for node, x in letters.items() if node == 3})
+    def exchange(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        no = declining({node: x for node, x in messages.items() if node == 3})
         said = {n: replace(x, body=forged + x.body) for n, x in no.items()}
-        return {**willing({n: x for n, x in letters.items() if n < 3}), **said}
+        return {**willing({n: x for n, x in messages.items() if n < 3}), **said}
 
     said: list[str] = []
     log = tmp_path / "session.log"

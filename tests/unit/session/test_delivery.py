@@ -19,7 +19,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import MemoryAccount
 from discreet.session.coordinator import AbortedError, Session
-from discreet.session.messages import VERSION, Ending, Kind, Letter, LetterError
+from discreet.session.messages import VERSION, Ending, Kind, Message, MessageError
 from discreet.session.progress import Progress
 from discreet.session.respond import respond
 from discreet.session.retrying import (
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.long
 class Scripted:
     """Answers from a list, one call of ``receive`` after the other."""
 
-    script: list[list[Letter | Lost]]
+    script: list[list[Message | Lost]]
     sent: list[float] = field(default_factory=list)
     time: float = 0.0
 
@@ -58,19 +58,19 @@ class Scripted:
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 
-    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
-        assert (node, letter) == (1, ASKED)
+    def send(self, node: int, message: Message, *, seconds: float) -> None:
+        assert (node, message) == (1, ASKED)
         assert seconds > 0
         self.sent.append(self.time)
 
-    def receive(self) -> Iterable[tuple[int, Letter | Lost]]:
+    def receive(self) -> Iterable[tuple[int, Message | Lost]]:
         return [(1, found) for found in (self.script.pop(0) if self.script else [])]
 
     def exchange(self, seconds: float = 60.0) -> Delivery:
         return Delivery(self, seconds, self.now, self.sleep)
 
 
-ASKED = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"question")
+ASKED = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"question")
 ANSWER = ASKED.reply(Kind.STEP, site=1, body=b"answer")
 
 
@@ -126,8 +126,8 @@ def test_a_step_waits_a_positive_time() -> None:
 def test_an_older_release_gets_one_sentence() -> None:
     raw = bytearray(ASKED.head)
     raw[0] = 1
-    with pytest.raises(LetterError, match=f"version 1 came.*version {VERSION}.*same"):
-        Letter.of(bytes(raw[:-32]), b"", np.zeros(0, np.int64))
+    with pytest.raises(MessageError, match=f"version 1 came.*version {VERSION}.*same"):
+        Message.of(bytes(raw[:-32]), b"", np.zeros(0, np.int64))
 
 
 def own(places: Iterable[int], privacy: PrivacyModel, signed_by: int) -> list[int]:
@@ -175,15 +175,15 @@ def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
 class Repeating(InProcess):
     """Asks every letter twice, and keeps both answers."""
 
-    pairs: list[tuple[Letter, Letter]] = field(default_factory=list)
+    pairs: list[tuple[Message, Message]] = field(default_factory=list)
     states_after: list[tuple[bytes, bytes]] = field(default_factory=list)
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        first = super().__call__(letters)
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        first = super().__call__(messages)
         before = dict(self.states)
-        second = super().__call__(letters)
-        self.pairs += [(first[node], second[node]) for node in letters]
-        self.states_after += [(before[n], self.states[n]) for n in letters]
+        second = super().__call__(messages)
+        self.pairs += [(first[node], second[node]) for node in messages]
+        self.states_after += [(before[n], self.states[n]) for n in messages]
         return second
 
 
@@ -211,13 +211,15 @@ def test_another_letter_for_a_used_state_is_refused(tmp_path: Path) -> None:
     seen: list[Kind] = []
 
     class Asking(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             before = self.states.get(1, b"")
-            answers = super().__call__(letters)
-            letter = letters[1]
-            if letter.kind is Kind.STEP:
+            answers = super().__call__(messages)
+            message = messages[1]
+            if message.kind is Kind.STEP:
                 after, self.states[1] = self.states[1], before
-                seen.append(self.answer(1, replace(letter, body=letter.body[:-1])).kind)
+                seen.append(
+                    self.answer(1, replace(message, body=message.body[:-1])).kind
+                )
                 self.states[1] = after
             return answers
 
@@ -233,11 +235,11 @@ class Ended(Losing):
 
     told: dict[int, Ending] = field(default_factory=dict)
 
-    def answer(self, node: int, letter: Letter) -> Letter:
-        answer = super().answer(node, letter)
-        if letter.kind is Kind.END:
+    def answer(self, node: int, message: Message) -> Message:
+        answer = super().answer(node, message)
+        if message.kind is Kind.END:
             assert answer.kind is Kind.END
-            self.told[node] = Ending.decode(letter.body)
+            self.told[node] = Ending.decode(message.body)
         return answer
 
 
@@ -271,22 +273,22 @@ def test_sites_that_are_too_few_to_be_asked_are_told_so(tmp_path: Path) -> None:
 
 def test_a_late_letter_does_not_open_a_session_that_is_over(tmp_path: Path) -> None:
     federation = Federation(tmp_path)
-    heard: list[Letter] = []
+    heard: list[Message] = []
     over = b""
 
     class Hearing(InProcess):
-        def answer(self, node: int, letter: Letter) -> Letter:
+        def answer(self, node: int, message: Message) -> Message:
             if node == 1 and not over:
-                heard.append(letter)
-            return super().answer(node, letter)
+                heard.append(message)
+            return super().answer(node, message)
 
     inner = federation.exchange()
     exchange = Hearing(inner.sites, inner.report)
     federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
     over = exchange.states[1]
-    for letter in heard:
-        again = exchange.answer(1, letter)
-        assert (again.kind is Kind.END) == (letter.kind is Kind.END)
+    for message in heard:
+        again = exchange.answer(1, message)
+        assert (again.kind is Kind.END) == (message.kind is Kind.END)
         assert exchange.states[1] == over
     assert federation.ledger(1).spent("people").epsilon == Fraction(1)
 
@@ -296,14 +298,14 @@ def test_a_letter_of_another_session_does_not_end_the_one_in_hand(
 ) -> None:
     federation = Federation(tmp_path)
     inner = federation.exchange()
-    foreign = Letter(Kind.STEP, b"p" * 32, b"x" * 32, 0, 1, b"foreign")
+    foreign = Message(Kind.STEP, b"p" * 32, b"x" * 32, 0, 1, b"foreign")
     last = replace(foreign, kind=Kind.END, body=Ending.FAILED.encode())
 
     class Disturbed(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             self.answer(1, foreign)
             self.answer(1, last)
-            return super().__call__(letters)
+            return super().__call__(messages)
 
     plan = plan_for(DistributedDP("1"), survivors=3)
     exchange = Disturbed(inner.sites, inner.report)

@@ -14,9 +14,16 @@ from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
-from discreet.session import messages as letters
+from discreet.session import messages
 from discreet.session.coordinator import AbortedError, Session
-from discreet.session.messages import Invitation, Kind, Letter, pack, session_of, unpack
+from discreet.session.messages import (
+    Invitation,
+    Kind,
+    Message,
+    pack,
+    session_of,
+    unpack,
+)
 from discreet.transport.in_process import InProcess
 from unit.session.federations import COORDINATOR, POLICY, Federation, plan_for
 
@@ -40,12 +47,12 @@ class Garbling(InProcess):
     how: str = "noise"
     turn: int = 0
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         self.turn += 1
-        if self.turn == self.at and 1 in letters:
-            spoilt = replace(letters[1], body=GARBAGE[self.how](letters[1].body))
-            letters = {**letters, 1: spoilt}
-        return super().__call__(letters)
+        if self.turn == self.at and 1 in messages:
+            spoilt = replace(messages[1], body=GARBAGE[self.how](messages[1].body))
+            messages = {**messages, 1: spoilt}
+        return super().__call__(messages)
 
 
 def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) -> None:
@@ -80,13 +87,13 @@ def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
     assert federation.ledger(1).spent("people").epsilon == 3
 
 
-def _invited(plan: Plan, text: bytes) -> Letter:
+def _invited(plan: Plan, text: bytes) -> Message:
     """An invitation that names a plan and carries some other text in its place."""
     nonce = bytes(32)
     invitation = Invitation(plan, nonce, b"")
     _, *rest = unpack(invitation.encode(), 4)
-    letter = Letter(Kind.INVITE, plan.digest(), session_of(plan, nonce), 0, 1)
-    return replace(letter, body=pack(text, *rest))
+    message = Message(Kind.INVITE, plan.digest(), session_of(plan, nonce), 0, 1)
+    return replace(message, body=pack(text, *rest))
 
 
 def test_a_site_that_agreed_to_a_plan_parses_no_other_text(
@@ -100,13 +107,13 @@ def test_a_site_that_agreed_to_a_plan_parses_no_other_text(
         parsed.append(text)
         return planfile.loads(text)
 
-    monkeypatch.setattr(letters, "loads", noting)
+    monkeypatch.setattr(messages, "loads", noting)
     federation = Federation(tmp_path, plans={1: plan})
     hostile = _invited(plan, b"a = " + b"[" * 100_000)
     other = replace(hostile, plan_digest=bytes(32))
-    for letter, reason in ((hostile, "not signed"), (other, "another plan")):
+    for message, reason in ((hostile, "not signed"), (other, "another plan")):
         with pytest.raises(DiscreetError, match=reason):
-            federation.site(1).receive(b"", letter)
+            federation.site(1).receive(b"", message)
     assert parsed == []
     with pytest.raises(DiscreetError, match="no valid plan"):
         federation.site(2).receive(b"", hostile)  # it agreed to none, and must read

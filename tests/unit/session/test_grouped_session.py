@@ -27,8 +27,8 @@ from discreet.secagg.messages import Advert, Delivery, Roster
 from discreet.secagg.terms import Terms
 from discreet.session.coordinator import (
     AbortedError,
-    Exchange,
     Session,
+    Transport,
     opened_evaluation,
 )
 from discreet.session.journal import Journal
@@ -273,6 +273,6 @@ def test_a_killed_coordinator_goes_on_with_the_groups_that_were_drawn(
     assert spent == {1}
 
 
-def carried(plan: Plan, journal: Journal, exchange: Exchange) -> list[Release]:
+def carried(plan: Plan, journal: Journal, exchange: Transport) -> list[Release]:
     through = journal.through(exchange)
     return Session(plan, journal.nodes, through, journal.draw, COORDINATOR).run()

@@ -30,7 +30,7 @@ from discreet.plan.recommend import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session.bounding import bounded
 from discreet.session.coordinator import Session
-from discreet.session.messages import Invitation, Kind, Letter, session_of
+from discreet.session.messages import Invitation, Kind, Message, session_of
 from discreet.session.progress import InMemoryOnce
 from discreet.session.site import Site
 from discreet.transport.in_process import InProcess
@@ -134,10 +134,10 @@ REPLACED = {
 class Overheard(InProcess):
     """Writes down what site 1 sends."""
 
-    heard: list[Letter] = field(default_factory=list)
+    heard: list[Message] = field(default_factory=list)
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        answers = super().__call__(letters)
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        answers = super().__call__(messages)
         self.heard += [answers[1]] if 1 in answers else []
         return answers
 
@@ -179,10 +179,10 @@ def play(folder: Path, plan: Plan, columns, **more):
     return exchange.heard, releases, spent
 
 
-def outside(letters: list[Letter], *, sized: bool = True):
+def outside(messages: list[Message], *, sized: bool = True):
     """Return all that an observer sees of letters beside their content."""
-    size = [(len(x.body), x.numbers.size) if sized else () for x in letters]
-    kinds = [(x.kind, x.round, x.site) for x in letters]
+    size = [(len(x.body), x.numbers.size) if sized else () for x in messages]
+    kinds = [(x.kind, x.round, x.site) for x in messages]
     assert Kind.DECLINED not in [kind for kind, _, _ in kinds]
     return list(zip(kinds, size, strict=True))
 
@@ -198,8 +198,8 @@ def test_nothing_but_the_noisy_counts_depends_on_the_data(tmp_path, name):
     heard, (plain,), spent = play(tmp_path / "plain", plan, DATA["plain"])
     for other in (*asked_about, *SIZES):
         columns = DATA[other]
-        letters, (release,), charged = play(tmp_path / other, plan, columns)
-        assert outside(letters) == outside(heard), other
+        messages, (release,), charged = play(tmp_path / other, plan, columns)
+        assert outside(messages) == outside(heard), other
         assert charged == spent
         moved = counts(plan, columns) - counts(plan, DATA["plain"])
         np.testing.assert_array_equal(release.total - plain.total, moved, other)
@@ -211,8 +211,8 @@ def test_where_the_number_of_rows_is_public_every_row_is_sent(tmp_path, name):
     plan = REPLACED[name]
     heard, (plain,), _ = play(tmp_path / "plain", plan, DATA["plain"])
     for other in (*SCORES, *LABELS):
-        letters, (release,), _ = play(tmp_path / other, plan, DATA[other])
-        assert outside(letters) == outside(heard), other
+        messages, (release,), _ = play(tmp_path / other, plan, DATA[other])
+        assert outside(messages) == outside(heard), other
         if name.startswith("arcs"):
             assert release.total.sum() == plain.total.sum() == 3 * ROWS, other
 
@@ -241,7 +241,7 @@ def test_two_rounds_ask_nothing_that_is_not_charged(tmp_path):
     chosen = ["plain", "one score missing", "one infinite score", "nobody"]
     played = [play(tmp_path / x, plan, DATA[x]) for x in chosen]
     # What was released in the first round is public, and sizes the second.
-    seen = [outside(letters, sized=False) for letters, _, _ in played]
+    seen = [outside(messages, sized=False) for messages, _, _ in played]
     assert all(one == seen[0] for one in seen)
     assert all(spent == played[0][2] for _, _, spent in played)
 
@@ -270,8 +270,8 @@ def test_no_label_decides_about_a_letter(tmp_path, mechanism):
     labels = [[0] * ROWS, [1] * ROWS, [0, 1] * (ROWS // 2), [1] + [0] * (ROWS - 1)]
     seen = []
     for k, given in enumerate(labels):
-        letters, _, _ = play(tmp_path / str(k), plan, rows(PLAIN, given))
-        seen.append(outside(letters))
+        messages, _, _ = play(tmp_path / str(k), plan, rows(PLAIN, given))
+        seen.append(outside(messages))
     assert all(one == seen[0] for one in seen)
 
 
@@ -289,7 +289,7 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
         exchange = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
         nonce = bytes(32)
         invitation = Invitation(plan, nonce, b"")
-        letter = Letter(
+        message = Message(
             Kind.INVITE,
             plan.digest(),
             session_of(plan, nonce),
@@ -297,14 +297,14 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
             1,
             invitation.encode(),
         )
-        reply = exchange({1: letter})[1]
+        reply = exchange({1: message})[1]
         assert len(heard) == 1
         return reply.encode()
 
     forbidden = replace(POLICY, privacy=("distributed",))
     fine = lambda asked: examples(DATA["plain"], asked.facts.scores)  # noqa: E731
     refused = answer("forbidden", forbidden, fine)
-    assert Letter.decode(refused).kind is Kind.DECLINED
+    assert Message.decode(refused).kind is Kind.DECLINED
     assert answer("crashed", POLICY, crashing) == refused
 
 

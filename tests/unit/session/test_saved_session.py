@@ -15,9 +15,9 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
-from discreet.session.coordinator import Exchange, Session
+from discreet.session.coordinator import Session, Transport
 from discreet.session.journal import Journal, SavedSession, binding
-from discreet.session.messages import Kind, Letter
+from discreet.session.messages import Kind, Message
 from discreet.transport.in_process import InProcess
 from unit.session.federations import COORDINATOR, Federation, plan_for, two_rounds
 
@@ -37,12 +37,12 @@ class Dying(InProcess):
     calls: int = 0
     heard: dict[bytes, set[bytes]] = field(default_factory=dict)
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         self.calls += 1
         killed = self.calls == self.kill_in
         if killed and not self.sites_answer:
             raise KilledError
-        answers = super().__call__(letters)
+        answers = super().__call__(messages)
         if killed:
             raise KilledError
         return answers
@@ -53,7 +53,7 @@ def saved_in(folder: Path, plan: Plan) -> SavedSession:
     return SavedSession(folder / "session.sealed", b"secret", bound)
 
 
-def run(plan: Plan, exchange: Exchange, saved: SavedSession) -> list[Release]:
+def run(plan: Plan, exchange: Transport, saved: SavedSession) -> list[Release]:
     raw = saved.load()
     if raw is None:
         journal = Journal((1, 2, 3), keep=saved.save)
@@ -119,8 +119,8 @@ def test_a_session_that_is_over_is_read_again_without_any_site(tmp_path: Path) -
     saved = saved_in(tmp_path, plan)
     first = run(plan, Federation(tmp_path / "f").exchange(), saved)
 
-    def nobody(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        raise AssertionError(letters)
+    def nobody(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        raise AssertionError(messages)
 
     again = run(plan, nobody, saved)
     assert np.array_equal(first[0].total, again[0].total)
@@ -161,9 +161,9 @@ def test_the_nonces_are_saved_before_the_first_letter_leaves(tmp_path: Path) -> 
     seen: list[bytes | None] = []
     inner = Federation(tmp_path / "f").exchange()
 
-    def watching(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def watching(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         seen.append(saved.load())
-        return inner(letters)
+        return inner(messages)
 
     run(plan, watching, saved)
     assert seen[0] is not None
@@ -171,7 +171,7 @@ def test_the_nonces_are_saved_before_the_first_letter_leaves(tmp_path: Path) -> 
 
 
 def test_a_journal_of_other_letters_is_refused() -> None:
-    asked = Letter(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"new")
+    asked = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"new")
     old = replace(asked, body=b"old").reply(Kind.STEP, site=1)
     journal = Journal((1,), SYSTEM, heard=[{1: old}])
     exchange = journal.through(lambda _: {})

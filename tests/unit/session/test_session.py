@@ -34,7 +34,7 @@ from discreet.session.coordinator import (
 from discreet.session.messages import (
     Invitation,
     Kind,
-    Letter,
+    Message,
     session_of,
 )
 from discreet.session.respond import respond
@@ -153,25 +153,25 @@ def test_a_ranked_site_that_does_not_answer_ends_the_session(tmp_path: Path) -> 
 def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -> None:
     """Fresh noise on the same labels would average out."""
     plan, federation = rank_plan(), Federation(tmp_path)
-    passed: list[tuple[bytes, Letter, bytes]] = []
+    passed: list[tuple[bytes, Message, bytes]] = []
 
-    def exchange(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def exchange(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         answers = {}
-        for node, letter in letters.items():
+        for node, message in messages.items():
             state = states.get(node, b"")
-            states[node], answers[node] = federation.site(node).receive(state, letter)
-            if node == 1 and letter.kind is Kind.STEP:
-                passed.append((state, letter, answers[node].body))
+            states[node], answers[node] = federation.site(node).receive(state, message)
+            if node == 1 and message.kind is Kind.STEP:
+                passed.append((state, message, answers[node].body))
         return answers
 
     states: dict[int, bytes] = {}
     Session(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
-    ((state, letter, body),) = passed
-    _, again = federation.site(1).receive(states[1], letter)
+    ((state, message, body),) = passed
+    _, again = federation.site(1).receive(states[1], message)
     assert again.kind is Kind.DECLINED or again.body == body
     federation.onces.clear()  # a restarted process that offers the old state
     changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
-    _, retried = changed.site(1).receive(state, letter)
+    _, retried = changed.site(1).receive(state, message)
     assert retried.body == body
     assert federation.ledger(1).spent("people").epsilon == 2
 
@@ -302,10 +302,10 @@ def test_an_altered_broadcast_is_not_answered(tmp_path: Path) -> None:
     inner = federation.exchange()
 
     class Lying(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-            changed = dict(letters)
-            if letters[1].round == 1 and letters[1].kind is Kind.INVITE:
-                changed[1] = replace(letters[1], numbers=letters[1].numbers + 1)
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+            changed = dict(messages)
+            if messages[1].round == 1 and messages[1].kind is Kind.INVITE:
+                changed[1] = replace(messages[1], numbers=messages[1].numbers + 1)
             return super().__call__(changed)
 
     with pytest.raises(AbortedError):
@@ -320,12 +320,12 @@ def test_a_later_round_is_joined_once(tmp_path: Path) -> None:
     seen: list[Kind] = []
 
     class Asking(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             before = self.states.get(1, b"")
-            answers = super().__call__(letters)
-            if letters[1].round == 1 and letters[1].kind is Kind.INVITE:
+            answers = super().__call__(messages)
+            if messages[1].round == 1 and messages[1].kind is Kind.INVITE:
                 after, self.states[1] = self.states[1], before
-                seen.append(self.answer(1, letters[1]).kind)
+                seen.append(self.answer(1, messages[1]).kind)
                 self.states[1] = after
             return answers
 
@@ -341,12 +341,12 @@ def test_a_later_round_of_another_session_is_declined(tmp_path: Path) -> None:
     releases = federation.session(plan, exchange).run()
     body = Invitation(plan, bytes(32), b"")
     session = session_of(plan, body.nonce)
-    letter = Letter(
+    message = Message(
         Kind.INVITE, plan.digest(), session, 1, 1, body.encode(), releases[0].total
     )
-    assert exchange.answer(1, letter).kind is Kind.DECLINED
+    assert exchange.answer(1, message).kind is Kind.DECLINED
     exchange.states.clear()
-    assert exchange.answer(1, letter).kind is Kind.DECLINED
+    assert exchange.answer(1, message).kind is Kind.DECLINED
 
 
 def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
@@ -357,18 +357,18 @@ def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
     inner = federation.exchange()
 
     class TwoFaced(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-            changed = dict(letters)
-            if letters[1].kind is Kind.INVITE:
-                body = Invitation.decode(letters[1].body)
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+            changed = dict(messages)
+            if messages[1].kind is Kind.INVITE:
+                body = Invitation.decode(messages[1].body)
                 shown = replace(body, plan=other)
                 nonce_session = session_of(other, body.nonce)
-                letter = replace(
-                    letters[1], plan_digest=other.digest(), session=nonce_session
+                message = replace(
+                    messages[1], plan_digest=other.digest(), session=nonce_session
                 )
-                signature = COORDINATOR.sign(shown.statement(letter))
+                signature = COORDINATOR.sign(shown.statement(message))
                 changed[1] = replace(
-                    letter, body=replace(shown, signature=signature).encode()
+                    message, body=replace(shown, signature=signature).encode()
                 )
             return super().__call__(changed)
 
@@ -379,8 +379,8 @@ def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
 
 def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
     class Short(InProcess):
-        def answer(self, node: int, letter: Letter) -> Letter:
-            answer = super().answer(node, letter)
+        def answer(self, node: int, message: Message) -> Message:
+            answer = super().answer(node, message)
             if node == 2 and answer.numbers.size:
                 return replace(answer, numbers=answer.numbers[:-1])
             return answer
@@ -398,8 +398,8 @@ def test_an_answer_of_another_session_or_site_counts_as_silence(
     tmp_path: Path,
 ) -> None:
     class Foreign(InProcess):
-        def answer(self, node: int, letter: Letter) -> Letter:
-            answer = super().answer(node, letter)
+        def answer(self, node: int, message: Message) -> Message:
+            answer = super().answer(node, message)
             if node == 1:
                 return replace(answer, session=bytes(32))
             return replace(answer, site=3) if node == 2 else answer

@@ -23,13 +23,13 @@ from discreet.secagg.messages import Confirmation, Request, Survivors, Withdrawa
 from discreet.secagg.terms import withdrawal_statement
 from discreet.session.coordinator import (
     AbortedError,
-    Exchange,
     Session,
     Step,
+    Transport,
     UnfinishedError,
 )
 from discreet.session.journal import Journal
-from discreet.session.messages import Ending, Kind, Letter, withdrawals_in
+from discreet.session.messages import Ending, Kind, Message, withdrawals_in
 from discreet.session.policy import Policy
 from discreet.session.progress import InMemoryOnce, Progress
 from discreet.session.signed_sums import terms_of
@@ -98,7 +98,7 @@ class Consortium:
         )
 
     def session(
-        self, plan: Plan, places: Iterable[int], exchange: Exchange | None = None
+        self, plan: Plan, places: Iterable[int], exchange: Transport | None = None
     ) -> Session:
         self.sessions += 1
         self.steps.clear()
@@ -230,7 +230,7 @@ def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
     plan = plan_over(range(1, 6), survivors=4)
     journal = Journal(tuple(range(1, 6)), Seeded(b"journal"))
 
-    def carried(journal: Journal, exchange: Exchange) -> Session:
+    def carried(journal: Journal, exchange: Transport) -> Session:
         through = journal.through(exchange)
         return replace(
             consortium.session(plan, journal.nodes, through),
@@ -279,8 +279,8 @@ def test_a_session_that_was_dropped_is_released_by_the_next_exact_charge(
     consortium = Consortium.of(tmp_path, 5, replace(TWO, exact_sums=1))
     plan = plan_over(range(1, 6), survivors=4)
 
-    def dying(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        answers = consortium.exchange(letters)
+    def dying(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        answers = consortium.exchange(messages)
         if any(answer.numbers.size for answer in answers.values()):
             raise KeyboardInterrupt  # the masked counts have come
         return answers
@@ -298,22 +298,22 @@ def test_a_session_that_was_dropped_is_released_by_the_next_exact_charge(
 class Recording(InProcess):
     """Keeps each site's letters, and its states before them, by step."""
 
-    seen: dict[tuple[int, str], tuple[bytes, Letter]] = field(default_factory=dict)
+    seen: dict[tuple[int, str], tuple[bytes, Message]] = field(default_factory=dict)
     names: tuple[str, ...] = ("advertise", "share", "mask", "confirm", "reveal", "end")
     turn: int = 0
-    change: Callable[[int, Letter, Letter], Letter] = lambda _node, _sent, answer: (
+    change: Callable[[int, Message, Message], Message] = lambda _node, _sent, answer: (
         answer
     )
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         step = self.names[self.turn]
-        if next(iter(letters.values())).kind is Kind.END:
+        if next(iter(messages.values())).kind is Kind.END:
             step = "end"
         self.turn += 1
-        for node, letter in letters.items():
-            self.seen[node, step] = self.states.get(node, b""), letter
-        answers = super().__call__(letters)
-        return {n: self.change(n, letters[n], answer) for n, answer in answers.items()}
+        for node, message in messages.items():
+            self.seen[node, step] = self.states.get(node, b""), message
+        answers = super().__call__(messages)
+        return {n: self.change(n, messages[n], answer) for n, answer in answers.items()}
 
 
 def recorded(consortium: Consortium) -> Recording:
@@ -329,8 +329,8 @@ def refusing(tmp_path: Path) -> tuple[Consortium, Recording, Plan]:
     plan = plan_over(range(1, 7), survivors=4)
     exchange = recorded(consortium)
 
-    def silenced(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-        answers = exchange(letters)
+    def silenced(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        answers = exchange(messages)
         masks = any(answer.numbers.size for answer in answers.values())
         return {n: a for n, a in answers.items() if not (masks and n == 6)}
 
@@ -358,18 +358,18 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     """Old states come back, and the marks of used states are lost."""
     consortium, exchange, _ = refusing(tmp_path)
 
-    def answered(place: int, state: bytes, letter: Letter) -> tuple[Letter, str]:
+    def answered(place: int, state: bytes, message: Message) -> tuple[Message, str]:
         consortium.federation.onces[place] = InMemoryOnce()
         reasons: list[str] = []
         site = consortium.federation.site(place)
-        _, reply = site.answer(state, letter, report=reasons.append)
+        _, reply = site.answer(state, message, report=reasons.append)
         return reply, reasons[0]
 
     # Who withdrew signs no list, also none that it would sign otherwise.
-    state, letter = exchange.seen[4, "confirm"]
-    told = Survivors.decode(letter.body)
-    whole = replace(letter, body=replace(told, survivors=tuple(range(1, 7))).encode())
-    for asked in (letter, whole):
+    state, message = exchange.seen[4, "confirm"]
+    told = Survivors.decode(message.body)
+    whole = replace(message, body=replace(told, survivors=tuple(range(1, 7))).encode())
+    for asked in (message, whole):
         reply, reason = answered(4, state, asked)
         assert Withdrawal.decode(reply.body)
         assert "has released its charge" in reason or "never shared" in reason
@@ -383,9 +383,9 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     assert _conversation(progress, 1).receive(progress.conversation, request.body)
 
 
-def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Letter]:
+def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
     """Return a site's state after it signed, and the request that lists everyone."""
-    state, letter = exchange.seen[place, "end"]
+    state, message = exchange.seen[place, "end"]
     progress = Progress.of(state)
     told = Survivors.decode(exchange.seen[place, "confirm"][1].body)
     signatures = {}
@@ -396,16 +396,16 @@ def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Letter]:
             signatures[k] = _forced_signature(exchange, k, asked)
         else:
             own = Progress.of(exchange.seen[k, "end"][0])
-            stored = Letter.decode(own.replies[asked.digest()])
+            stored = Message.decode(own.replies[asked.digest()])
             signatures[k] = Confirmation.decode(stored.body).signature
     request = Request(told.session, told.survivors, signatures)
-    step = Letter(
-        Kind.STEP, letter.plan_digest, letter.session, 0, place, request.encode()
+    step = Message(
+        Kind.STEP, message.plan_digest, message.session, 0, place, request.encode()
     )
     return progress.to_bytes(), step
 
 
-def _forced_signature(exchange: Recording, place: int, asked: Letter) -> bytes:
+def _forced_signature(exchange: Recording, place: int, asked: Message) -> bytes:
     progress = Progress.of(exchange.seen[place, "confirm"][0])
     talk = _conversation(progress, place)
     _, answer = talk.receive(progress.conversation, asked.body)
@@ -424,10 +424,10 @@ def _no_vector() -> IntVector:
 
 def ended(consortium: Consortium, exchange: Recording, body: bytes) -> int:
     """Give site 1, as it was before the last letter, another one; return its charges."""
-    state, letter = exchange.seen[1, "end"]
+    state, message = exchange.seen[1, "end"]
     reasons: list[str] = []
     consortium.federation.site(1).answer(
-        state, replace(letter, body=body), report=reasons.append
+        state, replace(message, body=body), report=reasons.append
     )
     return consortium.exact_sums([1])[0]
 
@@ -437,14 +437,14 @@ def signed_by_all_but_one(tmp_path: Path) -> tuple[Consortium, Recording]:
     consortium = Consortium.of(tmp_path, 5)
     exchange = recorded(consortium)
 
-    def losing(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def losing(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         if exchange.turn == 3:
-            letters = {n: x for n, x in letters.items() if n != 5}
-        if next(iter(letters.values())).kind is Kind.END:
-            for n, x in letters.items():
+            messages = {n: x for n, x in messages.items() if n != 5}
+        if next(iter(messages.values())).kind is Kind.END:
+            for n, x in messages.items():
                 exchange.seen[n, "end"] = exchange.states[n], x
             return {}
-        return exchange(letters)
+        return exchange(messages)
 
     plan = plan_over(range(1, 6), survivors=4)
     with pytest.raises(AbortedError, match="1 of the 5"):
@@ -489,10 +489,10 @@ def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> No
     consortium = Consortium.of(tmp_path, 3)
     exchange = recorded(consortium)
     consortium.session(plan_over((1, 2, 3), survivors=3), (1, 2, 3), exchange).run()
-    state, letter = exchange.seen[1, "confirm"]
+    state, message = exchange.seen[1, "confirm"]
     reasons: list[str] = []
     site = consortium.federation.site(1)
-    _, reply = site.answer(state, letter, report=reasons.append)
+    _, reply = site.answer(state, message, report=reasons.append)
     assert reply.kind is Kind.DECLINED
     assert ["already answered" in reason for reason in reasons] == [True]
     assert consortium.exact_sums([1]) == [1]

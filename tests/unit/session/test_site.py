@@ -29,7 +29,7 @@ from discreet.session.coordinator import (
 )
 from discreet.session.messages import (
     Kind,
-    Letter,
+    Message,
 )
 from discreet.transport.in_process import InProcess
 from unit.session.federations import (
@@ -85,8 +85,8 @@ def test_a_refusal_is_one_constant_whatever_the_reason(
     answers = set()
     for federation in reasons.values():
         exchange = federation.exchange()
-        letter = invitation_to(plan)
-        answer = exchange.answer(1, letter)
+        message = invitation_to(plan)
+        answer = exchange.answer(1, message)
         answers.add((answer.kind, answer.site, answer.body, answer.numbers.size))
         assert len(federation.reasons) == 1
     assert answers == {(Kind.DECLINED, 0, words.encode(), 0)}
@@ -123,12 +123,12 @@ def test_an_old_state_is_refused(tmp_path: Path) -> None:
     exchange = federation.exchange()
 
     class Repeating(InProcess):
-        def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             old = self.states.get(1, b"")
-            answers = super().__call__(letters)
-            if letters[1].kind is Kind.STEP:
+            answers = super().__call__(messages)
+            if messages[1].kind is Kind.STEP:
                 self.states[1] = old
-                again = self.answer(1, letters[1])
+                again = self.answer(1, messages[1])
                 assert again.kind is Kind.DECLINED
                 return {**answers, 1: again}
             return answers
@@ -178,14 +178,14 @@ def test_a_repeated_invitation_does_not_tell_whether_a_label_changed(
     now = [Examples(scores, labels)]
     federation = Federation(tmp_path, policy=ONE, data=lambda _: now[0])
     exchange = federation.exchange()
-    letter = invitation_to(plan_for(privacy, survivors=1))
-    first = exchange.answer(1, letter)
+    message = invitation_to(plan_for(privacy, survivors=1))
+    first = exchange.answer(1, message)
     now[0] = Examples(scores, changed)
     exchange.states.clear()  # a restarted site: only its ledger knows
-    again = exchange.answer(1, letter)
+    again = exchange.answer(1, message)
     federation.data = _unreadable
     exchange.states.clear()
-    third = exchange.answer(1, letter)
+    third = exchange.answer(1, message)
     assert first.kind is Kind.STEP
     assert first.encode() == again.encode() == third.encode()
     assert federation.reasons == []

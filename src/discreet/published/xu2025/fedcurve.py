@@ -29,14 +29,14 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.published.xu2025.quantiles import (
     Ecdf,
     exact_quantiles,
     quantile_fractions,
     tree_quantiles,
 )
-from discreet.published.xu2025.tree_reading import ScoreCurves, read_tree
+from discreet.published.xu2025.tree_fit import ScoreCurves, read_tree
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree

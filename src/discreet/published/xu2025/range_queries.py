@@ -28,11 +28,11 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.reading import Reading
+from discreet.estimate.fit import Reading
 from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.quantiles import Ecdf
-from discreet.published.xu2025.tree_reading import ScoreCurves, read_tree
+from discreet.published.xu2025.tree_fit import ScoreCurves, read_tree
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.tree import NoisyTree

@@ -16,7 +16,8 @@ from discreet.entropy import SYSTEM
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.secret_files import SecretExistsError, read_secret, write_secret
-from discreet.session.messages import Kind, Letter, LetterError
+from discreet.session.messages import Kind, MessageError
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.progress import UsedStateError, after_refusal
 from discreet.session.site import Site
 from discreet.transport.flower.records import (
@@ -124,7 +125,7 @@ def handler(
     site_of: SiteOf,
     *,
     report: Report = report_on_stderr,
-    answered: Callable[[Letter, Letter], None] | None = None,
+    answered: Callable[[SessionMessage, SessionMessage], None] | None = None,
     kept: Kept | None = None,
 ) -> Callable[[Message, Context], Message]:
     """Return the function that turns one message into its reply.
@@ -140,7 +141,7 @@ def handler(
     def answer(message: Message, context: Context) -> Message:
         try:
             letter = from_content(message.content)
-        except LetterError as error:
+        except MessageError as error:
             report(str(error))
             raise
         state = between.load(context)

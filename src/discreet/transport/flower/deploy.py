@@ -17,13 +17,13 @@ from discreet.session.board import Board
 from discreet.session.carried import NO_ROSTER, check_carried
 from discreet.session.coordinator import (
     AbortedError,
-    Exchange,
     Session,
+    Transport,
     UnfinishedError,
     opened_evaluation,
 )
 from discreet.session.journal import Journal, SavedSession, binding
-from discreet.session.messages import Kind, Letter
+from discreet.session.messages import Kind, Message
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.transport.flower.keys import CA, CoordinatorKeys
 from discreet.transport.flower.processes import MOST_BYTES, superlink, wait_until_free
@@ -83,7 +83,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
             import scipy.interpolate  # noqa: PLC0415
             import scipy.optimize  # noqa: F401, PLC0415
 
-            from discreet.estimate import smooth_reading  # noqa: F401, PLC0415
+            from discreet.estimate import smooth_fit  # noqa: F401, PLC0415
             from discreet.transport.flower import tasks  # noqa: PLC0415
 
             numbers = tasks.register(link, authority, admitted)
@@ -107,7 +107,7 @@ def _run(
     plan: Plan,
     keys: CoordinatorKeys,
     journal: Journal,
-    exchange: Exchange,
+    exchange: Transport,
     shown: Board,
     saved: SavedSession | None,
 ) -> Result:
@@ -163,16 +163,16 @@ class _Meeting:
         self.waited = True
         return tuple(sorted(place_of[node] for node in present))
 
-    def __call__(self, letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Exchange letters; who was in an interrupted session may come back first."""
-        over = all(letter.kind is Kind.END for letter in letters.values())
+        over = all(message.kind is Kind.END for message in messages.values())
         if not self.waited and not over:
-            self.wait(letters)
-        return self.delivery(letters)
+            self.wait(messages)
+        return self.delivery(messages)
 
 
-def _nobody(letters: Mapping[int, Letter], /) -> Mapping[int, Letter]:
-    del letters
+def _nobody(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+    del messages
     raise InputError("a session that is over asks nobody")
 
 

@@ -15,7 +15,8 @@ from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.admission import admit, check_data
 from discreet.session.carried import check_carried
-from discreet.session.messages import Ending, Kind, Letter
+from discreet.session.messages import Ending, Kind
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.progress import Progress
 from discreet.session.rehearsal import (
@@ -75,7 +76,7 @@ class JoiningSite:
     keys: SiteKeys
     entropy: Entropy = field(default=SYSTEM, repr=False)
     report: Report = report_on_stderr
-    answered: Callable[[Letter, int], None] | None = None
+    answered: Callable[[SessionMessage, int], None] | None = None
     tell: Callable[[str], None] = lambda _: None
     rehearse: bool = False
     _session: bytes | None = field(default=None, init=False)
@@ -153,7 +154,7 @@ class JoiningSite:
             rehearsal=self.rehearse,
         )
 
-    def _note(self, letter: Letter, answer: Letter) -> None:
+    def _note(self, letter: SessionMessage, answer: SessionMessage) -> None:
         if answer.kind is Kind.END:
             # A session that ended before this site was asked is its end, too.
             own = letter.plan_digest == self.plan.digest()
@@ -170,7 +171,7 @@ class JoiningSite:
             if self.answered is not None:
                 self.answered(answer, self._steps[letter.digest()])
 
-    def _answered_before(self, letter: Letter) -> dict[bytes, int]:
+    def _answered_before(self, letter: SessionMessage) -> dict[bytes, int]:
         """Return the steps that this site had answered before it was started again."""
         progress = _kept_progress(self.ledger)
         if progress is None or progress.session != letter.session:
@@ -178,7 +179,8 @@ class JoiningSite:
         before = [
             about
             for about, raw in progress.replies.items()
-            if about != letter.digest() and Letter.decode(raw).round == letter.round
+            if about != letter.digest()
+            and SessionMessage.decode(raw).round == letter.round
         ]
         return {about: number for number, about in enumerate(before, 1)}
 

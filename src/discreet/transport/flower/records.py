@@ -11,7 +11,8 @@ import numpy.lib.format as npy
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from discreet.arrays import IntVector
-from discreet.session.messages import Letter, LetterError
+from discreet.session.messages import Message as SessionMessage
+from discreet.session.messages import MessageError
 
 ACTION: Final = "discreet"
 MESSAGE_TYPE: Final = f"query.{ACTION}"
@@ -24,7 +25,7 @@ _HEADER: Final = 1000
 """Bytes of a vector's header; NumPy writes 118."""
 
 
-def to_content(letter: Letter) -> RecordDict:
+def to_content(letter: SessionMessage) -> RecordDict:
     """Return a letter as the content of a message."""
     parts: dict[str, ConfigRecord | ArrayRecord] = {
         _LETTER: ConfigRecord({"head": letter.head, "body": letter.body})
@@ -34,19 +35,19 @@ def to_content(letter: Letter) -> RecordDict:
     return RecordDict(parts)  # type: ignore[arg-type]
 
 
-def from_content(content: RecordDict) -> Letter:
+def from_content(content: RecordDict) -> SessionMessage:
     """Read a letter from a message's content."""
     record = content.config_records.get(_LETTER, ConfigRecord())
     head, body = record.get("head"), record.get("body")
     if not isinstance(head, bytes) or not isinstance(body, bytes):
-        raise LetterError("a message holds no letter")
+        raise MessageError("a message holds no letter")
     numbers = np.zeros(0, dtype=np.int64)
     if _NUMBERS in content.array_records:
         array = content.array_records[_NUMBERS].get("numbers")
         if array is None or array.dtype != "int64" or len(array.shape) != 1:
-            raise LetterError("a letter carries a vector of 64-bit integers")
+            raise MessageError("a letter carries a vector of 64-bit integers")
         numbers = _vector(array.data)
-    return Letter.of(head, body, numbers)
+    return SessionMessage.of(head, body, numbers)
 
 
 def _vector(raw: bytes) -> IntVector:
@@ -60,15 +61,15 @@ def _vector(raw: bytes) -> IntVector:
         magic: Any = npy.read_magic
         version = magic(file)
         if version != (1, 0):
-            raise LetterError("a letter's numbers are in another form than 1.0")
+            raise MessageError("a letter's numbers are in another form than 1.0")
         # Typed without its third argument, which NumPy has had since 1.24.
         read: Any = npy.read_array_header_1_0
         shape, _, dtype = read(file, max_header_size=_HEADER)
     except (ValueError, TypeError, EOFError, OverflowError, RecursionError):
-        raise LetterError("a letter's numbers cannot be read") from None
+        raise MessageError("a letter's numbers cannot be read") from None
     left = raw[file.tell() :]
     if dtype != np.dtype("<i8") or shape != (len(left) // 8,) or len(left) % 8:
-        raise LetterError("a letter announces other numbers than it carries")
+        raise MessageError("a letter announces other numbers than it carries")
     return np.frombuffer(left, dtype="<i8").astype(np.int64)
 
 
@@ -76,7 +77,7 @@ def load_state(context: Context) -> bytes:
     """Return what the site kept from the letter before."""
     state = context.state.config_records.get(_STATE, ConfigRecord()).get("state", b"")
     if not isinstance(state, bytes):
-        raise LetterError("the kept state is not bytes")
+        raise MessageError("the kept state is not bytes")
     return state
 
 

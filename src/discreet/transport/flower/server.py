@@ -12,7 +12,8 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from discreet.errors import DiscreetError
-from discreet.session.messages import Kind, Letter
+from discreet.session.messages import Kind
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.retrying import Lost, Waiting, pause
 from discreet.transport.flower.records import (
     MESSAGE_TYPE,
@@ -48,7 +49,7 @@ class GridCarrier:
     _sent: dict[str, tuple[int, bytes]] = field(default_factory=dict, init=False)
     _refused: list[tuple[int, Lost]] = field(default_factory=list, init=False)
 
-    def send(self, node: int, letter: Letter, *, seconds: float) -> None:
+    def send(self, node: int, letter: SessionMessage, *, seconds: float) -> None:
         """Push a letter: one at a time, since a grid leaves out what it refuses."""
         content = to_content(letter)
         if self.model is not None and letter.kind is Kind.INVITE:
@@ -65,7 +66,7 @@ class GridCarrier:
         for name in pushed:
             self._sent[name] = node, letter.digest()
 
-    def receive(self) -> Iterator[tuple[int, Letter | Lost]]:
+    def receive(self) -> Iterator[tuple[int, SessionMessage | Lost]]:
         """Pull what has come: letters, and what Flower says about the others."""
         yield from self._refused
         self._refused.clear()
@@ -102,7 +103,7 @@ def connected(
         time.sleep(pause(waited))
 
 
-def _read(reply: Message, about: bytes) -> Letter | Lost:
+def _read(reply: Message, about: bytes) -> SessionMessage | Lost:
     """Return the letter in a reply; what a site sends instead is no letter at all."""
     if reply.has_error():
         return Lost(about, for_good=reply.error.code in _FOR_GOOD)

@@ -127,7 +127,7 @@ def _joined(*parts: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class LabelCustody:
+class ResponseKeys:
     """What a site keeps as long as its labels: the key of its flips, its account.
 
     The same custody makes a further model on the same examples free under randomized
@@ -139,19 +139,19 @@ class LabelCustody:
     account: Account = field(default_factory=MemoryAccount)
 
     @classmethod
-    def fresh(cls, entropy: Entropy) -> LabelCustody:
+    def fresh(cls, entropy: Entropy) -> ResponseKeys:
         """Draw a key and open an account that lives as long as its process."""
         return cls(ResponseKey(entropy(32)))
 
     @classmethod
-    def of_sites(cls, sites: int, entropy: Entropy) -> list[LabelCustody]:
+    def of_sites(cls, sites: int, entropy: Entropy) -> list[ResponseKeys]:
         """Draw a key for each of so many simulated sites."""
         return [cls.fresh(child(entropy, f"flips {k + 1}")) for k in range(sites)]
 
 
 def answer(
     examples: Examples,
-    custody: LabelCustody,
+    response_keys: ResponseKeys,
     plan: Plan,
     this: ResolvedRound,
     *,
@@ -174,10 +174,10 @@ def answer(
     match mechanism:
         case RandomizedResponse():
             labels = LabelSet.of(examples, population=population, session=session)
-            reusable = labels.charge(mechanism, custody.key)
+            reusable = labels.charge(mechanism, response_keys.key)
 
             def protect() -> IntVector:
-                flipped = labels.flipped(mechanism, custody.key)
+                flipped = labels.flipped(mechanism, response_keys.key)
                 scores = np.zeros(0) if labels.scores is None else labels.scores
                 cells = class_cells(statistic.edges, scores, flipped)
                 return np.bincount(cells, minlength=statistic.size)
@@ -199,5 +199,7 @@ def answer(
         unit=plan.privacy.protects,
         asked=plan.asked(),
     )
-    sent = answer_once(custody.account, use, lambda: protect().astype("<i8").tobytes())
+    sent = answer_once(
+        response_keys.account, use, lambda: protect().astype("<i8").tobytes()
+    )
     return np.frombuffer(sent, dtype="<i8").astype(np.int64)

@@ -14,7 +14,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
-from discreet.estimate.reading import Reading, WithStatistic, unusable_reading
+from discreet.estimate.fit import Reading, WithStatistic, unusable_reading
 from discreet.published.xu2025.quantiles import Ecdf
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import NoiseLaw, NoisyHistogram

@@ -15,14 +15,14 @@ from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.evidence import Average, symmetric_average
-from discreet.estimate.grid import Grid, find_grid
-from discreet.estimate.reading import (
+from discreet.estimate.fit import (
     Flat,
     Other,
     Reading,
     flat_reading,
     unusable_reading,
 )
+from discreet.estimate.grid import Grid, find_grid
 from discreet.estimate.spline_model import FEWEST_BINS
 from discreet.estimate.steps import STEPS_NOTE, is_stepped, values_a_bin, with_steps
 from discreet.estimate.ties import Ties, end_ties, find_ties
