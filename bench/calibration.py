@@ -41,7 +41,7 @@ from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.privacy_model import PrivacyModel
@@ -111,13 +111,15 @@ def release(
         case DistributedDP(epsilon=epsilon):
             scale = 1 / float(epsilon)
             noisy = exact + simulate_discrete_laplace(scale, exact.shape, rng)
-            found = NoisyHistogram(edges, noisy[:bins], noisy[bins:], LaplaceLaw(scale))
-            return found, Smooth().read(found).counts
+            found = NoisyHistogram(
+                edges, noisy[:bins], noisy[bins:], LaplaceNoise(scale)
+            )
+            return found, Smooth().fit(found).counts
         case LocalDP(epsilon=epsilon):
             arc = CircularArc(Fraction(epsilon), edges)
             decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
-            found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().read(found).counts
+            found = NoisyHistogram(edges, *decoded.counts, decoded.noise)
+            return found, Flat().fit(found).counts
         case _:
             counts = exact.astype(np.float64)
             found = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())

@@ -123,9 +123,9 @@ def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
     rng = np.random.default_rng([seed, cell.examples])
     seen, widths, held, largest = [], [], [], []
     for _ in range(repetitions):
-        reading = cell.estimator.read(cell.simulate(rng))
-        counts = reading.counts
-        found = expected_calibration_error(counts, response=reading.response)
+        fit = cell.estimator.fit(cell.simulate(rng))
+        counts = fit.counts
+        found = expected_calibration_error(counts, response=fit.response)
         low, high = found.interval()
         seen.append(found.value)
         widths.append(high - low)

@@ -39,12 +39,12 @@ from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
 from discreet.models.distributed import DistributedDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.statistic import ClassHistogram
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 
 METRICS: Final = ("auc", "average_precision", "precision", "recall", "brier")
 TITLES: Final = ("AUC", "AP", "precision", "recall", "Brier")
@@ -175,12 +175,12 @@ class Cell:
         """Draw a test set and the noise of its release."""
         counts = rng.multinomial(self.examples, self.population.cells(self.edges))
         exact = counts.astype(np.float64)
-        law: NoiseLaw = NoNoise()
+        noise: NoiseDistribution = NoNoise()
         if self.epsilon is not None:
             exact += simulate_discrete_laplace(1 / self.epsilon, exact.shape, rng)
-            law = LaplaceLaw(1 / self.epsilon)
+            noise = LaplaceNoise(1 / self.epsilon)
         negatives, positives = np.split(exact, 2)
-        return NoisyHistogram(self.edges, negatives, positives, law)
+        return NoisyHistogram(self.edges, negatives, positives, noise)
 
     def __str__(self) -> str:
         noise = "exact" if self.epsilon is None else f"eps {self.epsilon:g}"
@@ -201,10 +201,10 @@ class Outcome(NamedTuple):
 
 def read(cell: Cell, release: NoisyHistogram) -> dict[str, Outcome]:
     """Read a release as an evaluation does."""
-    reading = cell.estimator.read(release)
-    areas = measures(reading, ("auc", "average_precision", "brier"))
-    at = at_threshold(reading, THRESHOLD)
-    alone = at_threshold(replace(reading, counts=release), THRESHOLD)
+    fit = cell.estimator.fit(release)
+    areas = measures(fit, ("auc", "average_precision", "brier"))
+    at = at_threshold(fit, THRESHOLD)
+    alone = at_threshold(replace(fit, counts=release), THRESHOLD)
     return {
         **{metric: _outcome(found, found) for metric, found in areas.items()},
         "precision": _outcome(at.precision, alone.precision),

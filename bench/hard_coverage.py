@@ -187,15 +187,17 @@ class Cell:
         (edges,) = this.statistic.binnings
         cells = self.target.population.cells(edges).ravel()
         exact = rng.multinomial(self.examples, cells / cells.sum()).astype(np.int64)
-        mechanism = plan.privacy.noise(this, plan.cohort)
+        mechanism = plan.privacy.mechanism_for(this, plan.cohort)
         sites = plan.cohort.min_survivors
         total: IntVector
         if isinstance(mechanism, AdditiveNoise):
-            drawn = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
+            drawn = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)[0]
             total = exact + np.rint(drawn).astype(np.int64)
         elif isinstance(mechanism, RandomizedResponse):
-            flips = simulate_response(exact, mechanism.flip_probability, 1, rng)[0]
-            total = flips.astype(np.int64)
+            response_key = simulate_response(exact, mechanism.flip_probability, 1, rng)[
+                0
+            ]
+            total = response_key.astype(np.int64)
         else:
             total = mechanism.protect(exact, entropy=rng.bytes)
         release = Release(

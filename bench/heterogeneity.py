@@ -29,8 +29,8 @@ from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, Warped
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
 from discreet.noise.mechanism import BlockMechanism
-from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.heterogeneity import predicted_spreads
 from discreet.plan.rounds import ResolvedRound
 from discreet.statistic.effect_terms import Effect, EffectTerms
 from discreet.statistic.protocol import BinCounts
@@ -119,7 +119,7 @@ def clusters_table(repetitions: int, seed: int) -> None:
     """Six sites of 100 people; the truth from 400,000 people."""
     rng = np.random.default_rng([seed, 77])
     metrics = ("auc", "average_precision", "brier")
-    between = discreet.BetweenSites((), within=False, clusters="subject")
+    heterogeneity = discreet.HeterogeneityQuestion((), within=False, clusters="subject")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         large = discreet.evaluate(
@@ -130,7 +130,9 @@ def clusters_table(repetitions: int, seed: int) -> None:
         over = dict.fromkeys(metrics, 0)
         for _ in range(repetitions):
             drawn = [people(rng, 60) for _ in range(10)]
-            found = discreet.evaluate(drawn, edges=Warped(256), between=between)
+            found = discreet.evaluate(
+                drawn, edges=Warped(256), heterogeneity=heterogeneity
+            )
             for m in metrics:
                 plain[m] += inside(found.metric(m).interval(), truth[m])
                 ends = found.metric(m).interval(cluster="subject")
@@ -156,7 +158,7 @@ def alike_table(repetitions: int, seed: int) -> None:
     """Sites of 200 to 2,000 patients; the truth from 20,000 sites of the same kind."""
     rng = np.random.default_rng([seed, 78])
     metrics = ("auc", "average_precision", "brier")
-    between = discreet.BetweenSites((), within=False, clusters="site")
+    heterogeneity = discreet.HeterogeneityQuestion((), within=False, clusters="site")
 
     def size() -> int:
         return round(math.exp(rng.uniform(math.log(200), math.log(2000))))
@@ -179,7 +181,7 @@ def alike_table(repetitions: int, seed: int) -> None:
                         for _ in range(sites)
                     ],
                     edges=Warped(256),
-                    between=between,
+                    heterogeneity=heterogeneity,
                 )
                 for m in metrics:
                     plain[m] += inside(found.metric(m).interval(), truth[m])
@@ -200,15 +202,17 @@ def noise_table(repetitions: int, seed: int) -> None:
         plan = discreet.recommend(
             PublicFacts(examples=1000 * sites, prevalence=0.25),
             model,
-            between=discreet.BetweenSites(within=False),
+            heterogeneity=discreet.HeterogeneityQuestion(within=False),
             cohort=Cohort(sites, 1),
         )
         statistic = cast("SiteSums", plan.statistic)
         terms = statistic.effects[0]
         told = predicted_spreads(statistic, plan.privacy, plan.facts, plan.cohort)[0]
         this = ResolvedRound(0, statistic, plan.privacy.loss)
-        law = (
-            cast("BlockMechanism", plan.privacy.noise(this, plan.cohort)).law(sites).laws[1]
+        noise = (
+            cast("BlockMechanism", plan.privacy.mechanism_for(this, plan.cohort))
+            .noise(sites)
+            .noises[1]
         )
         rng = np.random.default_rng([seed, sites])
         errors: list[float] = []
@@ -220,7 +224,7 @@ def noise_table(repetitions: int, seed: int) -> None:
             total = np.zeros(terms.size)
             for effect in map(Effect, effects, variances):
                 total += terms.of_effect(effect)
-            noisy = total + law.sample(total, 1, rng)[0]
+            noisy = total + noise.sample(total, 1, rng)[0]
             pair = [
                 AnchoredSums.of_numbers(terms.totals(t), terms.anchor)
                 for t in (total, noisy)
@@ -231,7 +235,7 @@ def noise_table(repetitions: int, seed: int) -> None:
             exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in pair)
             errors.append(float(seen - exact))
             matrix = terms.sums()
-            variance = float(law.covariance(np.zeros(2)).negatives[0])
+            variance = float(noise.covariance(np.zeros(2)).negatives[0])
             found = RandomEffects(pair[1], noise=variance * (matrix @ matrix.T))
             if found.refusal or lost_in_noise(terms, found):
                 refused += 1

@@ -86,22 +86,22 @@ def measure(
     negatives, positives = np.split(total.astype(np.float64), 2)
     known = NoisyHistogram(edges, negatives, positives, NoNoise())
     rates = calibration_curve(known, 20, "mass").rate
-    decoder = plan.privacy.noise(this, plan.cohort)
+    decoder = plan.privacy.mechanism_for(this, plan.cohort)
     rng = np.random.default_rng(5)
     estimator = PublicTotals()
     found = []
     for _ in range(runs):
         if isinstance(decoder, RandomizedResponse):
-            flips = simulate_response(total, decoder.flip_probability, 1, rng)[0]
-            opened = decoder.open(flips.astype(np.int64), len(sites))
+            response_key = simulate_response(total, decoder.flip_probability, 1, rng)[0]
+            opened = decoder.open(response_key.astype(np.int64), len(sites))
         else:
             sent = [decoder.protect(own, entropy=SYSTEM) for own in exact]
             opened = decoder.open(np.sum(sent, axis=0), len(sites))
-        counts, law = opened.counts, opened.law
+        counts, noise = opened.counts, opened.noise
         negatives, positives = np.split(counts, 2)
-        observed = NoisyHistogram(edges, negatives, positives, law)
-        reading = estimator.read(observed)
-        (roc, pr), read = drawn_points(reading), replace(reading.counts, law=NoNoise())
+        observed = NoisyHistogram(edges, negatives, positives, noise)
+        fit = estimator.fit(observed)
+        (roc, pr), read = drawn_points(fit), replace(fit.counts, noise=NoNoise())
         found.append(
             [
                 area_error(truth.roc, roc, tolerance=1e-5),

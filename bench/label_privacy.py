@@ -266,8 +266,10 @@ def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> None:
         line = []
         for count in SITES:
             common = SummedEndpoint(EXAMPLES, PureDP(Fraction(epsilon)), count)
-            law = common.law(count)
-            noise = simulate_polya_difference(law.gamma, law.shape, (runs, 2), rng)
+            distribution = common.noise(count)
+            noise = simulate_polya_difference(
+                distribution.gamma, distribution.shape, (runs, 2), rng
+            )
             errors = (noise[:, 0] / 2, noise.sum(axis=1) / common.reach)
             sd = noise_sd(data.sums, EXAMPLES, common.covariance(count))
             seen = float(simulated_aucs(data, errors).std())

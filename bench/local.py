@@ -93,9 +93,9 @@ def errors(truth: Truth, counts: NoisyHistogram, kind: Interpolation) -> FloatVe
     tpr = np.append(0.0, np.cumsum(counts.positives[::-1])) / p
     fpr = np.append(0.0, np.cumsum(counts.negatives[::-1])) / n
     path = RocPath(fpr, tpr, kind)
-    reading = replace(Flat().read(counts), counts=counts)
+    fit = replace(Flat().fit(counts), counts=counts)
     roc, pr = truth.drawn
-    found = [at_threshold(reading, t) for t in THRESHOLDS]
+    found = [at_threshold(fit, t) for t in THRESHOLDS]
     rates = np.array(
         [(f.precision.value, f.recall.value, f.accuracy.value) for f in found]
     )

@@ -25,7 +25,7 @@ from discreet.estimate.fit import Estimator
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
@@ -66,7 +66,7 @@ def two_rounds(
                 this.statistic.edges,
                 split.negatives,
                 split.positives,
-                LaplaceLaw(scale),
+                LaplaceNoise(scale),
             )
         releases.append(Release(plan.digest(), b"", 0, total, 1, 1, this.loss))
 
@@ -81,8 +81,8 @@ def ours(data: Scored, epsilon: float, seeds: int, estimator: Estimator) -> Floa
     found = []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, round(1000 * epsilon)])
-        reading = estimator.read(two_rounds(plan, site, epsilon, rng))
-        found.append(_errors(data, *drawn_points(reading)))
+        fit = estimator.fit(two_rounds(plan, site, epsilon, rng))
+        found.append(_errors(data, *drawn_points(fit)))
     mean: FloatVector = np.mean(found, axis=0)
     return mean
 
@@ -95,12 +95,14 @@ def papers(data: Scored, epsilon: float, seeds: int) -> FloatVector:
         method = FedCurve(quantiles=quantiles)
         tree: Hierarchy = method.hierarchy()
         counts = tree.count(site).astype(np.float64)
-        law = LaplaceLaw(method.height / epsilon)
+        distribution = LaplaceNoise(method.height / epsilon)
         found = []
         for seed in range(seeds):
             rng = np.random.default_rng([seed, quantiles, round(1000 * epsilon)])
-            noise = simulate_discrete_laplace(law.scale, counts.shape, rng)
-            noisy = NoisyTree.from_release(tree, counts + noise, variance=law.variance)
+            noise = simulate_discrete_laplace(distribution.scale, counts.shape, rng)
+            noisy = NoisyTree.from_release(
+                tree, counts + noise, variance=distribution.variance
+            )
             curves = method.curves(noisy)
             found.append(_errors(data, curves.roc, curves.pr))
         means.append(np.mean(found, axis=0))

@@ -23,7 +23,7 @@ from datasets import ERRORS, Scored, load, needs, read_anchors
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree
@@ -79,12 +79,14 @@ def subject_of(name: str) -> Subject:
 def errors(setting: Setting, cell: Cell, truth: Scored, seeds: int) -> FloatVector:
     """Return the errors of each seed, in the order of ERRORS."""
     method, statistic, exact = setting
-    law = LaplaceLaw(method.height / cell.epsilon)
+    distribution = LaplaceNoise(method.height / cell.epsilon)
     found = np.empty((seeds, len(ERRORS)))
     for seed in range(seeds):
         rng = np.random.default_rng([seed, method.quantiles, cell.number])
-        noise = simulate_discrete_laplace(law.scale, exact.shape, rng)
-        tree = NoisyTree.from_release(statistic, exact + noise, variance=law.variance)
+        noise = simulate_discrete_laplace(distribution.scale, exact.shape, rng)
+        tree = NoisyTree.from_release(
+            statistic, exact + noise, variance=distribution.variance
+        )
         curves = method.curves(tree)
         found[seed] = (
             area_error(truth.roc, curves.roc, tolerance=1e-6),

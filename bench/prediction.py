@@ -54,18 +54,18 @@ def releases(
 ) -> Iterator[tuple[Population, Evaluation]]:
     """Draw test sets with replacement, and carry the plan out on each."""
     this = plan.resolve(0, [])
-    mechanism = plan.privacy.noise(this, plan.cohort)
+    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     if not isinstance(mechanism, AdditiveNoise):
         raise TypeError("only noise that is added is measured here")
     sites = plan.cohort.min_survivors
-    law, (edges,) = mechanism.law(sites), this.statistic.binnings
+    distribution, (edges,) = mechanism.noise(sites), this.statistic.binnings
     shares = data.counts.ravel() / data.examples
     for _ in range(repetitions):
         drawn = rng.multinomial(plan.facts.examples or 0, shares).reshape(2, -1)
         seen = drawn.any(axis=0)
         sample = replace(data, scores=data.scores[seen], counts=drawn[:, seen])
         exact = sample.cells(edges).ravel()
-        noise = np.rint(law.sample(exact, 1, rng)[0])
+        noise = np.rint(distribution.sample(exact, 1, rng)[0])
         total = (exact + noise).astype(np.int64)
         release = Release(plan.digest(), b"made", 0, total, sites, sites, this.loss)
         with warnings.catch_warnings():

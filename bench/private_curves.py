@@ -26,12 +26,12 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import area_error
-from discreet.estimate.fit import Estimator, Flat, Reading
+from discreet.estimate.fit import Estimator, Fit, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.scikit_points import drawn_points
 from discreet.metrics.thresholds import AtThreshold, at_threshold
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import NoisyHistogram
 
@@ -77,13 +77,13 @@ class Histogram:
                 self.edges,
                 self.negatives + noise[0],
                 self.positives + noise[1],
-                LaplaceLaw(1 / epsilon),
+                LaplaceNoise(1 / epsilon),
             )
 
 
-def _as_it_is(observed: NoisyHistogram) -> Reading:
+def _as_it_is(observed: NoisyHistogram) -> Fit:
     """Read a release without doing anything to its counts."""
-    return replace(Flat().read(observed), counts=observed)
+    return replace(Flat().fit(observed), counts=observed)
 
 
 def minority_guess(data: Scored) -> float:
@@ -95,9 +95,9 @@ def minority_guess(data: Scored) -> float:
 
 def errors(data: Scored, observed: NoisyHistogram, estimator: Estimator) -> FloatVector:
     """Return the errors of one release in the order of ERRORS."""
-    reading = estimator.read(observed)
-    found = measures(reading, ("auc", "average_precision"))
-    roc, pr = drawn_points(reading)
+    fit = estimator.fit(observed)
+    found = measures(fit, ("auc", "average_precision"))
+    roc, pr = drawn_points(fit)
     return np.array(
         [
             area_error(data.roc, roc),
@@ -121,7 +121,7 @@ def mean_errors(
     total = np.zeros((len(estimators), len(ERRORS)))
     start = time.process_time()
     for observed in histogram.releases(epsilon, seeds):
-        estimators[0].read(observed)
+        estimators[0].fit(observed)
     seconds = (time.process_time() - start) / seeds
     for observed in histogram.releases(epsilon, seeds):
         total += [errors(data, observed, estimator) for estimator in estimators]
@@ -206,9 +206,9 @@ def hard(chosen: Sequence[str], seeds: int) -> None:
             histogram = Histogram.of(data, bins)
             found, ways = [], set()
             for observed in histogram.releases(epsilon, seeds):
-                reading = Smooth().read(observed)
-                ways.add(reading.way + (", few bins" if reading.notes else ""))
-                if reading.way != "unusable":
+                fit = Smooth().fit(observed)
+                ways.add(fit.way + (", few bins" if fit.notes else ""))
+                if fit.way != "unusable":
                     found.append(errors(data, observed, Smooth()))
             means = 1e4 * np.mean(found or [np.full(len(ERRORS), np.nan)], axis=0)
             shown = "".join(f"{e:8.1f}" for e in means)
@@ -225,8 +225,8 @@ def thresholds(chosen: Sequence[str], seeds: int) -> None:
         def three(found: AtThreshold) -> list[float]:
             return [found.precision.value, found.recall.value, found.accuracy.value]
 
-        reading = _as_it_is(observed)
-        return np.array([three(at_threshold(reading, t)) for t in THRESHOLDS])
+        fit = _as_it_is(observed)
+        return np.array([three(at_threshold(fit, t)) for t in THRESHOLDS])
 
     for name in chosen:
         data = load(name)
@@ -234,17 +234,17 @@ def thresholds(chosen: Sequence[str], seeds: int) -> None:
             bins = bins_under_noise(minority_guess(data), epsilon)
             truth = Histogram.of(data, bins, THRESHOLDS)
             without_noise = NoisyHistogram(
-                truth.edges, truth.negatives, truth.positives, LaplaceLaw(1.0)
+                truth.edges, truth.negatives, truth.positives, LaplaceNoise(1.0)
             )
             right = rates(without_noise)
             wrong = np.zeros((3, 3))
             for observed in truth.releases(epsilon, seeds):
-                readings = (
+                fits = (
                     observed,
                     observed.projected(),
-                    Smooth().read(observed).counts,
+                    Smooth().fit(observed).counts,
                 )
-                wrong += [np.abs(rates(r) - right).mean(axis=0) for r in readings]
+                wrong += [np.abs(rates(r) - right).mean(axis=0) for r in fits]
             shown = "".join(f"{e:8.2f}" for e in (1e4 * wrong / seeds).T.ravel())
             print(f"{name:14} eps {epsilon:<4g}{bins:5}{shown}", flush=True)
 

@@ -37,14 +37,14 @@ def simulate_errors(
     """Draw errors of the summed (S, P) of all sites, ``size`` times."""
     rank_sum, positives = np.zeros(size), np.zeros(size)
     rows = [
-        (row.noise, m.reading[:, j])
+        (row.noise, m.fit[:, j])
         for m in mechanisms
         if isinstance(m, LinearSums)
         for j, row in enumerate(m.rows)
     ]
-    for noise, reading in _noise_of(rows, size, rng):
-        rank_sum += noise @ reading[:, 0]
-        positives += noise @ reading[:, 1]
+    for noise, fit in _noise_of(rows, size, rng):
+        rank_sum += noise @ fit[:, 0]
+        positives += noise @ fit[:, 1]
     flipped = [
         (m, r, y)
         for m, r, y in zip(mechanisms, ranks, labels, strict=True)
@@ -69,22 +69,29 @@ def _noise_of(
         same = [(noise, read) for noise, read in rows if isinstance(noise, kind)]
         for start in range(0, len(same), width):
             piece = same[start : start + width]
-            reading = np.array([read for _, read in piece])
-            yield _draw([noise for noise, _ in piece], size, rng), reading
+            fit = np.array([read for _, read in piece])
+            yield _draw([noise for noise, _ in piece], size, rng), fit
 
 
-def _draw(laws: Sequence[RowNoise], size: int, rng: np.random.Generator) -> FloatArray:
+def _draw(
+    noises: Sequence[RowNoise], size: int, rng: np.random.Generator
+) -> FloatArray:
     """Draw one column a law, all of one kind."""
-    shape = (size, len(laws))
-    laplace = [float(law.scale) for law in laws if isinstance(law, LaplaceSumNoise)]
+    shape = (size, len(noises))
+    laplace = [
+        float(noise.scale) for noise in noises if isinstance(noise, LaplaceSumNoise)
+    ]
     if laplace:
         return simulate_laplace(laplace, shape, rng)
-    stairs = [law for law in laws if isinstance(law, StaircaseSumNoise)]
+    stairs = [noise for noise in noises if isinstance(noise, StaircaseSumNoise)]
     if stairs:
-        steps, widths = [law.step for law in stairs], [law.width for law in stairs]
-        epsilons = [float(law.epsilon) for law in stairs]
+        steps, widths = (
+            [noise.step for noise in stairs],
+            [noise.width for noise in stairs],
+        )
+        epsilons = [float(noise.epsilon) for noise in stairs]
         return simulate_staircase(steps, widths, epsilons, size, rng)
-    return simulate_gaussian([law.variance for law in laws], shape, rng)
+    return simulate_gaussian([noise.variance for noise in noises], shape, rng)
 
 
 def simulate_laplace(
@@ -146,6 +153,6 @@ def simulate_response_errors(
     mean = rho * both.sum(axis=0)
     errors = np.empty((size, 2))
     for run in range(size):
-        flips = np.flatnonzero(rng.random(labels.size, dtype=np.float32) < rho)
-        errors[run] = both[flips].sum(axis=0) - mean
+        response_key = np.flatnonzero(rng.random(labels.size, dtype=np.float32) < rho)
+        errors[run] = both[response_key].sum(axis=0) - mean
     return errors[:, 0], errors[:, 1]

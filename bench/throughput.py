@@ -67,18 +67,18 @@ def in_memory(n: int, repeats: int) -> None:
 
     scores, labels = scored(np.random.default_rng(0), n)
     anchor, anchor_cpu = best_of(2, lambda: roc_auc_score(labels, scores))
-    reading, reading_cpu = best_of(repeats, lambda: (scores.sum(), labels.sum()))
+    fit, reading_cpu = best_of(repeats, lambda: (scores.sum(), labels.sum()))
     print(f"\n{n:,} (score, label) pairs in memory; load {os.getloadavg()[0]:.1f}")
     print(
         f"{'':38} {'ms':>7} {'CPU ms':>7} {'M rows/s':>9} {'x sklearn':>10} {'in CPU':>7}"
-        f" {'x reading':>10} {'in CPU':>7}"
+        f" {'x fit':>10} {'in CPU':>7}"
     )
 
     def line(name: str, job: Callable[[], object], repeats: int = repeats) -> None:
         seconds, cpu = best_of(repeats, job)
         print(
             f"{name:38} {seconds * 1e3:7.0f} {cpu * 1e3:7.0f} {n / seconds / 1e6:9.1f} "
-            f"{anchor / seconds:10.1f} {anchor_cpu / cpu:7.1f} {seconds / reading:10.1f} "
+            f"{anchor / seconds:10.1f} {anchor_cpu / cpu:7.1f} {seconds / fit:10.1f} "
             f"{cpu / reading_cpu:7.1f}",
             flush=True,
         )

@@ -7,9 +7,9 @@ at the best of Q = 32, 128 and 1024, each metric at its own best. The plan is wh
 or for none (``--facts``); ``Flat`` reads the same releases.
 
     python bench/zoo_curves.py [--half judging] [--seeds 6] [--facts true low high none]
-        [--look] [--anchors FILE]
+        [--pilot] [--anchors FILE]
 
-``--look`` asks for a first round that places the bins. ``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
+``--pilot`` asks for a first round that places the bins. ``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
 anything that is chosen here.
 """
 
@@ -26,12 +26,12 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
-from discreet.estimate.fit import Flat, Reading
+from discreet.estimate.fit import Fit, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
@@ -70,10 +70,10 @@ def ours(data: Population, plan: Plan, seeds: int) -> tuple[Measured, int]:
         observed = released(data, plan, seed)
         bins = len(observed.edges)
         start = time.process_time()
-        reading = Smooth().read(observed)
+        fit = Smooth().fit(observed)
         seconds += time.process_time() - start
-        refused += reading.refusal is not None
-        found.append([_errors(data, r) for r in (reading, Flat().read(observed))])
+        refused += fit.refusal is not None
+        found.append([_errors(data, r) for r in (fit, Flat().fit(observed))])
     return Measured(np.mean(found, axis=0), refused, seconds / seeds), bins
 
 
@@ -85,21 +85,21 @@ def released(data: Population, plan: Plan, seed: int) -> NoisyHistogram:
     for i, each in enumerate(plan.rounds):
         this = plan.resolve(i, releases)
         (edges,) = this.statistic.binnings
-        law = LaplaceLaw(1 / (epsilon * float(each.budget)))
+        noise = LaplaceNoise(1 / (epsilon * float(each.budget)))
         own = [seed, round(1000 * epsilon), len(edges), *([i] if i else [])]
         rng, exact = np.random.default_rng(own), data.cells(edges)
-        counts = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
+        counts = exact + simulate_discrete_laplace(noise.scale, exact.shape, rng)
         total: IntVector = counts.ravel().astype(np.int64)
         releases.append(Release(plan.digest(), b"simulated", i, total, 1, 1, this.loss))
-        found.append(NoisyHistogram(edges, counts[0], counts[1], law))
+        found.append(NoisyHistogram(edges, counts[0], counts[1], noise))
     return found[-1]
 
 
-def _errors(data: Population, reading: Reading) -> FloatVector:
-    if reading.refusal is not None:
+def _errors(data: Population, fit: Fit) -> FloatVector:
+    if fit.refusal is not None:
         return np.full(len(METRICS), np.nan)
-    found = measures(reading, ("auc", "average_precision"))
-    roc, pr = drawn_points(reading)
+    found = measures(fit, ("auc", "average_precision"))
+    roc, pr = drawn_points(fit)
     return np.array(
         [
             area_error(data.roc, roc),
@@ -121,12 +121,12 @@ def papers(data: Population, epsilon: float, seeds: int) -> FloatVector:
             for leaves in data.cells(tree.edges)
         ]
         exact = np.concatenate([np.concatenate(p) for p in zip(*levels, strict=True)])
-        law = LaplaceLaw(method.height / epsilon)
+        noise = LaplaceNoise(method.height / epsilon)
         for seed in range(seeds):
             rng = np.random.default_rng([seed, round(1000 * epsilon), quantiles])
-            noisy = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
+            noisy = exact + simulate_discrete_laplace(noise.scale, exact.shape, rng)
             curves = method.curves(
-                NoisyTree.from_release(tree, noisy, variance=law.variance)
+                NoisyTree.from_release(tree, noisy, variance=noise.variance)
             )
             found[k, seed] = (
                 area_error(data.roc, curves.roc.polyline(PIECES)),
@@ -172,12 +172,12 @@ def summary(title: str, ratios: Sequence[FloatVector]) -> None:
 
 
 def run(
-    half: str, seeds: int, guesses: Sequence[str], anchors: Anchors, *, look: bool
+    half: str, seeds: int, guesses: Sequence[str], anchors: Anchors, *, pilot: bool
 ) -> None:
     rows: dict[str, list[FloatVector]] = {}
     refused: dict[str, int] = {}
     print(
-        f"{half} half, {seeds} seeds{', after a look' if look else ''}; errors over FedCurve's at its best Q: {METRICS}"
+        f"{half} half, {seeds} seeds{', after a pilot' if pilot else ''}; errors over FedCurve's at its best Q: {METRICS}"
     )
     for name in names(judging=half == "judging"):
         data = population(name)
@@ -187,7 +187,7 @@ def run(
             reference = anchors.of(data, epsilon)
             for guess in guesses:
                 facts = facts_of(data, GUESSES[guess])
-                plan = recommend(facts, DistributedDP(str(epsilon)), look=look)
+                plan = recommend(facts, DistributedDP(str(epsilon)), pilot=pilot)
                 found, bins = ours(data, plan, seeds)
                 smooth, flat = found.errors / reference
                 rows.setdefault(guess, []).append(smooth)
@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--facts", nargs="*", choices=GUESSES, default=list(GUESSES))
-    parser.add_argument("--look", action="store_true")
+    parser.add_argument("--pilot", action="store_true")
     parser.add_argument("--anchors", type=Path)
     options = parser.parse_args()
     run(
@@ -223,7 +223,7 @@ def main() -> None:
         options.seeds,
         options.facts,
         Anchors(options.anchors, options.seeds),
-        look=options.look,
+        pilot=options.pilot,
     )
 
 

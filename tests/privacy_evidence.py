@@ -34,7 +34,7 @@ from discreet.mpc.noisy import mechanism as noise_inside
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.calibration import SymmetricTable
 from discreet.noise.mechanism import Mechanism
-from discreet.noise.polya import PolyaLaw, PolyaShares
+from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.noise.response import flip_threshold
 from discreet.noise.skellam import SkellamShares, skellam_table
 from discreet.noise.unary import LevelReports, UnaryEncoding, UnaryReports
@@ -176,8 +176,8 @@ def neighbours(statistic: Statistic, unit: Unit) -> Iterator[tuple]:
 def loss_of(mechanism: Mechanism, apart: tuple[int, ...], unknown: int) -> float:
     """The exact epsilon, or delta at epsilon, of additive noise that nobody knows."""
     if isinstance(mechanism, PolyaShares):
-        law = PolyaLaw(float(mechanism.gamma), unknown / mechanism.honest)
-        logs = law.log_pmf(np.arange(-80, 81))
+        noise = PolyaNoise(float(mechanism.gamma), unknown / mechanism.honest)
+        logs = noise.log_pmf(np.arange(-80, 81))
         return sum(float(np.abs(logs[d:] - logs[:-d]).max()) for d in apart)
     assert isinstance(mechanism, SkellamShares)
     table = skellam_table(mechanism.variance * unknown)
@@ -195,8 +195,8 @@ def delta_of(table: SymmetricTable, apart: tuple[int, ...], epsilon: float) -> f
         likely = p > 1e-30
         lost += float(p[~likely].sum() + table.probabilities[-d:].sum())
         places = np.ceil(np.log(p[likely] / q[likely]) / step).astype(int)
-        law = np.bincount(places - places.min(), weights=p[likely])
-        whole, low = np.convolve(whole, law), low + int(places.min())
+        noise = np.bincount(places - places.min(), weights=p[likely])
+        whole, low = np.convolve(whole, noise), low + int(places.min())
     losses = (low + np.arange(whole.size)) * step
     gain = np.maximum(-np.expm1(epsilon - losses), 0.0)
     return float(whole @ gain) + lost
@@ -210,7 +210,7 @@ def added(model: PrivacyModel, name: str) -> Row:
     cohort = model.cohort(SITES)
     statistic = STATISTICS[name]
     plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
-    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     # One share less than is in the sum: the reader of the result knows its own.
     alone = plan.privacy.route != "secure sum"
     unknown = 1 if alone else cohort.min_survivors - cohort.colluders
@@ -235,21 +235,21 @@ def two_rounds(unit_name: str, second: Refined) -> Row:
     """A first look at a tree or at cells, then counts over the edges that it gives."""
     most = None if unit_name == "example" else MOST
     model = DistributedDP(1, unit=unit_name, max_examples=most)
-    look = second.follows
-    rounds = (Round(look, Fraction(1, 5)), Round(second, Fraction(4, 5)))
+    pilot = second.follows
+    rounds = (Round(pilot, Fraction(1, 5)), Round(second, Fraction(4, 5)))
     plan = Plan(model, rounds, facts=PublicFacts(), cohort=model.cohort(SITES))
     unit, unknown = plan.privacy.protects, SITES - 1
-    first = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    first = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     rng = np.random.default_rng(1)
     worst = 0.0
     for _ in range(3):  # whatever was released first
-        total = rng.integers(-5, 20, look.size)
+        total = rng.integers(-5, 20, pilot.size)
         release = Release(plan.digest(), b"", 0, total, SITES, SITES, PureDP(1))
         this = plan.resolve(1, [release])
-        then = plan.privacy.noise(this, plan.cohort)
-        for here, there in neighbours(look, unit):
+        then = plan.privacy.mechanism_for(this, plan.cohort)
+        for here, there in neighbours(pilot, unit):
             loss = 0.0
-            for statistic, mechanism in ((look, first), (this.statistic, then)):
+            for statistic, mechanism in ((pilot, first), (this.statistic, then)):
                 one, two = (counted(statistic, unit, *side) for side in (here, there))
                 apart = [abs(a - b) for a, b in zip(one, two, strict=True) if a != b]
                 loss += loss_of(mechanism, tuple(apart), unknown)
@@ -271,7 +271,7 @@ def site_effects(model: PrivacyModel) -> Row:
     statistic = SiteSums(ClassHistogram(BINS), (terms,), share=Fraction(1, 4))
     cohort = Cohort(SITES, 0 if model.route == "relay" else 1)
     plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
-    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     unknown = 1 if model.route == "relay" else SITES - 1
     unit = plan.privacy.protects
     every = kinds(statistic)
@@ -304,7 +304,7 @@ def local(mechanism_name: str) -> Row:
     model = LocalDP(1, mechanism_name)
     statistic = TREE if mechanism_name == "levels" else ClassHistogram(BINS)
     plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=Cohort(SITES))
-    mechanism = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     if isinstance(mechanism, UnaryReports):
         worst = bits_loss(mechanism.budget, 2 * len(BINS))
     elif isinstance(mechanism, LevelReports):
@@ -387,7 +387,7 @@ def binned(*, sized_for: int = 1, pairs=None) -> Row:
 # -- sums of ranks, single numbers, exact areas ----------------------------
 
 
-def flips(mechanism, ranks) -> Iterator[np.ndarray]:
+def response_key(mechanism, ranks) -> Iterator[np.ndarray]:
     for labels in itertools.product((0, 1), repeat=len(ranks)):
         y = np.array(labels, dtype=np.int64)
         here = mechanism.exact(y, ranks)
@@ -403,14 +403,16 @@ def ranks(name: str) -> Row:
         if name == "endpoint in total":
             made = SummedEndpoint(site.examples, PureDP(Fraction(1)), honest=1)
             scale = 1 / made._shares.gamma  # the law of the honest shares
-            costs = (sum(abs(int(d)) for d in m) / scale for m in flips(made, site))
+            costs = (
+                sum(abs(int(d)) for d in m) / scale for m in response_key(made, site)
+            )
         else:
             found = linear_of(name, site, PureDP(Fraction(1)))
             if found is None:
                 continue  # the choice fell on flips: the row above
             costs = (
                 sum((cost(r.noise, d) for r, d in zip(found.rows, m, strict=True)))
-                for m in flips(found, site)
+                for m in response_key(found, site)
             )
         worst = max(worst, *costs)
     return _of_ranks(name, "1-DP", 1.0, float(worst))
@@ -428,7 +430,7 @@ def gaussian_ranks(name: str) -> Row:
     worst = 0.0
     for site in random_sites(8, np.random.default_rng(7)):
         found = linear_of(name, site, GAUSSIAN_BUDGET)
-        moved = [tuple(m.tolist()) for m in flips(found, site)]
+        moved = [tuple(m.tolist()) for m in response_key(found, site)]
         noises = [row.noise for row in found.rows]
         epsilon = float(GAUSSIAN_BUDGET.epsilon)
         worst = max(worst, discrete_delta(epsilon, moved, noises))

@@ -54,7 +54,7 @@ def counted(labels, scores, ends, **kind):
 
 def held(found):
     """Return how many positives and negatives were counted."""
-    counts = found.reading.counts
+    counts = found.fit.counts
     return counts.total_positives, counts.total_negatives
 
 
@@ -86,7 +86,7 @@ def det_curve(y_true, y_score, *, pos_label=None, drop_intermediate=False):
 
 
 def confusion_matrix_at_thresholds(y_true, y_score, *, pos_label=None):
-    curves = evaluated(y_true, y_score, pos_label).reading.curves
+    curves = evaluated(y_true, y_score, pos_label).fit.curves
     tp, fp = curves.true_positives[1:], curves.false_positives[1:]
     return fp[-1] - fp, fp, tp[-1] - tp, tp, curves.thresholds[1:]
 
@@ -202,7 +202,7 @@ def calibration_curve(y_true, y_prob, *, pos_label=None, n_bins=5, strategy="uni
     scores = np.asarray(y_prob, dtype=np.float64)
     found = counted(labels, scores, (0.0, 1.0), kind="probability")
     kind = "width" if strategy == "uniform" else "mass"
-    curve = discreet_curve(found.reading.counts, n_bins, kind)
+    curve = discreet_curve(found.fit.counts, n_bins, kind)
     return curve.rate, curve.predicted
 
 

@@ -19,7 +19,7 @@ from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.plan.cohort import PublicFacts
@@ -78,7 +78,7 @@ def simulate_tree(
                 for level in levels
             ]
         classes.append(levels)
-    variance = LaplaceLaw(scale).variance if trust == "DistDP" else 0.0
+    variance = LaplaceNoise(scale).variance if trust == "DistDP" else 0.0
     return NoisyTree(edges, tuple(classes[0]), tuple(classes[1]), (variance,) * height)
 
 
@@ -105,9 +105,9 @@ def _split(
 def leaves_of(tree: NoisyTree) -> NoisyHistogram:
     """Return the consistent leaves as a histogram without counts below zero."""
     found = tree.consistent
-    law = LaplaceLaw(1.0) if tree.variances[0] else NoNoise()
+    noise = LaplaceNoise(1.0) if tree.variances[0] else NoNoise()
     return NoisyHistogram(
-        found.edges, found.negatives[-1], found.positives[-1], law
+        found.edges, found.negatives[-1], found.positives[-1], noise
     ).projected()
 
 
@@ -145,19 +145,19 @@ def simulate_ours(
             scale = 1 / DIST_EPSILON
             noisy = cells + simulate_discrete_laplace(scale, cells.shape, rng)
             negatives, positives = np.split(noisy, 2)
-            found = NoisyHistogram(edges, negatives, positives, LaplaceLaw(scale))
-            return found, Smooth().read(found).counts
+            found = NoisyHistogram(edges, negatives, positives, LaplaceNoise(scale))
+            return found, Smooth().fit(found).counts
         case "LocalDP":
             arc = CircularArc(LOCAL_EPSILON, edges)
             decoded = decode(simulate_arc_counts(arc, cells, rng), arc)
-            found = NoisyHistogram(edges, *decoded.counts, decoded.law)
-            return found, Flat().read(found).counts
+            found = NoisyHistogram(edges, *decoded.counts, decoded.noise)
+            return found, Flat().fit(found).counts
 
 
 def our_auc(trust: Trust, observed: NoisyHistogram) -> float:
     """Return the AUC that our evaluation would report."""
     estimator = Smooth() if trust == "DistDP" else Flat("pchip")
-    return measures(estimator.read(observed), ("auc",))["auc"].value
+    return measures(estimator.fit(observed), ("auc",))["auc"].value
 
 
 def rates(tp: FloatVector, fp: FloatVector, p: float, n: float) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.cormode2023 import (
     BucketRule,
     EquiDepth,
@@ -127,7 +127,7 @@ def _noise_over_buckets(
 
 def _corrected_law(data: Scored, buckets: int) -> float:
     n, p = equal_buckets(data, buckets)
-    return auc_noise_variance(_floats(n), _floats(p), LaplaceLaw(1.0).variance)
+    return auc_noise_variance(_floats(n), _floats(p), LaplaceNoise(1.0).variance)
 
 
 def _dist_auc(data: Scored, buckets: int, rng: np.random.Generator) -> float:
@@ -232,7 +232,7 @@ def report(data: Data, runs: Runs) -> Report:
                 )
             )
     factor = runs.mean("auc/DistDP/B") * data.rows(ROWS) / np.sqrt(many)
-    law = np.sqrt(runs.mean("auc/DistDP/law")) * data.rows(ROWS) / np.sqrt(many)
+    noise = np.sqrt(runs.mean("auc/DistDP/law")) * data.rows(ROWS) / np.sqrt(many)
     return Report(
         (
             Table(
@@ -247,7 +247,7 @@ def report(data: Data, runs: Runs) -> Report:
                 ("B", "measured", "corrected law"),
                 tuple(
                     (int(k), float(f), float(w))
-                    for k, f, w in zip(many, factor, law, strict=True)
+                    for k, f, w in zip(many, factor, noise, strict=True)
                 ),
             ),
         ),
@@ -290,12 +290,12 @@ def _theorem_5(found: float, many: FloatVector, runs: Runs) -> Check:
 
 def _figure(runs: Runs, m: FloatVector, many: FloatVector) -> Figure:
     noise = runs.mean("auc/DistDP/B")
-    law = np.sqrt(runs.mean("auc/DistDP/law"))
+    distribution = np.sqrt(runs.mean("auc/DistDP/law"))
     over_b = Panel(
         "AUC noise, DistDP",
         (
             Series(many, noise, "measured", "line", 0),
-            Series(many, law, "corrected law", "dashed", 1),
+            Series(many, distribution, "corrected law", "dashed", 1),
             Series(many, np.full(many.size, noise[0]), "Theorem 5", "dotted", 6),
         ),
         "buckets B",

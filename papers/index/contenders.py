@@ -24,12 +24,12 @@ from discreet.metrics.scikit_points import drawn_points
 from discreet.models.local import ARC_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import EXACT_BINS
 from discreet.published.cormode2023 import EquiDepth
 from discreet.published.xu2025.fedcurve import FedCurve
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from papers.boyd2015.pool import simulate_ours, simulate_paper
 from papers.cormode2023.models import simulate_tree as simulate_binary_tree
 from papers.data import Scored
@@ -161,7 +161,7 @@ def distributed(of: Federation, rng: np.random.Generator) -> Found:
     edges = Edges.realise(Warped(our_bins(of.pooled, float(EPSILON))))
     cells = of.pooled.cells(edges)
     noisy = cells + simulate_discrete_laplace(1 / EPSILON, cells.shape, rng)
-    return _read(edges, noisy, LaplaceLaw(1 / EPSILON), Smooth())
+    return _read(edges, noisy, LaplaceNoise(1 / EPSILON), Smooth())
 
 
 def local(of: Federation, rng: np.random.Generator) -> Found:
@@ -169,16 +169,16 @@ def local(of: Federation, rng: np.random.Generator) -> Found:
     edges = Edges.realise(Warped(ARC_BINS))
     arc = CircularArc(Fraction(EPSILON), edges)
     decoded = decode(simulate_arc_counts(arc, of.pooled.cells(edges), rng), arc)
-    return _read(edges, np.concatenate(decoded.counts), decoded.law, Flat("pchip"))
+    return _read(edges, np.concatenate(decoded.counts), decoded.noise, Flat("pchip"))
 
 
 def _read(
-    edges: Edges, cells: FloatVector, law: NoiseLaw, estimator: Estimator
+    edges: Edges, cells: FloatVector, noise: NoiseDistribution, estimator: Estimator
 ) -> Found:
     negatives, positives = np.split(cells, 2)
-    observed = NoisyHistogram(edges, negatives, positives, law)
-    reading = estimator.read(observed)
-    return Found(measures(reading, ("auc",))["auc"].value, drawn_points(reading)[0])
+    observed = NoisyHistogram(edges, negatives, positives, noise)
+    fit = estimator.fit(observed)
+    return Found(measures(fit, ("auc",))["auc"].value, drawn_points(fit)[0])
 
 
 def _pooled_bytes(of: Federation) -> int:

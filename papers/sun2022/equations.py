@@ -60,8 +60,8 @@ def measure(data: Data, rng: np.random.Generator) -> Measured:
     off = []
     for epsilon in EPSILONS:
         rho = 1 / (1 + math.exp(epsilon))
-        flips = rng.random(ranked.examples) < rho
-        said = np.where(flips, 1 - ranked.labels, ranked.labels)
+        response_key = rng.random(ranked.examples) < rho
+        said = np.where(response_key, 1 - ranked.labels, ranked.labels)
         p = float(said.sum())
         n = said.size - p
         s = float(np.arange(said.size) @ said)
@@ -69,8 +69,10 @@ def measure(data: Data, rng: np.random.Generator) -> Measured:
         off.append(abs(algorithm_3(noisy, p, n, rho) - plug_in(said, rho)))
     few = rng.permutation(np.arange(_FEW) < _RARE * _FEW).astype(np.int64)
     rho = 1 / (1 + math.exp(_LITTLE))
-    flips = rng.random((_DRAWS, _FEW)) < rho
-    decoded = (np.where(flips, 1 - few, few).sum(axis=1) - rho * _FEW) / (1 - 2 * rho)
+    response_key = rng.random((_DRAWS, _FEW)) < rho
+    decoded = (np.where(response_key, 1 - few, few).sum(axis=1) - rho * _FEW) / (
+        1 - 2 * rho
+    )
     return {
         "auc": np.array(aucs),
         "algorithm 3": np.array(off),

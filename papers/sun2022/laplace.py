@@ -109,8 +109,8 @@ def _table(
     rows: list[tuple[str | float | int, ...]] = []
     picked = [SITES.index(k) for k in sites]
     for epsilon in EPSILONS:
-        flips = float(rms(runs.all(f"response/{epsilon}"), ranked.auc)[0])
-        told = (RESPONSE[epsilon], response_sd(ranked, epsilon), flips)
+        response_key = float(rms(runs.all(f"response/{epsilon}"), ranked.auc)[0])
+        told = (RESPONSE[epsilon], response_sd(ranked, epsilon), response_key)
         rows += [
             (epsilon, "randomized response", "any", word, *([value] * len(sites)))
             for word, value in zip(("paper", "predicted", "runs"), told, strict=True)

@@ -156,8 +156,8 @@ def simulate_response(
     A label's error is :math:`(f - \rho)(1 - 2y)/(1 - 2\rho)`, f its flip.
     """
     rho = 1.0 / (1.0 + math.exp(epsilon))
-    flips = rng.random(ranked.examples, dtype=np.float32) < rho
-    errors = (flips - rho) * (1.0 - 2.0 * ranked.labels) / (1.0 - 2.0 * rho)
+    response_key = rng.random(ranked.examples, dtype=np.float32) < rho
+    errors = (response_key - rho) * (1.0 - 2.0 * ranked.labels) / (1.0 - 2.0 * rho)
     return float(np.arange(ranked.examples) @ errors), float(errors.sum())
 
 

@@ -16,7 +16,7 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.scikit_points import drawn_points
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
 from discreet.published.xu2025.fedcurve import FedCurve
@@ -51,9 +51,9 @@ def simulate_tree(
     exact = tree_counts(data, method)
     if epsilon is None:
         return NoisyTree.from_release(method.hierarchy(), exact, variance=0.0)
-    law = LaplaceLaw(method.height / epsilon)
-    noisy = exact + simulate_discrete_laplace(law.scale, exact.shape, rng)
-    return NoisyTree.from_release(method.hierarchy(), noisy, variance=law.variance)
+    noise = LaplaceNoise(method.height / epsilon)
+    noisy = exact + simulate_discrete_laplace(noise.scale, exact.shape, rng)
+    return NoisyTree.from_release(method.hierarchy(), noisy, variance=noise.variance)
 
 
 def errors(data: Scored, roc: Curve, pr: Curve) -> FloatVector:
@@ -105,7 +105,7 @@ def our_exact_errors(data: Scored, bins: int) -> FloatVector:
     edges = _edges(bins)
     negatives, positives = np.split(_cells(data, bins), 2)
     observed = NoisyHistogram(edges, negatives, positives, NoNoise())
-    return errors(data, *drawn_points(Flat("pchip").read(observed)))
+    return errors(data, *drawn_points(Flat("pchip").fit(observed)))
 
 
 def our_bins(data: Scored, epsilon: float) -> int:
@@ -124,11 +124,11 @@ def our_errors(
     bins = our_bins(data, epsilon)
     noise = simulate_discrete_laplace(1 / epsilon, (2 * bins,), rng)
     negatives, positives = np.split(_cells(data, bins) + noise, 2)
-    law = LaplaceLaw(1 / epsilon)
-    observed = NoisyHistogram(_edges(bins), negatives, positives, law)
+    distribution = LaplaceNoise(1 / epsilon)
+    observed = NoisyHistogram(_edges(bins), negatives, positives, distribution)
     if observed.missing_class is not None:
         return WORTHLESS
-    reading = (estimator or Smooth()).read(observed)
-    if reading.refusal is not None:
+    fit = (estimator or Smooth()).fit(observed)
+    if fit.refusal is not None:
         return WORTHLESS
-    return errors(data, *drawn_points(reading))
+    return errors(data, *drawn_points(fit))

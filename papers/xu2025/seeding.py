@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.polya import simulate_polya_difference
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.tree import NoisyTree
@@ -55,14 +55,16 @@ def measure(data: Data, rng: np.random.Generator) -> Measured:
     found: dict[str, list[FloatVector]] = {}
     for q in QUANTILES:
         method = FedCurve(quantiles=q)
-        law = LaplaceLaw(method.height / EPSILON)
+        distribution = LaplaceNoise(method.height / EPSILON)
         sizes = [2**level for level in range(1, method.height + 1)]
         exact = tree_counts(scored, method)
         for word, draw in (
             ("shared", simulate_shared_seed),
             ("own", simulate_own_seeds),
         ):
-            both = [draw(sizes, law.scale, rng) for _ in range(2)]  # two classes
+            both = [
+                draw(sizes, distribution.scale, rng) for _ in range(2)
+            ]  # two classes
             noise = np.concatenate(
                 [
                     np.append(*parts)
@@ -70,10 +72,10 @@ def measure(data: Data, rng: np.random.Generator) -> Measured:
                 ]
             )
             tree = NoisyTree.from_release(
-                method.hierarchy(), exact + noise, variance=law.variance
+                method.hierarchy(), exact + noise, variance=distribution.variance
             )
             leaves = np.concatenate([b[-sizes[-1] :] for b in both])
-            ratio = np.array([float(leaves.var()) / law.variance])
+            ratio = np.array([float(leaves.var()) / distribution.variance])
             off = paper_errors(scored, method, tree)
             found.setdefault(word, []).append(np.append(off, ratio))
     names = ("ROC", "PR", "variance")

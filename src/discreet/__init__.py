@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.local import LocalDP
     from discreet.models.secure_aggregation import SecureAggregation
     from discreet.mpc.model import ExactMPC
-    from discreet.plan.between_sites import BetweenSites
     from discreet.plan.cohort import Cohort, PublicFacts
+    from discreet.plan.heterogeneity import HeterogeneityQuestion
     from discreet.plan.plan import Plan
     from discreet.plan.recommend import recommend
     from discreet.published.xu2025.fedcurve import FedCurve
@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "BetweenSites": "plan.between_sites",
+    "HeterogeneityQuestion": "plan.heterogeneity",
     "CentralDP": "models.central",
     "Cohort": "plan.cohort",
     "DistributedDP": "models.distributed",
@@ -91,7 +91,6 @@ _ROOMS: Final = frozenset({"curator", "flower", "mpc", "recalibrate"})
 """Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [
-    "BetweenSites",
     "BudgetError",
     "CentralDP",
     "Cohort",
@@ -103,6 +102,7 @@ __all__ = [
     "Examples",
     "FedCurve",
     "Grid",
+    "HeterogeneityQuestion",
     "IgnoredWarning",
     "InputError",
     "LabelDP",

@@ -74,9 +74,9 @@ class Browser:
             one, self._rest = self._rest.split(b"\0", 1)
             yield json.loads(one)
 
-    def open(self, path: Path, **look) -> Tab:
+    def open(self, path: Path, **pilot) -> Tab:
         """Open a file in a new tab."""
-        return Tab(self, path, **look)
+        return Tab(self, path, **pilot)
 
     def close(self) -> None:
         """End the browser."""

@@ -95,8 +95,8 @@ def main(folder: Path) -> None:
             "page-models": ("models", {"width": 1100}),
             "page-plan": ("plan", {"width": 1100}),
         }
-        for name, (page, look) in looks.items():
-            tab = browser.open(pages[page], **look)
+        for name, (page, pilot) in looks.items():
+            tab = browser.open(pages[page], **pilot)
             seen = Image.open(BytesIO(tab.picture())).convert("RGB")
             small = seen.quantize(200, dither=Image.Dither.NONE)  # flat colours
             small.save(folder / f"{name}.png", optimize=True)

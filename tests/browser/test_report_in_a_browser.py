@@ -35,7 +35,7 @@ def result():
         examples=12_000,
         prevalence=0.2,
         thresholds=[0.3],
-        model="sepsis-demo",
+        name="sepsis-demo",
     )
 
 
@@ -222,8 +222,8 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
         ("plan", {}),
     ],
 )
-def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, look):
-    tab = browser.open(files / f"{page}.html", **look)
+def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, pilot):
+    tab = browser.open(files / f"{page}.html", **pilot)
     tab.js(AXE.read_text(encoding="utf-8") + "; true")
     found = tab.js(
         "axe.run().then(r => r.violations.map(v => [v.impact, v.id, "

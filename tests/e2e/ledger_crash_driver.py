@@ -92,22 +92,22 @@ def answer_forever(path, pipe, child, *, broken):
 
 def killed_after(path, child, waiting, seconds, *, broken):
     """Run a child, wait for so many bytes and then so long, kill it, read the rest."""
-    reading, writing = os.pipe()
+    fit, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(reading)
+        os.close(fit)
         try:
             answer_forever(path, writing, child, broken=broken)
         finally:
             os._exit(1)
     os.close(writing)
     early = b""
-    while len(early) < waiting and (more := os.read(reading, waiting - len(early))):
+    while len(early) < waiting and (more := os.read(fit, waiting - len(early))):
         early += more
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    with os.fdopen(reading, "rb") as pipe:
+    with os.fdopen(fit, "rb") as pipe:
         sent = early + pipe.read()
     return sent.removeprefix(READY), os.WIFSIGNALED(status)
 

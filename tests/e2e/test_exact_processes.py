@@ -62,7 +62,7 @@ class Witness:
         self.fleet = fleet
         self.pids = set()
 
-    def look(self):
+    def pilot(self):
         for member in self.fleet.members:
             self.pids |= {member.process.pid, *member.children()}
 
@@ -71,16 +71,16 @@ class Witness:
         while text not in member.output():
             assert time.monotonic() < deadline, member.output()
             assert member.process.poll() is None, member.output()
-            self.look()
+            self.pilot()
             time.sleep(0.05)
-        self.look()
+        self.pilot()
 
     def await_engine(self, member):
         deadline = time.monotonic() + PATIENCE
         while not member.children():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        self.look()
+        self.pilot()
         return member.children()[0]
 
     def assert_all_end(self, because, *, code=EXIT_SESSION, but=()):
@@ -127,7 +127,7 @@ def run_to_the_end(fleet, files, executable):
     fleet.start_analyst()
     for member in fleet.members:
         while member.process.poll() is None:
-            witness.look()
+            witness.pilot()
             time.sleep(0.1)
         assert member.wait(PATIENCE) == 0, (member.name, member.output())
     witness.assert_nobody_left()
@@ -228,7 +228,7 @@ class TestSlowFailures:
             fleet.start("party", "party-2", *compiled, certificates=rogue)
             for member in fleet.members:
                 assert member.wait(PATIENCE) == EXIT_SESSION
-                witness.look()
+                witness.pilot()
             honest = [m.last_line() for m in fleet.members[:2]]
             assert all("does not prove it is party-2" in line for line in honest)
             witness.assert_nobody_left()

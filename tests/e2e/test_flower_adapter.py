@@ -391,7 +391,7 @@ def test_a_used_state_is_remembered_across_processes(tmp_path: Path) -> None:
 def test_the_key_of_flips_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
     assert flip_key(ledger).secret == flip_key(ledger).secret
-    assert (tmp_path / "ledger.sqlite.flips").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "ledger.sqlite.response_key").stat().st_mode & 0o077 == 0
 
 
 def test_a_consortiums_keys_fit_its_roster(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_calibrated_skellam_noise_matches_the_analytic_gaussian():
     for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-6), (0.5, 1e-9)):
         budget = ApproxDP(Fraction(str(epsilon)), Fraction(str(delta)))
         analytic = dp_accounting.get_sigma_gaussian(epsilon, delta)
-        skellam = SkellamShares(budget, ONE, honest=3).law(3).scale
+        skellam = SkellamShares(budget, ONE, honest=3).noise(3).scale
         assert skellam <= 1.005 * analytic
 
 
@@ -59,12 +59,12 @@ def test_the_loss_of_the_sum_of_polya_shares_is_that_of_discrete_laplace(epsilon
     theirs = privacy_loss_distribution.from_discrete_laplace_mechanism(
         float(epsilon), sensitivity=1, value_discretization_interval=1e-5
     )
-    law = PolyaShares(PureDP(epsilon), ONE, honest=5).law(5)
+    noise = PolyaShares(PureDP(epsilon), ONE, honest=5).noise(5)
     k = np.arange(-60, 61)
-    losses = np.log(law.pmf(k) / law.pmf(k - 1))
+    losses = np.log(noise.pmf(k) / noise.pmf(k - 1))
     assert np.abs(losses).max() <= float(epsilon) * (1 + 1e-9)
     for smaller in (0.25, 0.75):
         at = smaller * float(epsilon)
-        delta = np.maximum(law.pmf(k) - math.exp(at) * law.pmf(k - 1), 0.0).sum()
+        delta = np.maximum(noise.pmf(k) - math.exp(at) * noise.pmf(k - 1), 0.0).sum()
         assert delta == pytest.approx(theirs.get_delta_for_epsilon(at), rel=1e-3)
     assert theirs.get_epsilon_for_delta(0.0) == pytest.approx(float(epsilon), rel=1e-4)

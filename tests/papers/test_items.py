@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.curator.ranking import rank
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from papers.boyd2015.neighbours import neighbour_aucs
 from papers.boyd2015.pool import Sample
 from papers.boyd2015.sensitivity import brute_force, closed_form, theorem_4
@@ -172,9 +172,9 @@ def test_equal_buckets_are_equal():
 def test_one_seed_for_all_clients_multiplies_the_variance_by_their_number():
     sizes = [2**14]
     rng = np.random.default_rng(8)
-    law = LaplaceLaw(5.0)
+    noise = LaplaceNoise(5.0)
     own, shared = (
-        np.var([draw(sizes, law.scale, rng) for _ in range(8)]) / law.variance
+        np.var([draw(sizes, noise.scale, rng) for _ in range(8)]) / noise.variance
         for draw in (simulate_own_seeds, simulate_shared_seed)
     )
     assert 0.9 < own < 1.1

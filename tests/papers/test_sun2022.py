@@ -132,8 +132,8 @@ def test_randomized_response_has_the_predicted_deviation(ranked):
 def test_flipped_labels_give_the_auc_that_is_computed_from_their_errors(ranked):
     rng = np.random.default_rng(3)
     rho = 1 / (1 + math.e)
-    flips = rng.random(ranked.examples) < rho
-    said = np.where(flips, 1 - ranked.labels, ranked.labels)
+    response_key = rng.random(ranked.examples) < rho
+    said = np.where(response_key, 1 - ranked.labels, ranked.labels)
     places = np.flatnonzero(said)
     p, n = places.size, said.size - places.size
     direct = (places.sum() - p * (p - 1) / 2) / (p * n)

@@ -11,7 +11,7 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.fit import Flat
 from discreet.metrics.bands import band
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from fuzzing import draws
@@ -20,7 +20,7 @@ DISTANCE = 1.2
 
 
 def drawn(observed, kind, **options):
-    return band(Flat("linear").read(observed), kind, **options)
+    return band(Flat("linear").fit(observed), kind, **options)
 
 
 @st.composite
@@ -38,7 +38,7 @@ def releases(draw):
         positives += 60 + simulate_discrete_laplace(2.0, (bins,), rng)
     edges = Edges.realise(Uniform(bins), ScoreRange())
     return NoisyHistogram(
-        edges, negatives, positives, LaplaceLaw(2.0) if noisy else NoNoise()
+        edges, negatives, positives, LaplaceNoise(2.0) if noisy else NoNoise()
     )
 
 
@@ -76,7 +76,7 @@ def binormal(rng, examples, prevalence, epsilon, bins=24):
     if epsilon is None:
         return NoisyHistogram(edges, *np.split(counts, 2), NoNoise())
     counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
 
 
 def truth_at(band, kind, prevalence):

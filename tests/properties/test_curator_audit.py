@@ -130,11 +130,11 @@ def test_laplace_noise_keeps_its_epsilon_and_delta(epsilon, delta):
 @pytest.mark.parametrize("epsilon", [1, 4, 8, 11])
 @pytest.mark.parametrize("delta", ["0.000001", "0.0001", "0.01"])
 def test_the_closed_form_of_laplace_noise_is_the_summed_delta(epsilon, delta):
-    law = SmoothLaplace(Fraction(epsilon), Fraction(delta))
-    narrow = math.exp(-law.beta)
-    summed = hockey_stick(float(epsilon), factor_of(law), narrow, narrow)
-    assert law.worst_delta() == pytest.approx(summed, rel=0.02, abs=1e-12)
-    assert law.worst_delta() <= float(delta)
+    noise = SmoothLaplace(Fraction(epsilon), Fraction(delta))
+    narrow = math.exp(-noise.beta)
+    summed = hockey_stick(float(epsilon), factor_of(noise), narrow, narrow)
+    assert noise.worst_delta() == pytest.approx(summed, rel=0.02, abs=1e-12)
+    assert noise.worst_delta() <= float(delta)
 
 
 @pytest.mark.parametrize("delta", ["1e-10", "0.000001", "0.0001", "0.01"])

@@ -277,7 +277,7 @@ def test_an_exact_look_is_not_made_up():
         discreet.PublicFacts(examples=1000, prevalence=0.3),
         discreet.DistributedDP(1, min_survivors=3),
         edges=Uniform(4),
-        between=discreet.BetweenSites(within=False),
+        heterogeneity=discreet.HeterogeneityQuestion(within=False),
     )
     held = rows(drawn, 39, 1, classes=False)
     counted = plan.statistic.count(examples(held, plan, 1, classes=False).fitted())

@@ -67,7 +67,7 @@ def test_any_opened_vector_is_read_or_refused_as_a_release(data):
             st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1)
         )
     try:
-        reading = read(TERMS, total)
+        fit = read(TERMS, total)
     except ReleaseError:
         return
-    assert reading.sites == 1
+    assert fit.sites == 1

@@ -29,7 +29,7 @@ from label_cases import (
 from oracles import gaussian_table
 
 
-def flips(mechanism, ranks):
+def response_key(mechanism, ranks):
     """Yield how far the released integers move, for all labels and all flips."""
     for labels in itertools.product((0, 1), repeat=len(ranks)):
         y = np.array(labels, dtype=np.int64)
@@ -57,7 +57,7 @@ def test_no_flip_of_any_labels_costs_more_than_epsilon(name, epsilon, rng):
         if mechanism is None:
             continue  # the choice fell on randomized response: tested by its channel
         worst = Fraction(0)
-        for move in flips(mechanism, ranks):
+        for move in response_key(mechanism, ranks):
             noises = [row.noise for row in mechanism.rows]
             cost = sum(
                 (loss_of(n, d) for n, d in zip(noises, move, strict=True)), Fraction(0)
@@ -75,14 +75,14 @@ def test_the_endpoint_sums_move_by_exactly_their_range(rng):
         if ranks.low == ranks.high:
             continue
         mechanism = linear_of("endpoint", ranks, PureDP(Fraction(1)))
-        moves = {int(np.abs(m).sum()) for m in flips(mechanism, ranks)}
+        moves = {int(np.abs(m).sum()) for m in response_key(mechanism, ranks)}
         assert moves == {ranks.high - ranks.low}
 
 
 def test_the_common_endpoint_sums_move_by_exactly_the_range_of_all_ranks(rng):
     for ranks in random_sites(40, rng):
         common = SummedEndpoint(ranks.examples, PureDP(Fraction(1)), honest=1)
-        moves = {int(np.abs(m).sum()) for m in flips(common, ranks)}
+        moves = {int(np.abs(m).sum()) for m in response_key(common, ranks)}
         assert moves == {2 * (ranks.examples - 1)}
 
 
@@ -92,7 +92,7 @@ def test_gaussian_sums_keep_their_delta_for_every_flip(name, rng):
     for ranks in random_sites(12, rng):
         mechanism = linear_of(name, ranks, GAUSSIAN_BUDGET)
         noises = [row.noise for row in mechanism.rows]
-        moves = [tuple(move.tolist()) for move in flips(mechanism, ranks)]
+        moves = [tuple(move.tolist()) for move in response_key(mechanism, ranks)]
         found = discrete_delta(float(epsilon), moves, noises)
         assert found <= delta
         if name in ("endpoint", "adaptive"):

@@ -12,7 +12,7 @@ from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
 from discreet.recalibrate.stepwise import fit_binning, quantile_starts
@@ -35,8 +35,8 @@ def releases(draw):
         observed = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())
         return observed, observed
     counts += simulate_discrete_laplace(scale, counts.shape, rng)
-    observed = NoisyHistogram(edges, counts[:bins], counts[bins:], LaplaceLaw(scale))
-    return observed, Smooth().read(observed).counts
+    observed = NoisyHistogram(edges, counts[:bins], counts[bins:], LaplaceNoise(scale))
+    return observed, Smooth().fit(observed).counts
 
 
 def fit_where_defined(both, method):

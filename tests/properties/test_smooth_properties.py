@@ -9,7 +9,7 @@ from discreet.data.edges import Edges, Warped
 from discreet.estimate.grid import find_grid
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
 
 AREAS = ("auc", "average_precision", "aupr")
@@ -29,39 +29,39 @@ def releases(draw):
     noise = simulate_discrete_laplace(scale, (2, bins), rng)
     counts = rng.poisson(cells) + noise
     return NoisyHistogram(
-        Edges.realise(Warped(bins)), counts[0], counts[1], LaplaceLaw(scale)
+        Edges.realise(Warped(bins)), counts[0], counts[1], LaplaceNoise(scale)
     )
 
 
 def like(observed, negatives, positives):
     return NoisyHistogram(
-        observed.edges, negatives.copy(), positives.copy(), observed.law
+        observed.edges, negatives.copy(), positives.copy(), observed.noise
     )
 
 
 @given(releases())
 def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
-    reading = Smooth().read(observed)
-    if reading.way == "unusable":
-        assert reading.refusal
-        assert np.isnan(reading.curves.fpr).all()
+    fit = Smooth().fit(observed)
+    if fit.way == "unusable":
+        assert fit.refusal
+        assert np.isnan(fit.curves.fpr).all()
         return
-    drawn = reading.curves.roc.polyline(4)
+    drawn = fit.curves.roc.polyline(4)
     for rates in (drawn.x, drawn.y):
         assert rates[0] == pytest.approx(0, abs=1e-12)
         assert rates[-1] == pytest.approx(1, abs=1e-12)
         assert (np.diff(rates) >= 0).all()
-    assert (reading.counts.negatives >= 0).all()
-    assert (reading.counts.positives >= 0).all()
-    precision = reading.curves.pr.polyline(4).y
+    assert (fit.counts.negatives >= 0).all()
+    assert (fit.counts.positives >= 0).all()
+    precision = fit.curves.pr.polyline(4).y
     assert ((precision >= 0) & (precision <= 1)).all()
 
 
 @given(releases())
 def test_areas_lie_in_their_limits_or_are_refused(observed):
-    for estimate in measures(Smooth().read(observed), AREAS).values():
+    for estimate in measures(Smooth().fit(observed), AREAS).values():
         if np.isnan(estimate.value):
-            assert Smooth().read(observed).way == "unusable"
+            assert Smooth().fit(observed).way == "unusable"
             continue
         assert 0 <= estimate.binning.low <= estimate.value
         assert estimate.value <= estimate.binning.high <= 1 + 1e-12
@@ -81,7 +81,7 @@ def turned(observed, negatives, positives):
 
 
 def auc_of(observed):
-    return measures(Smooth().read(observed), ["auc"])["auc"]
+    return measures(Smooth().fit(observed), ["auc"])["auc"]
 
 
 def assert_same(found, expected, *, mirrored=False, within=1e-9):
@@ -127,12 +127,12 @@ def test_classes_with_equal_counts_have_an_auc_of_one_half(observed):
 @given(releases())
 def test_fitted_counts_of_a_mirrored_release_are_mirrored_to_the_last_bit(observed):
     negatives, positives = observed.negatives, observed.positives
-    first = Smooth().read(observed)
+    first = Smooth().fit(observed)
     if first.way != "model":
         return
-    swapped = Smooth().read(like(observed, positives, negatives)).counts
+    swapped = Smooth().fit(like(observed, positives, negatives)).counts
     np.testing.assert_array_equal(swapped.positives, first.counts.negatives)
     np.testing.assert_array_equal(swapped.negatives, first.counts.positives)
-    both = Smooth().read(turned(observed, positives, negatives)).counts
+    both = Smooth().fit(turned(observed, positives, negatives)).counts
     np.testing.assert_array_equal(both.positives[::-1], first.counts.negatives)
     np.testing.assert_array_equal(both.negatives[::-1], first.counts.positives)

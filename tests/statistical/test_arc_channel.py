@@ -67,22 +67,22 @@ EXACT = np.array([1, 0, 0, 0, 0, 1, 0, 0])
 
 def test_the_totals_of_real_and_simulated_clients_have_the_same_exact_law():
     arc = arc_of(1, bins=4)
-    law = PAIRS * pair_probabilities(arc.channel()[0], arc.channel()[5])
+    noise = PAIRS * pair_probabilities(arc.channel()[0], arc.channel()[5])
     one, other = (sent(arc, cell, PAIRS, b"pair%d" % cell) for cell in (0, 5))
     real = [arc.tally(np.array(pair)) for pair in zip(one, other, strict=True)]
-    assert chi_squared_p_value(pair_counts(real), law) > ALPHA
+    assert chi_squared_p_value(pair_counts(real), noise) > ALPHA
     rng = np.random.default_rng(3)
     simulated = [simulate_arc_counts(arc, EXACT, rng) for _ in range(PAIRS)]
-    assert chi_squared_p_value(pair_counts(simulated), law) > ALPHA
+    assert chi_squared_p_value(pair_counts(simulated), noise) > ALPHA
 
 
 def test_clients_drawn_from_the_pooled_distribution_would_be_noticed():
     """A multinomial of the mean channel has the right means and the wrong law."""
     arc = arc_of(2, bins=4)
-    law = PAIRS * pair_probabilities(arc.channel()[0], arc.channel()[5])
+    noise = PAIRS * pair_probabilities(arc.channel()[0], arc.channel()[5])
     pooled = EXACT @ arc.channel() / 2
     wrong = np.random.default_rng(3).multinomial(2, pooled, PAIRS)
-    assert chi_squared_p_value(pair_counts(wrong), law) < ALPHA
+    assert chi_squared_p_value(pair_counts(wrong), noise) < ALPHA
 
 
 def held(arc, cell, seed):

@@ -57,8 +57,10 @@ def test_draws_on_the_grid_follow_their_law_and_another_scale_is_rejected(tail):
     # The rarest cells are pooled with their neighbours.
     pooled = [observed[:3].sum(), *observed[3:-1], observed[-1]]
     for factor, accepted in ((1.0, True), (0.6, False), (1.6, False)):
-        law = expected(tail, factor)
-        cells = np.array([law[:3].sum(), *law[3:-1], law[-1]])
+        distribution = expected(tail, factor)
+        cells = np.array(
+            [distribution[:3].sum(), *distribution[3:-1], distribution[-1]]
+        )
         p = chi_squared_p_value(np.array(pooled), cells)
         assert (p > ALPHA) == accepted
 
@@ -69,9 +71,14 @@ def test_the_simulation_has_the_same_law(tail):
     noise = GridNoise(tail, SCALE)
     found = simulate_smooth(float(VALUE), noise, DRAWS, rng)
     observed = np.bincount(np.rint(found * STEPS).astype(int), minlength=STEPS + 1)
-    law = expected(tail)
+    distribution = expected(tail)
     pooled = np.array([observed[:3].sum(), *observed[3:]], dtype=float)
-    assert chi_squared_p_value(pooled, np.array([law[:3].sum(), *law[3:]])) > ALPHA
+    assert (
+        chi_squared_p_value(
+            pooled, np.array([distribution[:3].sum(), *distribution[3:]])
+        )
+        > ALPHA
+    )
 
 
 def laplace_cells(noise, scale):

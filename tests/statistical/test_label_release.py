@@ -21,7 +21,7 @@ from discreet.entropy import Seeded
 from discreet.label.public_scores import PublicScores
 from discreet.label.response_keys import ResponseKeys
 from discreet.models.label import LabelDP, plan_curves
-from discreet.noise.binned_positives import BinnedLaw, BinnedPositives
+from discreet.noise.binned_positives import BinnedPositives, BinnedPositivesNoise
 from discreet.privacy.loss import PureDP
 from discreet.report.decode_release import open_release
 from discreet.transport.in_process import simulate
@@ -99,11 +99,11 @@ def test_lone_labels_are_flipped_with_the_probability_of_the_response() -> None:
     mechanism = BinnedPositives(PureDP(epsilon), size)
     exact = np.concatenate([np.zeros(size, int), np.ones(size, int)])
     sent = mechanism.protect(exact, entropy=Seeded(b"lone"))
-    flips = int(np.split(sent, 5)[2].sum())
+    response_key = int(np.split(sent, 5)[2].sum())
     rho = 1 / (1 + math.e)
-    assert stats.binomtest(flips, size, rho).pvalue > ALPHA
+    assert stats.binomtest(response_key, size, rho).pvalue > ALPHA
     for wrong in (rho / 1.3, rho * 1.3):
-        assert stats.binomtest(flips, size, wrong).pvalue < ALPHA
+        assert stats.binomtest(response_key, size, wrong).pvalue < ALPHA
 
 
 @pytest.mark.statistical
@@ -113,34 +113,36 @@ def test_decoded_lone_labels_are_unbiased_with_the_stated_variance(positives) ->
     mechanism = BinnedPositives(PureDP(Fraction(1)), size)
     exact = np.concatenate([np.full(size, 1 - positives), np.full(size, positives)])
     opened = mechanism.open(mechanism.protect(exact, entropy=Seeded(b"u")), 1)
-    counts, law = opened.counts, opened.law
+    counts, distribution = opened.counts, opened.noise
     noise = counts[size:] - positives
-    z = abs(noise.mean()) / math.sqrt(law.variances[0] / size)
+    z = abs(noise.mean()) / math.sqrt(distribution.variances[0] / size)
     assert z < stats.norm.isf(ALPHA / 2)
     # A two-valued noise: its variance is known within 2% from so many draws.
-    assert noise.var() == pytest.approx(law.variances[0], rel=0.04)
+    assert noise.var() == pytest.approx(distribution.variances[0], rel=0.04)
 
 
 def test_empty_bins_carry_no_noise_and_totals_are_exact() -> None:
     mechanism = BinnedPositives(PureDP(Fraction(1, 10)), 4)
     exact = np.array([0, 1, 0, 5, 0, 0, 1, 9])
     opened = mechanism.open(mechanism.protect(exact, entropy=Seeded(b"e")), 1)
-    counts, law = opened.counts, opened.law
+    counts, noise = opened.counts, opened.noise
     assert counts[0] == counts[4] == 0
     np.testing.assert_allclose(counts[:4] + counts[4:], [0, 1, 1, 14])
-    np.testing.assert_array_equal(law.cells, [0, 0, 0, 1])
-    np.testing.assert_array_equal(law.flipped, [0, 1, 1, 0])
+    np.testing.assert_array_equal(noise.cells, [0, 0, 0, 1])
+    np.testing.assert_array_equal(noise.flipped, [0, 1, 1, 0])
 
 
 def test_simulated_noise_has_the_variances_of_the_law() -> None:
     # 40,000 draws: sums of geometric variables have a kurtosis below 10, so a
     # variance is known within 6 x sqrt(9/40,000) = 9%.
-    law = BinnedLaw(1.0, np.array([0, 1, 5, 0, 2]), np.array([0, 0, 0, 7, 3]))
+    noise = BinnedPositivesNoise(
+        1.0, np.array([0, 1, 5, 0, 2]), np.array([0, 0, 0, 7, 3])
+    )
     at = np.array([0.0, 10, 30, 4, 5, 0, 5, 20, 3, 2])
-    draws = law.sample(at, 40_000, np.random.default_rng(1))
+    draws = noise.sample(at, 40_000, np.random.default_rng(1))
     np.testing.assert_allclose(draws[:, :5], -draws[:, 5:])
     found = draws[:, 5:].var(axis=0)
-    np.testing.assert_allclose(found, law.variances, rtol=0.09)
+    np.testing.assert_allclose(found, noise.variances, rtol=0.09)
     assert found[0] == 0
 
 

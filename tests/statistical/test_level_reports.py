@@ -67,7 +67,7 @@ def test_decoded_levels_are_unbiased_with_the_stated_variance():
     assert (np.abs(error) < 6 * found.std(axis=0) / 20 + 1e-9).all()
     empty = np.flatnonzero(tree_of(leaves) == 0)
     at_leaves = empty[empty >= TREE.size - 16]
-    variance = np.mean([opened.law.variances[-1] for opened in runs])
+    variance = np.mean([opened.noise.variances[-1] for opened in runs])
     assert found[:, at_leaves].var() == pytest.approx(variance, rel=0.15)
 
 

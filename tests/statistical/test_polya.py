@@ -6,7 +6,7 @@ import pytest
 
 from discreet.entropy import Seeded
 from discreet.noise.polya import (
-    PolyaLaw,
+    PolyaNoise,
     PolyaShares,
     polya_difference,
     simulate_polya_difference,
@@ -70,18 +70,18 @@ def test_half_the_sites_do_not_make_discrete_laplace_noise():
 def test_a_single_share_follows_its_pmf(gamma, honest, reach):
     sample = polya_difference(gamma, honest, 150_000, Seeded(b"share"))
     support = range(-reach, reach + 1)
-    law = PolyaLaw(float(gamma), 1 / honest)
-    assert fit_p_value(sample, pmf_of(law), support) > ALPHA
+    noise = PolyaNoise(float(gamma), 1 / honest)
+    assert fit_p_value(sample, pmf_of(noise), support) > ALPHA
     for factor in (0.85, 1.15):
-        wrong = PolyaLaw(float(gamma) / factor, 1 / honest)
+        wrong = PolyaNoise(float(gamma) / factor, 1 / honest)
         assert fit_p_value(sample, pmf_of(wrong), support) < ALPHA
 
 
 def test_more_contributors_than_honest_sites_follow_the_wider_law():
     gamma, honest, sites = Fraction(1, 2), 4, 6
     total = sum_of_shares(gamma, honest, sites, b"wide")
-    law = PolyaShares(PureDP(gamma), ONE, honest).law(sites)
-    assert fit_p_value(total, pmf_of(law), range(-7, 8)) > ALPHA
+    noise = PolyaShares(PureDP(gamma), ONE, honest).noise(sites)
+    assert fit_p_value(total, pmf_of(noise), range(-7, 8)) > ALPHA
     assert fit_p_value(total, laplace_pmf(2.0), range(-7, 8)) < ALPHA
 
 
@@ -103,5 +103,5 @@ def test_the_cells_of_a_share_are_independent():
     assert abs(z) < 7  # heavier tails than normal; 6.1 is ALPHA for a normal
 
 
-def pmf_of(law):
-    return lambda k: float(law.pmf(np.array([k]))[0])
+def pmf_of(noise):
+    return lambda k: float(noise.pmf(np.array([k]))[0])

@@ -97,8 +97,8 @@ def test_approximate_dp_noise_has_the_variance_of_its_law(rng):
     sites = sites_of(rng, 3)
     noise = opened_noise(privacy, Cohort(3), sites)
     plan = recommend(PublicFacts(), privacy, edges=Uniform(4), cohort=Cohort(3))
-    law = plan.privacy.noise(plan.resolve(0, []), plan.cohort).law(3)
-    variance = law.covariance(np.zeros(8)).positives[0]
+    distribution = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort).noise(3)
+    variance = distribution.covariance(np.zeros(8)).positives[0]
     assert noise.var() == pytest.approx(variance, rel=0.05)
 
 
@@ -112,7 +112,7 @@ def test_a_site_speaks_for_unary_clients_as_they_would_themselves(rng):
     assert total[-1] == 4000
     encoding = UnaryEncoding(PureDP(privacy.loss.epsilon))
     decoded = encoding.decode(total[:-1], 4000)
-    sd = np.sqrt(encoding.law(4000).covariance(exact.astype(float)).positives)
+    sd = np.sqrt(encoding.noise(4000).covariance(exact.astype(float)).positives)
     # Six standard deviations in twelve cells: false alarm below 3e-8.
     assert (np.abs(decoded - exact) < 6 * np.append(sd, sd)).all()
     assert np.abs(decoded - exact).max() > 0.2 * sd.min()

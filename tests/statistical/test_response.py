@@ -25,10 +25,10 @@ def response(epsilon):
 @pytest.mark.parametrize("label", [0, 1])
 def test_labels_are_flipped_with_their_probability(epsilon, label):
     labels = np.full(SIZE, label)
-    flips = int((response(epsilon).flip(labels, IDS, key=KEY) != labels).sum())
+    response_key = int((response(epsilon).flip(labels, IDS, key=KEY) != labels).sum())
     rho = 1 / (1 + math.exp(Fraction(epsilon)))
-    assert stats.binomtest(flips, SIZE, rho).pvalue > ALPHA
-    assert stats.binomtest(flips, SIZE, 0.85 * rho).pvalue < ALPHA
+    assert stats.binomtest(response_key, SIZE, rho).pvalue > ALPHA
+    assert stats.binomtest(response_key, SIZE, 0.85 * rho).pvalue < ALPHA
 
 
 def test_an_audit_confirms_epsilon_and_catches_half_the_flips():
@@ -52,7 +52,7 @@ def test_decoded_histograms_are_unbiased_with_the_variance_of_the_law():
     rng = np.random.default_rng(4)
     seen = simulate_response(exact, mechanism.flip_probability, 20_000, rng)
     decoded = np.array([mechanism.decode(row, 1) for row in seen.astype(np.int64)])
-    covariance = mechanism.law(1).covariance(exact.astype(float))
+    covariance = mechanism.noise(1).covariance(exact.astype(float))
     variance = np.concatenate([covariance.negatives, covariance.positives])
     z = (decoded.mean(axis=0) - exact) / np.sqrt(variance / len(seen))
     assert np.abs(z).max() < 6.5
@@ -60,7 +60,7 @@ def test_decoded_histograms_are_unbiased_with_the_variance_of_the_law():
     assert np.abs(ratio - 1).max() < 6.5 * math.sqrt(3 / len(seen))
     cross = [np.cov(decoded[:, b], decoded[:, b + 3])[0, 1] for b in range(3)]
     np.testing.assert_allclose(cross, covariance.cross, rtol=0.1)
-    sampled = mechanism.law(1).sample(exact.astype(float), 20_000, rng)
+    sampled = mechanism.noise(1).sample(exact.astype(float), 20_000, rng)
     np.testing.assert_allclose(sampled.var(axis=0), variance, rtol=0.1)
 
 

@@ -63,13 +63,13 @@ def test_decoded_counts_are_unbiased_with_the_variance_of_the_law():
     rng = np.random.default_rng(7)
     totals = simulate_unary(counts, clients, mechanism.other_probability, runs, rng)
     decoded = mechanism.decode(totals.astype(np.int64), clients)
-    law = mechanism.law(clients)
-    covariance = law.covariance(counts.astype(float))
+    noise = mechanism.noise(clients)
+    covariance = noise.covariance(counts.astype(float))
     variance = np.concatenate([covariance.negatives, covariance.positives])
     z = (decoded.mean(axis=0) - counts) / np.sqrt(variance / runs)
     assert np.abs(z).max() < 6.5
     assert np.abs(decoded.var(axis=0) / variance - 1).max() < 6.5 * math.sqrt(2 / runs)
-    sampled = law.sample(counts.astype(float), runs, rng)
+    sampled = noise.sample(counts.astype(float), runs, rng)
     np.testing.assert_allclose(sampled.var(axis=0), variance, rtol=0.1)
 
 

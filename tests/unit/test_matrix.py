@@ -259,7 +259,7 @@ def by_letters(plan, sites, tmp_path):
             onces[k],
             plan,
             key_of(k),
-            flips=ResponseKey(bytes([k]) * 32),
+            response_key=ResponseKey(bytes([k]) * 32),
         )
 
     told = []

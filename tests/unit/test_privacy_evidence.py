@@ -60,7 +60,7 @@ def test_composed_losses_on_the_grid_are_an_upper_bound():
     """Two cells by the outer product of their tables, by definition."""
     moved = evidence.STATISTICS["histogram"].sensitivity(EXAMPLE)
     shares = SkellamShares(ApproxDP(Fraction(1), Fraction(1, 1000)), moved, 1)
-    table = shares.law(1)
+    table = shares.noise(1)
     p = table.probabilities
     q = np.pad(p, (1, 0))[:-1]
     exact = np.maximum(np.outer(p, p) - np.e * np.outer(q, q), 0).sum()

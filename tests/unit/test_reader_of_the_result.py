@@ -14,7 +14,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.noise.polya import PolyaLaw
+from discreet.noise.polya import PolyaNoise
 from discreet.noise.skellam import skellam_table
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.long
 def loss_of_the_reader(privacy, sites):
     """The exact loss of the sum of all shares but one, over one count moved by 1."""
     plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(sites))
-    shares = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    shares = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     if privacy.delta:
         left = skellam_table(shares.variance * (sites - 1))
         return left.hockey_stick(float(privacy.epsilon), shift=1)
-    law = PolyaLaw(float(shares.gamma), (sites - 1) / shares.honest)
-    logs = law.log_pmf(np.arange(-60, 61))
+    noise = PolyaNoise(float(shares.gamma), (sites - 1) / shares.honest)
+    logs = noise.log_pmf(np.arange(-60, 61))
     return float(np.abs(np.diff(logs)).max())
 
 
@@ -103,7 +103,7 @@ def test_two_sites_can_still_form_a_secure_sum():
     privacy = DistributedDP(1)
     plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(2))
     check_protocol(plan, sites=2)
-    shares = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+    shares = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     assert shares.honest == 1
     assert math.isclose(shares.gamma, Fraction(1))
 

@@ -100,9 +100,9 @@ def test_a_secret_that_others_may_touch_is_refused_with_the_remedy(tmp_path, mod
     path = tmp_path / "a.key"
     write_secret(path, b"secret")
     path.chmod(mode)
-    for look in (read_secret, check_secret):
+    for pilot in (read_secret, check_secret):
         with pytest.raises(SecretFileError, match=r"chmod 600 a\.key") as refused:
-            look(path)
+            pilot(path)
         assert "secret" not in str(refused.value).replace("the secret", "")
 
 
@@ -110,7 +110,7 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     make_consortium(tmp_path, ["north"], hosts=["localhost"])
     make_certificates(tmp_path / "exact", ["party-0"])
     flip_key(tmp_path / "ledger.sqlite")
-    keys = [*tmp_path.rglob("*.key"), tmp_path / "ledger.sqlite.flips"]
+    keys = [*tmp_path.rglob("*.key"), tmp_path / "ledger.sqlite.response_key"]
     assert len(keys) == 7, COORDINATOR
     for key in keys:
         assert stat.S_IMODE(key.stat().st_mode) == 0o600

@@ -58,7 +58,7 @@ class Whispered(PrivacyModel):
         del sites
         return ("whatever a stranger forgot",)
 
-    def noise(self, this, cohort):
+    def mechanism_for(self, this, cohort):
         del cohort
         return PolyaShares(
             this.loss, this.statistic.sensitivity(self.protects), honest=1
@@ -98,10 +98,12 @@ class Mirrored(Statistic):
     def sensitivity(self, unit) -> Sensitivity:
         return additive(unit, cells=2, cells_flipped=4)
 
-    def parts(self, counts, law):
+    def parts(self, counts, noise):
         own, other = np.split(counts, 2)
         return {
-            name: NoisyHistogram(self.edges, *ClassHistogram(self.edges).split(c), law)
+            name: NoisyHistogram(
+                self.edges, *ClassHistogram(self.edges).split(c), noise
+            )
             for name, c in (("straight", own), ("mirrored", other))
         }
 
@@ -125,7 +127,7 @@ def prevalence_slopes(cells):
 PREVALENCE = MetricRow(
     name="prevalence",
     title="prevalence",
-    value=lambda reading: prevalence(reading.counts),
+    value=lambda fit: prevalence(fit.counts),
     limits=lambda _, value: Binning(value, value, 0.0),
     slopes=prevalence_slopes,
     shape=lambda _: SYMMETRIC,

@@ -302,7 +302,7 @@ def test_every_friendly_door_opens():
         [FRAME], privacy="distributed", epsilon=1, label="died", positive="yes"
     )
     assert str(private.claim.loss) == "1-DP"
-    assert discreet.evaluate([FRAME], model="sepsis").plan.model.name == "sepsis"
+    assert discreet.evaluate([FRAME], name="sepsis").plan.model.name == "sepsis"
 
 
 @pytest.mark.usefixtures("small_is_fine")

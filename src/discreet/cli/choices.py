@@ -25,9 +25,9 @@ from discreet.models.label import (
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.mpc.model import ExactMPC
-from discreet.plan.between_sites import BetweenSites
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.statistic.rank_sums import RANK_MECHANISMS
 
@@ -126,10 +126,10 @@ class Asked:
         int | None,
         typer.Option(help="Number of bins; by default from the public facts."),
     ] = None
-    look: Annotated[
+    pilot: Annotated[
         bool,
         typer.Option(
-            "--look",
+            "--pilot",
             help="Under noise: a first round with 5 to 20% of the budget looks where the "
             "scores are and places the bins.",
         ),
@@ -161,10 +161,10 @@ class Asked:
             "lies shows in one of them."
         ),
     ] = None
-    between: Annotated[
+    heterogeneity: Annotated[
         list[str] | None,
         typer.Option(
-            "--between",
+            "--heterogeneity",
             help="How sites differ in this, and what a new site can expect: auc, log_oe, "
             "calibration_slope, calibration_intercept, or recall@0.5, specificity@0.5, "
             "net_benefit@0.5 at a threshold; repeat for more.",
@@ -184,13 +184,13 @@ class Asked:
         """Return the bins that were asked for, None to have them chosen."""
         return None if self.bins is None else spread_over(self.bins, facts)
 
-    def between_sites(self) -> BetweenSites | None:
+    def heterogeneity_question(self) -> HeterogeneityQuestion | None:
         """Return what is asked about how sites differ, None for nothing."""
-        if self.between is None and self.clusters is None:
+        if self.heterogeneity is None and self.clusters is None:
             return None
-        return BetweenSites(
-            tuple(self.between or ()),
-            within=bool(self.between),
+        return HeterogeneityQuestion(
+            tuple(self.heterogeneity or ()),
+            within=bool(self.heterogeneity),
             clusters=None if self.clusters is None else self.clusters.value,
         )
 

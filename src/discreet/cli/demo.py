@@ -52,7 +52,7 @@ def demo(
             sites,
             examples=_EXAMPLES,
             prevalence=_PREVALENCE,
-            between=True,
+            heterogeneity=True,
             progress=lambda done: progress.update(task, completed=done),
         )
         private = evaluate(

@@ -60,7 +60,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option(help="Column of groups; needs --in-group for each."),
     ] = None,
     model_name: Annotated[
-        str, typer.Option("--model", help="Name of the measured model.")
+        str, typer.Option("--name", help="Name of the measured model.")
     ] = "",
 ) -> None:
     """Evaluate the pooled data of several files, as if they could not be pooled."""
@@ -93,11 +93,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             multiclass="ovo" if ovo else "ovr",
             groups=asked.groups,
             max_weight=asked.max_weight,
-            look=asked.look,
-            model=model_name,
+            pilot=asked.pilot,
+            name=model_name,
             max_examples_per_site=asked.max_examples_per_site,
             random_groups=asked.random_groups,
-            between=asked.between_sites() or False,
+            heterogeneity=asked.heterogeneity_question() or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

@@ -30,7 +30,7 @@ app = typer.Typer(
 Models = Annotated[
     list[str] | None,
     typer.Option(
-        "--model",
+        "--name",
         help="Name or pattern of a model that the policy allows, such as 'sepsis-*'; "
         "repeat for more.",
     ),
@@ -94,7 +94,7 @@ def trust(
     """Let this site connect to a coordinator; compare the fingerprint by voice first.
 
     Writes a starter policy beside the keys when there is none: noisy answers for this
-    coordinator about the models that --plan or --model names, and nothing else.
+    coordinator about the models that --plan or --name names, and nothing else.
     """
     other, own = PublicFile.read(public), made.public_file_in(folder)
     agreed = None if plan is None else read_plan(plan)
@@ -120,7 +120,7 @@ def _tell_models(starter: Starter) -> None:
     if not starter.models:
         typer.echo(
             "It allows no model yet: write the model's name into allow.models, or give "
-            "--plan or --model the first time."
+            "--plan or --name the first time."
         )
 
 

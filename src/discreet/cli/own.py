@@ -27,7 +27,7 @@ def own(
 ) -> None:
     """Compare this site's own values with the opened result; nothing leaves.
 
-    For plans that were made with `--between`. Nothing is charged or sent.
+    For plans that were made with `--heterogeneity`. Nothing is charged or sent.
     """
     agreed = files.read_plan(plan)
     try:

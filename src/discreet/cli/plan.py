@@ -17,8 +17,8 @@ from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
-from discreet.plan.between_sites import predicted_spreads
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.heterogeneity import predicted_spreads
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
@@ -63,7 +63,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         ),
     ] = None,
     name: Annotated[
-        str, typer.Option("--model", help="Name of the measured model.")
+        str, typer.Option("--name", help="Name of the measured model.")
     ] = "",
     model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
     auc: Annotated[
@@ -111,8 +111,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         classes=asked.classes,
         groups=asked.groups,
         max_weight=asked.max_weight,
-        look=asked.look,
-        between=asked.between_sites(),
+        pilot=asked.pilot,
+        heterogeneity=asked.heterogeneity_question(),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )

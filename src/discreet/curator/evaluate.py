@@ -86,9 +86,9 @@ def confusion(
     noisy = mechanism.protect(exact_counts, entropy=entropy).astype(np.float64)
     counts = statistic.split(noisy)
     observed = NoisyHistogram(
-        statistic.edges, counts.negatives, counts.positives, mechanism.law(1)
+        statistic.edges, counts.negatives, counts.positives, mechanism.noise(1)
     )
-    found = at_threshold(Flat().read(observed), 0.5)
+    found = at_threshold(Flat().fit(observed), 0.5)
     claim = curator_claim(
         loss,
         what="four noisy confusion counts",
@@ -159,7 +159,7 @@ def publish(
     )
     for index in range(len(plan.rounds)):
         this = plan.resolve(index, releases)
-        mechanism = plan.privacy.noise(this, plan.cohort)
+        mechanism = plan.privacy.mechanism_for(this, plan.cohort)
         total = mechanism.protect(this.statistic.count(examples), entropy=entropy)
         releases.append(Release(plan.digest(), session, index, total, 1, 1, this.loss))
     account.record(permit, b"".join(r.total.astype("<i8").tobytes() for r in releases))

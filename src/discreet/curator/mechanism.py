@@ -16,7 +16,7 @@ from discreet.curator.private_estimate import (
     NoSampling,
     PrivateEstimate,
     ReleasedScalar,
-    SamplingLaw,
+    SamplingDistribution,
     curator_claim,
     laplace_errors,
     private_estimate,
@@ -57,7 +57,7 @@ class Target:
     """Smooth sensitivity from positives, negatives and beta."""
     tables: Callable[[MechanismName, int], WeightTable]
     """Public weights for a weighted count over this many rows."""
-    sampling: Callable[[float, float], SamplingLaw]
+    sampling: Callable[[float, float], SamplingDistribution]
     """Sampling law from (released or declared) positives and negatives."""
 
 
@@ -212,10 +212,10 @@ class _Release:
             entropy=self.entropy,
         )
         declared = request.declared(rows)
-        errors, law, note = _publicly_known(target, mechanism, declared, rows)
+        errors, noise, note = _publicly_known(target, mechanism, declared, rows)
         likely = rows / 2 if declared is None else declared
         return private_estimate(
-            ReleasedScalar(k / steps, errors, law),
+            ReleasedScalar(k / steps, errors, noise),
             claim=self._claim(
                 f"a noisy {target.name} on a grid of {steps:,} steps", charged
             ),
@@ -265,10 +265,10 @@ def smooth_mechanism(target: Target, request: Request, rows: int) -> SmoothMecha
 
 def _publicly_known(
     target: Target, mechanism: SmoothMechanism, declared: int | None, rows: int
-) -> tuple[FloatVector, SamplingLaw, str]:
+) -> tuple[FloatVector, SamplingDistribution, str]:
     """Return the error bars that a reader may know: none by the private counts."""
     if declared is None:
         return _ANYWHERE, NoSampling(), _NO_INTERVAL
     noise = mechanism.noise(target.smooth(declared, rows - declared, mechanism.beta))
-    law = target.sampling(declared, rows - declared)
-    return symmetric_errors(noise), law, _DECLARED
+    distribution = target.sampling(declared, rows - declared)
+    return symmetric_errors(noise), distribution, _DECLARED

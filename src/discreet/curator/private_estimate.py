@@ -32,7 +32,7 @@ from discreet.estimate.estimate import (
     Interval,
     Normal,
     NotYet,
-    ScalarLaw,
+    ScalarDistribution,
     Unusable,
     Usable,
 )
@@ -98,7 +98,7 @@ class NoSampling:
         return 0.0
 
 
-SamplingLaw: TypeAlias = AucSampling | ApSampling | NoSampling
+SamplingDistribution: TypeAlias = AucSampling | ApSampling | NoSampling
 Source: TypeAlias = Literal["both", "noise", "sampling"]
 
 
@@ -112,7 +112,7 @@ class ReleasedScalar:
 
     value: float
     errors: FloatVector
-    sampling: SamplingLaw
+    sampling: SamplingDistribution
 
     @property
     def noise_sd(self) -> float:
@@ -252,7 +252,7 @@ def private_estimate(
 ) -> PrivateEstimate:
     """Cut the value to 0 .. 1 and summarise its errors; refuse when told to."""
     value = min(max(released.value, 0.0), 1.0)
-    sampling: ScalarLaw | NotYet
+    sampling: ScalarDistribution | NotYet
     if isinstance(released.sampling, NoSampling):
         sampling = NotYet("the class counts are private and were not released")
     else:

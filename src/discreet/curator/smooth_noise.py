@@ -115,8 +115,8 @@ def tuned(epsilon: Fraction, smooth: Callable[[float], float]) -> PowerLaw:
     noise never costs more than epsilon.
     """
     spent = min(epsilon, _MOST_EPSILON)
-    laws = [PowerLaw(spent, Fraction(k, _PARTS)) for k in range(1, _PARTS)]
-    allowed = [law for law in laws if law.beta >= LEAST_BETA]
+    noises = [PowerLaw(spent, Fraction(k, _PARTS)) for k in range(1, _PARTS)]
+    allowed = [law for law in noises if law.beta >= LEAST_BETA]
     if not allowed:
         raise PlanError("epsilon is too small for any useful release; raise it")
     # Neighbouring betas hardly differ: every fourth is enough.

@@ -95,16 +95,16 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     centre = math.log(p / (1 - p))
     to_half = -math.copysign(min(1.0, abs(centre)), centre)
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
-    law = np.zeros_like(z)
+    noise = np.zeros_like(z)
     few = bins in _FEW
     for weight, factor, offset, scale in _PARTS_OF_FEW if few else _PARTS:
         middle = factor * centre + offset * to_half
-        law += weight / (1 + np.exp(-(z - middle) / scale))
-    law = (law - law[0]) / (law[-1] - law[0])
+        noise += weight / (1 + np.exp(-(z - middle) / scale))
+    noise = (noise - noise[0]) / (noise[-1] - noise[0])
     cuts = np.array(_FAR_CUTS if few else ())
     beyond = bins // _BEYOND_PART if bins >= _FEW.stop else 0
     even = bins - 2 * cuts.size - 2 * beyond
-    wanted = np.interp(np.arange(even - 1) / (even - 2), law, z)
+    wanted = np.interp(np.arange(even - 1) / (even - 2), noise, z)
     if cuts.size:
         low = wanted[1] - cuts * (wanted[1] + FARTHEST)
         high = wanted[-2] + cuts * (FARTHEST - wanted[-2])

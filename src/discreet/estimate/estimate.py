@@ -41,7 +41,7 @@ class Normal:
             raise InputError("a standard deviation cannot be negative")
 
 
-ScalarLaw: TypeAlias = Zero | Normal
+ScalarDistribution: TypeAlias = Zero | Normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class Estimate:
     """
 
     value: float
-    sampling: ScalarLaw | NotYet
-    noise: ScalarLaw
+    sampling: ScalarDistribution | NotYet
+    noise: ScalarDistribution
     binning: Binning
     status: Usable | Unusable = Usable()
     support: Interval = UNIT
@@ -172,7 +172,7 @@ class Estimate:
         if self.clustered is None or self.clustered.kind != cluster:
             raise NotReleasedError(
                 f"nothing was added up over clusters of one {cluster}: ask for it in the "
-                f"plan, BetweenSites(clusters={cluster!r})"
+                f"plan, HeterogeneityQuestion(clusters={cluster!r})"
             )
         if self.clustered.freedom is not None:
             from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
@@ -189,8 +189,8 @@ class Estimate:
     def scaled(self, factor: float) -> Estimate:
         """Return the estimate of a multiple of the quantity."""
 
-        def stretch(law: ScalarLaw) -> ScalarLaw:
-            return Normal(law.sd * factor) if isinstance(law, Normal) else law
+        def stretch(noise: ScalarDistribution) -> ScalarDistribution:
+            return Normal(noise.sd * factor) if isinstance(noise, Normal) else noise
 
         return replace(
             self,
@@ -271,13 +271,13 @@ class Estimate:
         }
 
 
-def standard_deviation(law: ScalarLaw | NotYet) -> float:
+def standard_deviation(noise: ScalarDistribution | NotYet) -> float:
     """Return the size of an error, 0 where it is absent or not estimated."""
-    return law.sd if isinstance(law, Normal) else 0.0
+    return noise.sd if isinstance(noise, Normal) else 0.0
 
 
-def _law(law: ScalarLaw | NotYet) -> float | None:
-    return None if isinstance(law, NotYet) else standard_deviation(law)
+def _law(noise: ScalarDistribution | NotYet) -> float | None:
+    return None if isinstance(noise, NotYet) else standard_deviation(noise)
 
 
 def _number(value: float) -> float | None:

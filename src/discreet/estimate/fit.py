@@ -51,7 +51,7 @@ class Estimator(Protocol):
         """How the result names it."""
         ...
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Read a release: the same release always gives the same reading."""
         ...
 
@@ -71,12 +71,12 @@ class Other(NamedTuple):
     the model may cost.
     """
 
-    reading: Reading
+    fit: Fit
     share: float
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Fit:
     """What a release was found to say, how, and what to warn of."""
 
     observed: NoisyHistogram
@@ -97,7 +97,7 @@ class Reading:
     """Why nothing that compares the classes can be told, if so."""
     own: Mapping[str, float] = field(default_factory=dict)
     """Values of metrics that a published method defines itself."""
-    resample: Callable[[], Sequence[Reading]] | None = None
+    resample: Callable[[], Sequence[Fit]] | None = None
     other: Other | None = None
     """The reading without a model, where a model read."""
     decodings: tuple[Other, ...] = ()
@@ -114,7 +114,7 @@ class Reading:
     has_curves: ClassVar[bool] = True
 
     @cached_property
-    def resamples(self) -> Sequence[Reading]:
+    def resamples(self) -> Sequence[Fit]:
         """The release read again with more noise, where errors need that."""
         return () if self.resample is None else self.resample()
 
@@ -138,8 +138,8 @@ class Reading:
     @cached_property
     def damped(self) -> Cells:
         """The counts with their noise, whose examples are taken as spread out."""
-        law, at = self.observed.law, _vector(self.counts)
-        each = law.covariance(at)
+        noise, at = self.observed.noise, _vector(self.counts)
+        each = noise.covariance(at)
         return replace(self.bins, tied=False, noise=each.negatives + each.positives)
 
     def followed(self, slopes: Slopes) -> Slopes:
@@ -178,7 +178,7 @@ class Reading:
         """Grids of scores that the release allows: one that was seen is one of them."""
         return possible_steps(self.observed, self.counts)
 
-    def moved(self, vector: FloatVector) -> Reading:
+    def moved(self, vector: FloatVector) -> Fit:
         """Return the reading of other counts, joined by straight lines."""
         negatives, positives = np.split(np.maximum(vector, 0.0), 2)
         counts = replace(self.counts, negatives=negatives, positives=positives)
@@ -188,7 +188,7 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class ScalarReading:
+class ScalarFit:
     """A few numbers that were opened as they are: no counts, no curve.
 
     Rank sums under label privacy, areas under multi-party computation and a
@@ -211,7 +211,7 @@ class ScalarReading:
 _DECODED_COST: Final = 1.0
 """Of the way to another decoding's value: what the chosen smoothness may cost."""
 
-AnyReading: TypeAlias = Reading | ScalarReading
+AnyFit: TypeAlias = Fit | ScalarFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +230,9 @@ class Flat:
         """The interpolation, or that it is chosen from the release."""
         return f"flat, {self.interpolation or 'interpolation chosen from the release'}"
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Draw the curves through the projected counts."""
-        ends, law = end_ties(observed), observed.law
+        ends, noise = end_ties(observed), observed.noise
         found = flat_reading(
             observed,
             observed.projected(),
@@ -240,14 +240,14 @@ class Flat:
             estimator=self.name,
             way="flat",
             # Decoded counts are smooth: none is held at 0 by the projection.
-            noise_path="slopes" if isinstance(law, Refits) else "numeric",
+            noise_path="slopes" if isinstance(noise, Refits) else "numeric",
             ties=ends if ends.any() else None,
         )
-        if not isinstance(law, Refits):
+        if not isinstance(noise, Refits):
             return found
         decoded = (
             replace(observed, negatives=negatives, positives=positives)
-            for negatives, positives in (np.split(v, 2) for v in law.otherwise)
+            for negatives, positives in (np.split(v, 2) for v in noise.otherwise)
         )
         return replace(
             found,
@@ -269,7 +269,7 @@ def flat_reading(
     noise_path: NoisePath,
     notes: tuple[str, ...] = (),
     ties: BoolVector | None = None,
-) -> Reading:
+) -> Fit:
     """Return the reading of counts that are joined as they are.
 
     PCHIP's typical error is its distance to straight lines; straight lines are for
@@ -281,7 +281,7 @@ def flat_reading(
         bend = RocPath(curves.fpr, curves.tpr, "linear", curves.ties)
     missing = counts.missing_class
     absent = None if missing is None else f"the pooled data hold no {missing}"
-    return Reading(
+    return Fit(
         observed,
         counts,
         curves,
@@ -294,18 +294,18 @@ def flat_reading(
     )
 
 
-def _redrawn(reading: Reading, counts: NoisyHistogram) -> Reading:
+def _redrawn(fit: Fit, counts: NoisyHistogram) -> Fit:
     """Return the reading with other counts, joined alike."""
-    drawn = Curves.from_histogram(counts, reading.curves.interpolation)
-    return replace(reading, counts=counts, curves=drawn)
+    drawn = Curves.from_histogram(counts, fit.curves.interpolation)
+    return replace(fit, counts=counts, curves=drawn)
 
 
 def unusable_reading(
     observed: NoisyHistogram, counts: NoisyHistogram, reason: str, *, estimator: str
-) -> Reading:
+) -> Fit:
     """Return one point without rates: no curve that could be drawn by mistake."""
     none = Curves(np.array([np.inf]), np.zeros(1), np.zeros(1), "linear")
-    return Reading(
+    return Fit(
         observed,
         counts,
         none,

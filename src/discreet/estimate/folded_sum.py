@@ -72,8 +72,8 @@ class FoldedShape:
         )
         surely = np.where(d**2 > _SURE**2 * np.diag(scatter), d, 0.0)
         low = _end(_Law.of(scatter), surely, value, z)
-        law = _Law.of(self.covariance, self._shift)
-        high = _end(law, self._unlucky, value, -z)
+        distribution = _Law.of(self.covariance, self._shift)
+        high = _end(distribution, self._unlucky, value, -z)
         if self.reaches:
             high = max(high, value)
         return min(low, high), high
@@ -125,18 +125,18 @@ class _Law(NamedTuple):
         return middle + (at - middle) * abs(z) / _FARTHEST
 
 
-def _end(law: _Law, pattern: FloatVector, value: float, z: float) -> float:
+def _end(noise: _Law, pattern: FloatVector, value: float, z: float) -> float:
     """Return the total, spread like the pattern, whose quantile is the value."""
     whole = float(np.abs(pattern).sum())
-    if whole <= 0 or law.quantile(0 * pattern, z) >= value:
+    if whole <= 0 or noise.quantile(0 * pattern, z) >= value:
         return 0.0
     each = pattern / whole
     near, far = 0.0, value
-    while law.quantile(far * each, z) < value:
+    while noise.quantile(far * each, z) < value:
         near, far = far, 2 * far
     for _ in range(_HALVINGS):
         middle = (near + far) / 2
-        if law.quantile(middle * each, z) < value:
+        if noise.quantile(middle * each, z) < value:
             near = middle
         else:
             far = middle

@@ -22,7 +22,7 @@ import numpy as np
 from discreet.arrays import BoolVector, FloatArray, FloatVector
 from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath, Traced
-from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
 
 _COARSEST, _FINEST = 8, 100
 """Fewer values than that are seen one by one, as ties in their bins."""
@@ -81,7 +81,7 @@ class Grid:
             edges=Edges.realise(Listed(values), observed.edges.scores),
             negatives=observed.negatives[self.held],
             positives=observed.positives[self.held],
-            law=_Kept(observed.law, _vector(observed), np.tile(self.held, 2)),
+            noise=_Kept(observed.noise, _vector(observed), np.tile(self.held, 2)),
         )
 
     def atoms(self, spread: NoisyHistogram) -> Atoms:
@@ -144,19 +144,19 @@ class Grid:
 class _Kept:
     """The law of some of a release's counts."""
 
-    law: NoiseLaw
+    noise: NoiseDistribution
     at: FloatVector
     kept: BoolVector
 
     @property
     def scale(self) -> float:
         """That of the release."""
-        return self.law.scale
+        return self.noise.scale
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Return that of the bins that are kept."""
         del at
-        found = self.law.covariance(self.at)
+        found = self.noise.covariance(self.at)
         kept = self.kept[: self.kept.size // 2]
         return BinCovariance(
             found.negatives[kept], found.positives[kept], found.cross[kept]
@@ -167,7 +167,7 @@ class _Kept:
     ) -> FloatArray:
         """Draw noise of the whole release."""
         del at
-        drawn: FloatArray = self.law.sample(self.at, size, rng)[:, self.kept]
+        drawn: FloatArray = self.noise.sample(self.at, size, rng)[:, self.kept]
         return drawn
 
 
@@ -177,14 +177,14 @@ def find_grid(observed: NoisyHistogram) -> Grid | None:
     if edges.atoms or edges.scores.kind != "probability" or observed.exact:
         return None
     total = observed.negatives + observed.positives
-    heavy = total >= _HEAVY * max(observed.law.scale, 1.0)
+    heavy = total >= _HEAVY * max(observed.noise.scale, 1.0)
     if np.count_nonzero(heavy) < _FEWEST:
         return None
-    noise = observed.law.covariance(_vector(observed))
+    noise = observed.noise.covariance(_vector(observed))
     variance = np.maximum(noise.negatives + noise.positives + 2 * noise.cross, 0.0)
     widths = np.diff(even_places(edges))
 
-    unit = max(observed.law.scale, 1.0)
+    unit = max(observed.noise.scale, 1.0)
     first, last = np.flatnonzero(heavy)[[0, -1]]
 
     def gapped(held: BoolVector) -> bool:

@@ -69,10 +69,10 @@ def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVecto
     if edges.atoms or edges.scores.kind != "probability":
         return steps[:0]
     held = _held(edges, steps)
-    if isinstance(observed.law, Refits):
-        lost = observed.law.lost_without(_vector(counts), held)
+    if isinstance(observed.noise, Refits):
+        lost = observed.noise.lost_without(_vector(counts), held)
         return steps[lost <= _RULED_OUT**2]
-    noise = observed.law.covariance(_vector(observed))
+    noise = observed.noise.covariance(_vector(observed))
     variance = np.maximum(noise.negatives + noise.positives + 2 * noise.cross, 0.0)
     stray = ~held @ (observed.negatives + observed.positives)
     allowed: BoolVector = np.abs(stray) <= _RULED_OUT * np.sqrt(~held @ variance)
@@ -95,7 +95,7 @@ def possible_places(
     values = observed.edges.array
     cut = int(np.searchsorted(values, t, side="right")) - 1
     at_edge = not 0 <= cut < values.size - 1 or values[cut] == t
-    if isinstance(observed.law, Refits):
+    if isinstance(observed.noise, Refits):
         share = _AT_EDGES if at_edge else _BETWEEN
         return Places(t - share * (t - low), t + share * (high - t))
     if observed.edges.atoms or at_edge:

@@ -35,7 +35,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.estimate.spline_model import information, log_density_and_pull
-from discreet.statistic.observed import NoiseLaw
+from discreet.statistic.observed import NoiseDistribution
 
 _FLOOR: Final = 0.05
 """Least variance of a count, so that empty pairs have one."""
@@ -51,13 +51,15 @@ class Expected(NamedTuple):
     """What noise and neighbours leave, beside the sample's scatter."""
 
 
-def expected_counts(counts: FloatVector, law: NoiseLaw, bins: int) -> Expected | None:
+def expected_counts(
+    counts: FloatVector, distribution: NoiseDistribution, bins: int
+) -> Expected | None:
     """Return the expected counts of pairs of bins, ``bins`` of them the first model's.
 
     None where the classes share their noise: then nothing is known of single cells.
     """
-    each = law.covariance(counts)
-    if (each.cross != 0).any() or not law.scale:
+    each = distribution.covariance(counts)
+    if (each.cross != 0).any() or not distribution.scale:
         return None
     tables = counts.reshape(2, bins, -1)
     total = tables.sum(axis=0)

@@ -33,7 +33,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.fit import Reading, flat_reading, unusable_reading
+from discreet.estimate.fit import Fit, flat_reading, unusable_reading
 from discreet.estimate.ties import choose_interpolation
 from discreet.statistic.observed import NoisyHistogram
 
@@ -55,7 +55,7 @@ class PublicTotals:
         """What the result calls it."""
         return "known bin totals, monotone projection of the positives"
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Project the cumulative positives; every bin keeps its total."""
         totals = np.maximum(observed.negatives + observed.positives, 0.0)
         positives = rising_within(observed.positives, totals)
@@ -76,7 +76,7 @@ class PublicTotals:
 
 def _variances(observed: NoisyHistogram) -> FloatVector:
     at = np.concatenate([observed.negatives, observed.positives])
-    return observed.law.covariance(at).positives
+    return observed.noise.covariance(at).positives
 
 
 def _too_little(observed: NoisyHistogram) -> str | None:

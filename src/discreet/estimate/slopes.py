@@ -33,8 +33,8 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import Normal, ScalarLaw, Zero
-from discreet.noise.decoded_noise import DecodedLaw
+from discreet.estimate.estimate import Normal, ScalarDistribution, Zero
+from discreet.noise.decoded_noise import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]
@@ -103,10 +103,10 @@ def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
     bins, then the positives'.
     """
     at = np.concatenate([observed.negatives, observed.positives])
-    if isinstance(observed.law, DecodedLaw):
-        found: FloatArray = weights @ observed.law.matrix @ weights.T
+    if isinstance(observed.noise, DecodedNoise):
+        found: FloatArray = weights @ observed.noise.matrix @ weights.T
         return found
-    noise = observed.law.covariance(at)
+    noise = observed.noise.covariance(at)
     w_n, w_p = np.split(weights, 2, axis=1)
     cross = (w_n * noise.cross) @ w_p.T
     own = (w_n * noise.negatives) @ w_n.T + (w_p * noise.positives) @ w_p.T
@@ -121,16 +121,19 @@ def noise_above(observed: NoisyHistogram) -> FloatVector:
     could make of two counts. Their covariance is left out, because under label
     privacy it cancels in the sum while the share of positives is as unsure.
     """
-    if isinstance(observed.law, DecodedLaw):
+    if isinstance(observed.noise, DecodedNoise):
         bins = len(observed.edges)
-        blocks = (observed.law.matrix[:bins, :bins], observed.law.matrix[bins:, bins:])
+        blocks = (
+            observed.noise.matrix[:bins, :bins],
+            observed.noise.matrix[bins:, bins:],
+        )
         negatives, positives = (
             np.diag(block[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)) for block in blocks
         )
         variances = negatives + positives
     else:
         at = np.concatenate([observed.negatives, observed.positives])
-        each = observed.law.covariance(at)
+        each = observed.noise.covariance(at)
         variances = np.cumsum((each.negatives + each.positives)[::-1])
     found: FloatVector = np.sqrt(np.maximum(variances, 0.0))
     return found
@@ -227,7 +230,7 @@ def numeric_slopes(
 
 def propagated(
     function: Callable[[FloatVector], float], at: FloatVector, covariance: FloatArray
-) -> ScalarLaw:
+) -> ScalarDistribution:
     r"""Return the law of a function of noisy numbers: :math:`\nabla f^T C \nabla f`."""
     if not covariance.any():
         return Zero()

@@ -16,9 +16,9 @@ from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.evidence import Average, symmetric_average
 from discreet.estimate.fit import (
+    Fit,
     Flat,
     Other,
-    Reading,
     flat_reading,
     unusable_reading,
 )
@@ -80,10 +80,10 @@ class Smooth:
         """What the result calls it."""
         return "smooth, joint empirical-Bayes model of both classes"
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Read a release: the same release always gives the same reading."""
         if observed.exact:
-            return replace(Flat().read(observed), estimator=self.name)
+            return replace(Flat().fit(observed), estimator=self.name)
         if (reason := _too_little(observed)) is not None:
             return self._unusable(observed, reason)
         if observed.edges.atoms:
@@ -92,7 +92,7 @@ class Smooth:
             return _on_grid(grid, observed, self._read(grid.spread(observed)))
         return self._read(observed)
 
-    def _read(self, observed: NoisyHistogram) -> Reading:
+    def _read(self, observed: NoisyHistogram) -> Fit:
         """Read scores that are not known to lie on a grid."""
         ties = find_ties(observed)
         rest = int(np.count_nonzero(~(ties.tied | ties.gaps)))
@@ -102,17 +102,17 @@ class Smooth:
         notes = (_crowding(inside),) if inside >= _CROWDED else ()
         ends = end_ties(observed)
         if (heaped := _pairs_inside_bins(observed, ~ends)) >= _HEAPED:
-            reading = self._as_far_as_bins_tell(
+            fit = self._as_far_as_bins_tell(
                 observed, ties, rest, (*notes, _heap(heaped))
             )
             spread = ties._replace(tied=ties.tied & ~ends)
             bent = self._flat(observed, spread)
-            return replace(reading, other=Other(bent, _END_COST))
+            return replace(fit, other=Other(bent, _END_COST))
         return self._as_far_as_bins_tell(observed, ties, rest, notes)
 
     def _as_far_as_bins_tell(
         self, observed: NoisyHistogram, ties: Ties, rest: int, notes: tuple[str, ...]
-    ) -> Reading:
+    ) -> Fit:
         """Read by the model where it has bins enough and fits, else as it is."""
         found = _model_counts(observed, ties) if rest >= FEWEST_BINS else None
         if found is None or found.misfit:
@@ -121,7 +121,7 @@ class Smooth:
             return self._flat(observed, ties, notes, steps=steps)
         return self._drawn(observed, found.average, ties, notes)
 
-    def _unusable(self, observed: NoisyHistogram, reason: str) -> Reading:
+    def _unusable(self, observed: NoisyHistogram, reason: str) -> Fit:
         return unusable_reading(
             observed, observed.projected(), reason, estimator=self.name
         )
@@ -133,7 +133,7 @@ class Smooth:
         notes: tuple[str, ...] = (),
         *,
         steps: bool = False,
-    ) -> Reading:
+    ) -> Fit:
         kept = replace(
             observed,
             negatives=np.where(ties.gaps, 0.0, observed.negatives),
@@ -156,10 +156,10 @@ class Smooth:
             flat, curves=stepped, bend=flat.curves.roc, notes=(*flat.notes, STEPS_NOTE)
         )
 
-    def _ties(self, observed: NoisyHistogram) -> Reading:
+    def _ties(self, observed: NoisyHistogram) -> Fit:
         """Empty the bins between ties, where there is only noise; join linearly."""
         total = observed.negatives + observed.positives
-        filled = total >= _GAP * max(observed.law.scale, 1.0)
+        filled = total >= _GAP * max(observed.noise.scale, 1.0)
         counts = replace(
             observed,
             negatives=np.where(filled, np.maximum(observed.negatives, 0.0), 0.0),
@@ -180,7 +180,7 @@ class Smooth:
         found: Average,
         ties: Ties,
         notes: tuple[str, ...],
-    ) -> Reading:
+    ) -> Fit:
         """Draw the average of the model's sub-cells and PCHIP through its counts."""
         cells, crowded = found.cells, bool(notes)
         negatives, positives = cells.sum(axis=2)
@@ -193,7 +193,7 @@ class Smooth:
         if is_stepped(observed, ties, found.dispersion):
             curves = with_steps(curves, counts, values_a_bin(observed, ties))
             notes = (*notes, STEPS_NOTE)
-        return Reading(
+        return Fit(
             observed,
             counts,
             curves,
@@ -209,7 +209,7 @@ class Smooth:
         )
 
 
-def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
+def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Fit) -> Fit:
     """Put the reading of spread scores back on the multiples of a grid."""
     atoms = grid.atoms(spread.counts)
     if min(atoms.negatives.sum(), atoms.positives.sum()) <= 0:
@@ -225,7 +225,7 @@ def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
         notes=(*observed.notes, grid.note()),
         other=None
         if other is None
-        else other._replace(reading=_on_grid(grid, observed, other.reading)),
+        else other._replace(fit=_on_grid(grid, observed, other.fit)),
         response=None if response is None else grid.widened(response),
         between=None if between is None else grid.widened_rows(between),
         atoms=atoms,
@@ -234,7 +234,7 @@ def _on_grid(grid: Grid, observed: NoisyHistogram, spread: Reading) -> Reading:
 
 def noise_of(observed: NoisyHistogram) -> BinCovariance:
     """Return the covariance of the release's noise, bin by bin."""
-    return observed.law.covariance(
+    return observed.noise.covariance(
         np.concatenate([observed.negatives, observed.positives])
     )
 

@@ -69,7 +69,7 @@ def is_stepped(observed: NoisyHistogram, ties: Ties, dispersion: float) -> bool:
     if ties.gaps.any():
         return True
     total = observed.negatives + observed.positives
-    unit = max(observed.law.scale, 1.0)
+    unit = max(observed.noise.scale, 1.0)
     filled = (total >= _HEAVY * unit) & ~ties.tied
     empty = total < _EMPTY * unit
     alone = filled[1:-1] & empty[:-2] & empty[2:]
@@ -112,7 +112,7 @@ def values_a_bin(observed: NoisyHistogram, ties: Ties) -> IntVector:
     """
     total = observed.negatives + observed.positives
     width = np.diff(even_places(observed.edges))
-    noise = 4 * observed.law.scale**2
+    noise = 4 * observed.noise.scale**2
     density, spread = total / width, noise / width**2
     known = ~(ties.tied | ties.gaps)
     inner = known[:-2] & known[1:-1] & known[2:]

@@ -43,7 +43,7 @@ def find_ties(observed: NoisyHistogram) -> Ties:
     the run a gap, where there are four ties or more with a quarter of all examples.
     """
     total = observed.positives + observed.negatives
-    unit = max(observed.law.scale, 1.0)
+    unit = max(observed.noise.scale, 1.0)
     ends = end_ties(observed)
     heavy, empty = (total >= _HEAVY * unit) & ~ends, total < _EMPTY * unit
     gaps = np.zeros_like(empty)
@@ -59,7 +59,7 @@ def find_ties(observed: NoisyHistogram) -> Ties:
 def end_ties(observed: NoisyHistogram) -> BoolVector:
     """Return the bins beyond the farthest edges, where they hold enough to matter."""
     total = observed.positives + observed.negatives
-    found: BoolVector = total >= _END * max(observed.law.scale, 1.0)
+    found: BoolVector = total >= _END * max(observed.noise.scale, 1.0)
     return found & _beyond(observed.edges)
 
 
@@ -73,7 +73,7 @@ def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
     """
     if observed.edges.atoms:
         return "linear"
-    unit = max(observed.law.scale, 1.0)
+    unit = max(observed.noise.scale, 1.0)
     total = observed.positives + observed.negatives
     heavy = total >= _HEAVY * unit
     empty = total < _EMPTY * unit * (not observed.exact) + 0.5

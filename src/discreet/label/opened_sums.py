@@ -97,7 +97,7 @@ def encode_summed(examples: int, contributors: int, total: IntVector) -> IntVect
 
 
 @dataclass(frozen=True, slots=True)
-class RankReading:
+class RankFit:
     """One look at opened rank sums: the AUC, and how the sites answered."""
 
     totals: RankTotals
@@ -120,7 +120,7 @@ class RankReading:
         return (f"sites answered: {used}", _BOUND) if used else (_BOUND,)
 
 
-def read(terms: RankSumTerms, total: IntVector) -> RankReading:
+def read(terms: RankSumTerms, total: IntVector) -> RankFit:
     """Read what was opened under these terms.
 
     Raises:
@@ -139,7 +139,7 @@ def read(terms: RankSumTerms, total: IntVector) -> RankReading:
         except PlanError as error:
             raise ReleaseError(f"the opened sum cannot be read: {error}") from None
         totals = opened.decode(total[_HEAD:])
-        return RankReading(totals, opened.covariance(sites), examples, sites, {})
+        return RankFit(totals, opened.covariance(sites), examples, sites, {})
     found = [
         SiteSums.decode(rest[at : at + _ROW], examples, terms)
         for at in range(0, len(rest), _ROW)
@@ -147,7 +147,7 @@ def read(terms: RankSumTerms, total: IntVector) -> RankReading:
     if sum(len(site.facts) for site in found) != examples:
         raise ReleaseError("the sites' examples do not add up to those that are ranked")
     used = [build(site.option, site.facts, terms.budget) for site in found]
-    return RankReading(
+    return RankFit(
         add_totals(m.decode(s.released) for m, s in zip(used, found, strict=True)),
         add_covariances(m.covariance for m in used),
         examples,

@@ -36,7 +36,7 @@ from discreet.label.sum_noise import (
     discrete_delta,
 )
 from discreet.noise.coins import bernoulli_logistic, stretched
-from discreet.noise.polya import PolyaLaw, PolyaShares
+from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 
@@ -160,7 +160,7 @@ class LinearSums:
         )
 
     @cached_property
-    def reading(self) -> FloatArray:
+    def fit(self) -> FloatArray:
         """The matrix that turns the released integers into (S, P)."""
         return np.array([[float(cell) for cell in line] for line in self._inverse])
 
@@ -178,7 +178,7 @@ class LinearSums:
     def covariance(self) -> TotalsCovariance:
         """The covariance of the noise in (S, P)."""
         variances = np.array([row.noise.variance for row in self.rows])
-        both = (self.reading * variances) @ self.reading.T
+        both = (self.fit * variances) @ self.fit.T
         return TotalsCovariance(float(both[0, 0]), float(both[0, 1]), float(both[1, 1]))
 
 
@@ -217,8 +217,10 @@ class ResponseSums:
     ) -> IntVector:
         """Flip afresh and return what is sent: charged at every evaluation."""
         ranks.sums(labels)  # refuses what are no labels of these ranks
-        flips = bernoulli_logistic(self.budget.epsilon, labels.size, stretched(entropy))
-        flipped = np.where(flips, 1 - labels, labels).astype(np.int64)
+        response_key = bernoulli_logistic(
+            self.budget.epsilon, labels.size, stretched(entropy)
+        )
+        flipped = np.where(response_key, 1 - labels, labels).astype(np.int64)
         return self.exact(flipped, ranks)
 
     def decode(self, released: IntVector) -> RankTotals:
@@ -309,13 +311,13 @@ class SummedEndpoint:
         upper, lower = (int(v) for v in total)
         return RankTotals(upper / 2, float(Fraction(upper + lower, self.reach)))
 
-    def law(self, contributors: int) -> PolyaLaw:
+    def noise(self, contributors: int) -> PolyaNoise:
         """Return the law of the noise in each opened sum."""
-        return self._shares.law(contributors)
+        return self._shares.noise(contributors)
 
     def covariance(self, contributors: int) -> TotalsCovariance:
         """Return the covariance of the noise in (S, P)."""
-        each = self.law(contributors).variance
+        each = self.noise(contributors).variance
         return TotalsCovariance(
             each / 4, each / (2 * self.reach), 2 * each / self.reach**2
         )

@@ -168,7 +168,7 @@ def answer(
     statistic = this.statistic
     if not isinstance(statistic, ClassHistogram):
         raise PlanError("label privacy counts two classes and no groups")
-    mechanism = plan.privacy.noise(this, plan.cohort)
+    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     reusable: bytes | None = None
     protect: Callable[[], IntVector]
     match mechanism:

@@ -33,7 +33,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.curves import Curves
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights
@@ -65,7 +65,7 @@ class Band:
 
 
 def band(
-    reading: Reading,
+    fit: Fit,
     kind: BandKind,
     *,
     level: float = 0.95,
@@ -75,20 +75,18 @@ def band(
     if not 0 < level < 1:
         raise InputError("the level of a band lies strictly between 0 and 1")
     if simultaneous:
-        z = _largest_deviation(reading, kind, level)
+        z = _largest_deviation(fit, kind, level)
     else:
         z = NormalDist().inv_cdf(0.5 + level / 2)
-    low, high = _limits(reading, kind, z)
-    x, value = _curve(reading.curves, kind)
-    return Band(reading.curves.thresholds, x, value, low, high, level, simultaneous)
+    low, high = _limits(fit, kind, z)
+    x, value = _curve(fit.curves, kind)
+    return Band(fit.curves.thresholds, x, value, low, high, level, simultaneous)
 
 
-def _limits(
-    reading: Reading, kind: BandKind, z: float
-) -> tuple[FloatVector, FloatVector]:
+def _limits(fit: Fit, kind: BandKind, z: float) -> tuple[FloatVector, FloatVector]:
     """Return the ends of the interval at each threshold."""
-    observed, curves = reading.observed, reading.curves
-    released, read = _confusions(observed), _confusions(reading.counts)
+    observed, curves = fit.observed, fit.curves
+    released, read = _confusions(observed), _confusions(fit.counts)
     slopes = _roc_slopes(read)
     ends = []
     for threshold in curves.thresholds:
@@ -170,12 +168,12 @@ def _confusion_noise(observed: NoisyHistogram, row: int) -> FloatArray:
     return covariance_of(observed, confusion_weights(above))
 
 
-def _largest_deviation(reading: Reading, kind: BandKind, level: float) -> float:
+def _largest_deviation(fit: Fit, kind: BandKind, level: float) -> float:
     """Return the quantile of the curve's largest standardised deviation."""
-    observed, counts = reading.observed, reading.counts
+    observed, counts = fit.observed, fit.counts
     rng = _seeded(observed)
     at = np.concatenate([observed.negatives, observed.positives])
-    noise = np.split(observed.law.sample(at, _DRAWS, rng), 2, axis=1)
+    noise = np.split(observed.noise.sample(at, _DRAWS, rng), 2, axis=1)
     fp, tp = (
         _accumulated(rng.normal(size=own.shape) * np.sqrt(np.maximum(cells, 0)) + own)
         for cells, own in zip((counts.negatives, counts.positives), noise, strict=True)

@@ -24,7 +24,7 @@ from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import SYMMETRIC
 from discreet.estimate.slopes import Cells, Slopes, brier_slopes
 from discreet.metrics.calibration import DEFAULT_BINS
@@ -91,10 +91,10 @@ def _shift(counts: FloatVector, middle: FloatVector, width: FloatVector) -> Floa
     return found
 
 
-def _limits(reading: Reading, value: float) -> Binning:
+def _limits(fit: Fit, value: float) -> Binning:
     """Return the limits; the typical error is a quarter of what the slopes change."""
     del value
-    found = brier_score(reading.counts)
+    found = brier_score(fit.counts)
     return Binning(found.best, found.worst, abs(found.tilt) / 4)
 
 
@@ -107,7 +107,7 @@ def _slopes(cells: Cells) -> Slopes:
 BRIER: Final = MetricRow(
     name="brier",
     title="Brier score",
-    value=lambda reading: brier_score(reading.counts).value,
+    value=lambda fit: brier_score(fit.counts).value,
     limits=_limits,
     slopes=_slopes,
     shape=lambda _: SYMMETRIC,
@@ -121,20 +121,18 @@ BRIER: Final = MetricRow(
 )
 
 
-def _scaled(reading: Reading) -> float:
-    return 1 - brier_score(reading.counts).value / _of_no_model(reading)
+def _scaled(fit: Fit) -> float:
+    return 1 - brier_score(fit.counts).value / _of_no_model(fit)
 
 
-def _of_no_model(reading: Reading) -> float:
+def _of_no_model(fit: Fit) -> float:
     """Return the score of whoever says the prevalence of everybody."""
-    p, n = (
-        float(c.sum()) for c in (reading.counts.positives, reading.counts.negatives)
-    )
+    p, n = (float(c.sum()) for c in (fit.counts.positives, fit.counts.negatives))
     return p * n / (p + n) ** 2
 
 
-def _scaled_limits(reading: Reading, value: float) -> Binning:
-    found, most = _limits(reading, value), _of_no_model(reading)
+def _scaled_limits(fit: Fit, value: float) -> Binning:
+    found, most = _limits(fit, value), _of_no_model(fit)
     return Binning(1 - found.high / most, 1 - found.low / most, found.typical / most)
 
 

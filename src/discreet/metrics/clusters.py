@@ -28,7 +28,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Clustered, Estimate
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import Slopes
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS
@@ -46,21 +46,19 @@ class ClusterProducts:
     products: FloatArray
     sites: int
 
-    def over(
-        self, metrics: Mapping[str, Estimate], reading: Reading
-    ) -> Mapping[str, Estimate]:
+    def over(self, metrics: Mapping[str, Estimate], fit: Fit) -> Mapping[str, Estimate]:
         """Return the metrics, each with what clusters do to its interval."""
 
         def clustered(name: str) -> Estimate:
             found = metrics[name]
             if math.isnan(found.value):
                 return found
-            return replace(found, clustered=self._of(name, reading))
+            return replace(found, clustered=self._of(name, fit))
 
         return Measured(metrics, clustered, known=METRICS)
 
-    def _of(self, name: str, reading: Reading) -> Clustered:
-        cells = reading.bins
+    def _of(self, name: str, fit: Fit) -> Clustered:
+        cells = fit.bins
         counts = cells.negatives, cells.positives
         effect = self.design_effect(METRICS[name].slopes(cells), *counts)
         if self.kind == "subject":

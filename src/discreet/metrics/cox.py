@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Binning, Interval
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import Cells
 from discreet.metrics.local import Local, Placed, probability_row
 from discreet.metrics.logistic import fit_logistic, logit
@@ -106,11 +106,11 @@ def _coefficient(which: int, *, level: bool) -> Callable[..., Local]:
     return measure
 
 
-def _limits(measure: Callable[..., Local]) -> Callable[[Reading, float], Binning]:
+def _limits(measure: Callable[..., Local]) -> Callable[[Fit, float], Binning]:
     """Return no limits, and a quarter of what the shift inside the bins changes."""
 
-    def limits(reading: Reading, value: float) -> Binning:
-        even = measure(reading.bins, shifted=False).value
+    def limits(fit: Fit, value: float) -> Binning:
+        even = measure(fit.bins, shifted=False).value
         return Binning(-math.inf, math.inf, abs(value - even) / 4)
 
     return limits

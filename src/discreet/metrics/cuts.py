@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.grid import Atoms
 from discreet.estimate.threshold_path import ThresholdPath
 from discreet.statistic.observed import NoisyHistogram
@@ -50,9 +50,9 @@ class Cut(NamedTuple):
     most: FloatVector
 
 
-def cut_of(reading: Reading, t: float) -> Cut:
+def cut_of(fit: Fit, t: float) -> Cut:
     """Return how much of each bin and class of a reading lies at or above a threshold."""
-    return cut_at(reading.counts, t, reading.atoms, reading.along)
+    return cut_at(fit.counts, t, fit.atoms, fit.along)
 
 
 def cut_at(

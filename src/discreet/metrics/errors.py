@@ -30,7 +30,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Unusable, Zero
-from discreet.estimate.fit import AnyReading, Other, Reading, ScalarReading
+from discreet.estimate.fit import AnyFit, Fit, Other, ScalarFit
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.measured import Measured
 from discreet.metrics.table import METRICS, MetricRow
@@ -46,34 +46,32 @@ _TOO_LITTLE: Final = (
 )
 
 
-def measures(reading: AnyReading, names: Iterable[str]) -> Mapping[str, Estimate]:
+def measures(fit: AnyFit, names: Iterable[str]) -> Mapping[str, Estimate]:
     """Return metrics by name, in the table's order, each computed when it is looked at.
 
     Iterating gives the names asked for. Every other row of the table can be looked
     up too: it is read from the same release and spends nothing more.
     """
     wanted = set(names)
-    if isinstance(reading, ScalarReading):
-        return {
-            n: reading.given[n] for n in METRICS if n in wanted & set(reading.given)
-        }
+    if isinstance(fit, ScalarFit):
+        return {n: fit.given[n] for n in METRICS if n in wanted & set(fit.given)}
     return Measured(
         (n for n in METRICS if n in wanted),
-        lambda n: measure(METRICS[n], reading),
+        lambda n: measure(METRICS[n], fit),
         known=METRICS,
     )
 
 
-def measure(row: MetricRow, reading: Reading) -> Estimate:
+def measure(row: MetricRow, fit: Fit) -> Estimate:
     """Return one metric of a reading with its errors."""
-    reason = _undefined(row, reading)
+    reason = _undefined(row, fit)
     if reason is not None:
-        return _by_convention(row, reading, reason)
+        return _by_convention(row, fit, reason)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
-            value, binning = _value(row, reading)
-            sampling, noise = _sampling(row, reading, value), _noise(row, reading)
-            shape = row.shape(reading)
+            value, binning = _value(row, fit)
+            sampling, noise = _sampling(row, fit, value), _noise(row, fit)
+            shape = row.shape(fit)
             # Intervals square them.
             squares = np.square([value, binning.usual, sampling, noise])
     except (ArithmeticError, np.linalg.LinAlgError):
@@ -83,21 +81,21 @@ def measure(row: MetricRow, reading: Reading) -> Estimate:
     return Estimate(
         value,
         Normal(sampling),
-        Zero() if reading.observed.exact else Normal(noise),
+        Zero() if fit.observed.exact else Normal(noise),
         binning,
         support=row.support,
         shape=shape,
-        caution=_few_examples(reading.counts),
+        caution=_few_examples(fit.counts),
     )
 
 
-def _undefined(row: MetricRow, reading: Reading) -> str | None:
+def _undefined(row: MetricRow, fit: Fit) -> str | None:
     """Say why a reading does not define a metric, if so."""
-    counts = reading.counts
-    if reading.observed.refusal is not None:
-        return reading.observed.refusal
-    if reading.refusal is not None and not row.one_class:
-        return reading.refusal
+    counts = fit.counts
+    if fit.observed.refusal is not None:
+        return fit.observed.refusal
+    if fit.refusal is not None and not row.one_class:
+        return fit.refusal
     if row.needs_probabilities and counts.edges.scores.kind == "other":
         return "scores of kind 'other' are not probabilities"
     if counts.total_positives + counts.total_negatives <= 0:
@@ -105,38 +103,38 @@ def _undefined(row: MetricRow, reading: Reading) -> str | None:
     return None
 
 
-def _by_convention(row: MetricRow, reading: Reading, reason: str) -> Estimate:
+def _by_convention(row: MetricRow, fit: Fit, reason: str) -> Estimate:
     """Return what people agreed on where a class is known to be missing, or NaN.
 
     It says nothing of the model: unusable, and its interval holds every value.
     """
-    missing = reading.observed.missing_class
-    if row.alone is None or not reading.observed.exact or missing not in _ALONE:
+    missing = fit.observed.missing_class
+    if row.alone is None or not fit.observed.exact or missing not in _ALONE:
         return Estimate.undefined(reason, row.support)
     value, every = row.alone[_ALONE.index(missing)], row.support
     binning = Binning(every.low, every.high, every.high - every.low)
     return Estimate(value, NotYet(reason), Zero(), binning, Unusable(reason), every)
 
 
-def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
+def _value(row: MetricRow, fit: Fit) -> tuple[float, Binning]:
     """Return the value and its limits, which hold it.
 
     A published curve may lie outside what its bins allow: its limits give way.
     """
-    if row.name in reading.own:
-        value = reading.own[row.name]
-        inside = row.limits(reading, value)
+    if row.name in fit.own:
+        value = fit.own[row.name]
+        inside = row.limits(fit, value)
         low, high = min(inside.low, value), max(inside.high, value)
         return value, Binning(low, high, inside.typical)
-    value = row.value(reading)
-    binning = row.limits(reading, value)
+    value = row.value(fit)
+    binning = row.limits(fit, value)
     value = min(max(value, binning.low), binning.high)
-    ways = [_way(row, value, decoded) for decoded in reading.decodings]
-    if reading.other is not None:
-        apart = abs(_way(row, value, reading.other))
+    ways = [_way(row, value, decoded) for decoded in fit.decodings]
+    if fit.other is not None:
+        apart = abs(_way(row, value, fit.other))
         binning = _widened(row, value, binning, apart, apart)
         binning = replace(binning, typical=max(binning.typical, apart))
-        ways.append(_sure_way(row, value, reading, reading.other.reading))
+        ways.append(_sure_way(row, value, fit, fit.other.fit))
     if not any(ways):
         return value, binning
     below, above = max(0.0, -min(ways)), max(0.0, *ways)
@@ -146,11 +144,11 @@ def _value(row: MetricRow, reading: Reading) -> tuple[float, Binning]:
 
 def _way(row: MetricRow, value: float, other: Other) -> float:
     """Return the way to another reading that a model may cost, 0 where it has no value."""
-    found = (row.value(other.reading) - value) * other.share
+    found = (row.value(other.fit) - value) * other.share
     return found if math.isfinite(found) else 0.0
 
 
-def _sure_way(row: MetricRow, value: float, reading: Reading, flat: Reading) -> float:
+def _sure_way(row: MetricRow, value: float, fit: Fit, flat: Fit) -> float:
     r"""Return how far a model's bias surely reaches towards the flat reading.
 
     Of the way w between the two values, noise has made some: it has the variance V of
@@ -158,12 +156,12 @@ def _sure_way(row: MetricRow, value: float, reading: Reading, flat: Reading) -> 
     :math:`w \cdot w^2/(w^2 + V)`, nothing where w is small beside its noise and all of
     it where noise cannot have made it.
     """
-    if reading.noise_path != "followed":
+    if fit.noise_path != "followed":
         return 0.0
     way = row.value(flat) - value
-    own = np.concatenate(reading.followed(row.slopes(reading.damped)))
+    own = np.concatenate(fit.followed(row.slopes(fit.damped)))
     other = np.concatenate(row.slopes(flat.damped))
-    spread = noise_sd(Slopes(*np.split(own - other, 2)), reading.observed)
+    spread = noise_sd(Slopes(*np.split(own - other, 2)), fit.observed)
     size = way * way + spread * spread
     found = way * (way * way / size) if size > 0 else 0.0
     return found if math.isfinite(found) else 0.0
@@ -180,7 +178,7 @@ def _widened(
     )
 
 
-def _sampling(row: MetricRow, reading: Reading, value: float) -> float:
+def _sampling(row: MetricRow, fit: Fit, value: float) -> float:
     """Return the standard deviation over test sets of this size.
 
     The delta method knows what changes where a sample has examples. A positive above
@@ -189,43 +187,43 @@ def _sampling(row: MetricRow, reading: Reading, value: float) -> float:
     is Jeffreys' estimate where none was seen.
     """
     # A metric of probabilities needs the cells' scores, which pieces do not have.
-    cells = reading.bins if row.needs_probabilities else reading.pieces
+    cells = fit.bins if row.needs_probabilities else fit.pieces
     seen = sampling_sd(row.slopes(cells), cells.negatives, cells.positives)
     if row.unseen is None:
         return seen
-    one = row.unseen(value, reading.counts.total_positives)
+    one = row.unseen(value, fit.counts.total_positives)
     return math.hypot(seen, math.sqrt(_UNSEEN) * one)
 
 
-def _noise(row: MetricRow, reading: Reading) -> float:
+def _noise(row: MetricRow, fit: Fit) -> float:
     """Return the standard deviation that the noise gives a metric."""
-    if reading.observed.exact:
+    if fit.observed.exact:
         return 0.0
     slopes: Slopes
-    path = reading.noise_path
+    path = fit.noise_path
     match "slopes" if path == "numeric" and row.smooth else path:
         case "numeric":
-            at = np.concatenate([reading.counts.negatives, reading.counts.positives])
-            moved = numeric_slopes(lambda v: _value_of(row, reading.moved(v)), at)
+            at = np.concatenate([fit.counts.negatives, fit.counts.positives])
+            moved = numeric_slopes(lambda v: _value_of(row, fit.moved(v)), at)
             slopes = Slopes(*np.split(moved, 2))
         case "slopes":
-            slopes = row.slopes(reading.bins)
+            slopes = row.slopes(fit.bins)
         case "damped":
-            slopes = row.slopes(reading.damped)
+            slopes = row.slopes(fit.damped)
         case "followed":
-            own = row.slopes(reading.damped)
-            passed = noise_sd(reading.followed(own), reading.observed)
-            return math.hypot(passed, reading.unsure(own))
+            own = row.slopes(fit.damped)
+            passed = noise_sd(fit.followed(own), fit.observed)
+            return math.hypot(passed, fit.unsure(own))
         case "resampled":
-            values = [_value(row, again)[0] for again in reading.resamples]
+            values = [_value(row, again)[0] for again in fit.resamples]
             return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-    return noise_sd(slopes, reading.observed)
+    return noise_sd(slopes, fit.observed)
 
 
-def _value_of(row: MetricRow, reading: Reading) -> float:
+def _value_of(row: MetricRow, fit: Fit) -> float:
     """Return a value, NaN where a step left no examples."""
     try:
-        return row.value(reading)
+        return row.value(fit)
     except InputError:
         return math.nan
 
@@ -239,9 +237,9 @@ def _few_examples(counts: NoisyHistogram) -> str | None:
             f"wide because there are few {name}, about {fewer:,.0f}: intervals are "
             f"sure from {FEWEST_EXAMPLES} on"
         )
-    if fewer < FEWEST_EXAMPLES * counts.law.scale:
+    if fewer < FEWEST_EXAMPLES * counts.noise.scale:
         return (
             f"wide because of the noise: about {fewer:,.0f} {name} beside a noise of "
-            f"scale {counts.law.scale:.3g} a bin; use more data or a larger epsilon"
+            f"scale {counts.noise.scale:.3g} a bin; use more data or a larger epsilon"
         )
     return None

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Interval, Normal
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights, cut_of
@@ -115,8 +115,8 @@ class FoundThreshold:
         own = self.at[_ROWS.get(self.aim.kind, self.aim.kind)]
         spread = math.hypot(
             *(
-                law.sd if isinstance(law, Normal) else 0.0
-                for law in (own.sampling, own.noise)
+                noise.sd if isinstance(noise, Normal) else 0.0
+                for noise in (own.sampling, own.noise)
             )
         )
         return (
@@ -135,28 +135,26 @@ class FoundThreshold:
         }
 
 
-def find_threshold(reading: Reading, aim: Aim) -> FoundThreshold:
+def find_threshold(fit: Fit, aim: Aim) -> FoundThreshold:
     """Find the threshold of an aim in the counts that were read."""
-    search = _Search(reading)
+    search = _Search(fit)
     threshold, interval, reached = search.best(aim) if aim.best else search.reach(aim)
     stated = 1 / (1 + aim.target) if aim.kind == "cost_ratio" else None
-    at = at_threshold(reading, threshold, stated=stated)
+    at = at_threshold(fit, threshold, stated=stated)
     return FoundThreshold(aim, threshold, interval, at, reached)
 
 
 class _Search:
     """TP, FN, FP, TN at every edge, ascending, with the noise of each."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.observed, self.atoms = reading.observed, reading.observed.edges.atoms
-        self.reading, self.counts = reading, reading.counts
-        edges = reading.observed.edges.array
+    def __init__(self, fit: Fit) -> None:
+        self.observed, self.atoms = fit.observed, fit.observed.edges.atoms
+        self.fit, self.counts = fit, fit.counts
+        edges = fit.observed.edges.array
         # A released probability or logit range may end at infinity: nothing lies there.
         self.places = edges[:-1] if self.atoms else edges
-        self.read = self._confusions(reading.counts.negatives, reading.counts.positives)
-        self.released = self._confusions(
-            reading.observed.negatives, reading.observed.positives
-        )
+        self.read = self._confusions(fit.counts.negatives, fit.counts.positives)
+        self.released = self._confusions(fit.observed.negatives, fit.observed.positives)
 
     def _confusions(self, negatives: FloatVector, positives: FloatVector) -> FloatArray:
         tp, fp = (
@@ -204,7 +202,7 @@ class _Search:
         near, far = float(self.places[inside]), float(self.places[outside])
         for _ in range(_HALVINGS):
             found = (near + far) / 2
-            above = cut_of(self.reading, found).curved
+            above = cut_of(self.fit, found).curved
             confusion = confusion_weights(above) @ np.concatenate(
                 [self.counts.negatives, self.counts.positives]
             )

@@ -23,7 +23,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import Shape
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.calibration import DEFAULT_BINS, expected_calibration_error
@@ -101,15 +101,13 @@ def _ece(cells: Cells) -> Local:
     return Local(value, groups.slopes(sign, own, -sign))
 
 
-def _ece_limits(reading: Reading, value: float) -> Binning:
-    found = expected_calibration_error(
-        reading.counts, response=reading.response
-    ).binning
+def _ece_limits(fit: Fit, value: float) -> Binning:
+    found = expected_calibration_error(fit.counts, response=fit.response).binning
     return Binning(min(found.low, value), max(found.high, value), found.typical)
 
 
-def _ece_shape(reading: Reading) -> Shape:
-    return expected_calibration_error(reading.counts, response=reading.response).shape
+def _ece_shape(fit: Fit) -> Shape:
+    return expected_calibration_error(fit.counts, response=fit.response).shape
 
 
 ECE: Final = probability_row(

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from discreet.errors import NotReleasedError
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.metrics.score_groups import Groups
 
 _GROUPS: Final = 10
@@ -38,16 +38,16 @@ class HosmerLemeshow:
     sentence: str = WHY_NOT
 
 
-def hosmer_lemeshow(reading: Reading) -> HosmerLemeshow:
+def hosmer_lemeshow(fit: Fit) -> HosmerLemeshow:
     """Return the test over ten groups of equal size, where counts are exact."""
-    if not reading.observed.exact:
+    if not fit.observed.exact:
         raise NotReleasedError(
             "there is no Hosmer-Lemeshow test of noisy counts, whose noise would count "
             f"as miscalibration; and {WHY_NOT}"
         )
     from scipy.stats import chi2  # noqa: PLC0415 - slow to import
 
-    groups = Groups.of(reading.counts, _GROUPS, "mass")
+    groups = Groups.of(fit.counts, _GROUPS, "mass")
     kept = groups.totals > 0
     t, f, p = groups.totals[kept], groups.predicted[kept], groups.positives[kept]
     under = np.maximum(f * (1 - f / t), 1e-12)

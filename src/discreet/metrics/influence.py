@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights, shares_above
 from discreet.metrics.rate_row import Share
@@ -120,12 +120,10 @@ def rate_weights(rate: Share) -> tuple[int, ...]:
     )
 
 
-def metric_influences(
-    reading: Reading, most: float, names: Iterable[str]
-) -> dict[str, float]:
+def metric_influences(fit: Fit, most: float, names: Iterable[str]) -> dict[str, float]:
     """Return the bounds of the metrics over all thresholds that have one."""
-    bins = len(reading.observed.edges)
-    positives, negatives = _least(reading, np.repeat(np.eye(2)[::-1], bins, axis=1))
+    bins = len(fit.observed.edges)
+    positives, negatives = _least(fit, np.repeat(np.eye(2)[::-1], bins, axis=1))
     bounds = {name: METRICS[name].influence for name in METRICS if name in set(names)}
     return {
         name: bound(most, float(positives), float(negatives))
@@ -134,25 +132,23 @@ def metric_influences(
     }
 
 
-def rate_influences(
-    reading: Reading, most: float, threshold: float
-) -> dict[str, float]:
+def rate_influences(fit: Fit, most: float, threshold: float) -> dict[str, float]:
     """Return the bounds of the rates at a threshold that are shares of examples."""
-    above, _, _ = shares_above(reading.observed.edges, threshold)
+    above, _, _ = shares_above(fit.observed.edges, threshold)
     confusion = confusion_weights(above)
     shares = {n: RATES[n].value for n in RATES}
     counted = {n: s for n, s in shares.items() if isinstance(s, Share)}
     weights = np.array([rate_weights(s) for s in counted.values()], dtype=np.float64)
-    least = _least(reading, weights @ confusion)
+    least = _least(fit, weights @ confusion)
     return {
         name: rate_influence(share, most, float(below))
         for (name, share), below in zip(counted.items(), least, strict=True)
     }
 
 
-def _least(reading: Reading, weights: FloatArray) -> FloatVector:
+def _least(fit: Fit, weights: FloatArray) -> FloatVector:
     """Return sums of counts, less what noise may have added to them."""
-    observed = reading.observed
+    observed = fit.observed
     sums: FloatVector = weights @ np.concatenate(
         [observed.negatives, observed.positives]
     )

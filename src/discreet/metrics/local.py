@@ -26,7 +26,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import UNIT, Binning, Interval
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import SYMMETRIC, Shape
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import cell_scores
@@ -134,9 +134,9 @@ class Summed:
             float(np.real(self.of(sums))), Slopes(slopes @ on_n, slopes @ on_p)
         )
 
-    def limits(self, reading: Reading, value: float) -> Binning:
+    def limits(self, fit: Fit, value: float) -> Binning:
         """Return the values at the corners of what the bins allow the sums to be."""
-        cells = reading.bins
+        cells = fit.bins
         if cells.edges is None or cells.edges.atoms:
             return Binning(value, value, 0.0)
         ends = unit_edges(cells.edges)[:, None]
@@ -152,7 +152,7 @@ class Summed:
         return Binning(min(*values, value), max(*values, value), typical)
 
 
-Limits: TypeAlias = Callable[[Reading, float], Binning]
+Limits: TypeAlias = Callable[[Fit, float], Binning]
 
 
 class Columns(TypedDict):
@@ -161,7 +161,7 @@ class Columns(TypedDict):
     formula: str
     hides: str
     support: NotRequired[Interval]
-    shape: NotRequired[Callable[[Reading], Shape]]
+    shape: NotRequired[Callable[[Fit], Shape]]
 
 
 def probability_row(
@@ -181,7 +181,7 @@ def probability_row(
     return MetricRow(
         name=name,
         title=title,
-        value=lambda reading: measure(reading.bins).value,
+        value=lambda fit: measure(fit.bins).value,
         limits=limits or (lambda _reading, _value: everywhere),
         slopes=lambda cells: measure(cells).slopes,
         better=better,
@@ -216,9 +216,9 @@ def ranking_row(
 ) -> MetricRow:
     """Return the row of a measure of the ranking alone, read along the curve."""
 
-    def limits(reading: Reading, value: float) -> Binning:
+    def limits(fit: Fit, value: float) -> Binning:
         """Return the values where every bin's positives lie below or above."""
-        bins = reading.bins
+        bins = fit.bins
         if bins.edges is None or bins.edges.atoms:
             return Binning(value, value, 0.0)
         ends = [measure(ordered(bins, positives_above=way)).value for way in (0, 1)]
@@ -229,7 +229,7 @@ def ranking_row(
     return MetricRow(
         name=name,
         title=title,
-        value=lambda reading: measure(reading.pieces).value,
+        value=lambda fit: measure(fit.pieces).value,
         limits=limits,
         slopes=lambda cells: measure(cells).slopes,
         better=better,
@@ -240,8 +240,8 @@ def ranking_row(
     )
 
 
-def _symmetric(reading: Reading) -> Shape:
-    del reading
+def _symmetric(fit: Fit) -> Shape:
+    del fit
     return SYMMETRIC
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw, Unusable
+from discreet.estimate.estimate import (
+    Estimate,
+    Normal,
+    NotYet,
+    ScalarDistribution,
+    Unusable,
+)
 
 
 class Measured(Mapping[str, Estimate]):
@@ -81,7 +87,7 @@ def tidy(
     }
 
 
-def _sd(law: ScalarLaw | NotYet) -> float | None:
-    if isinstance(law, NotYet):
+def _sd(noise: ScalarDistribution | NotYet) -> float | None:
+    if isinstance(noise, NotYet):
         return None
-    return law.sd if isinstance(law, Normal) else 0.0
+    return noise.sd if isinstance(noise, Normal) else 0.0

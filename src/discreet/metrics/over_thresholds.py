@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import confusion_weights
 from discreet.metrics.local import Placed
@@ -65,21 +65,19 @@ class CurveRow:
     """One kind of curve: what ``result.curve(name)`` draws."""
 
     name: str
-    draw: Callable[[Reading], MeasureCurve]
+    draw: Callable[[Fit], MeasureCurve]
     source: str
     needs_probabilities: bool = False
 
 
-def decision_curve(
-    reading: Reading, thresholds: FloatVector | None = None
-) -> MeasureCurve:
+def decision_curve(fit: Fit, thresholds: FloatVector | None = None) -> MeasureCurve:
     """Return net benefit at threshold probabilities, 0.02 to 0.98 by default."""
     x = np.linspace(0.02, 0.98, _POINTS - 1) if thresholds is None else thresholds
     if not ((x > 0) & (x < 1)).all():
         raise InputError("thresholds of a decision curve lie strictly between 0 and 1")
-    logits = reading.observed.edges.scores.kind == "logit"
+    logits = fit.observed.edges.scores.kind == "logit"
     places = np.log(x / (1 - x)) if logits else x
-    found = [at_threshold(reading, float(t)) for t in places]
+    found = [at_threshold(fit, float(t)) for t in places]
     low, high = np.array([at.net_benefit.interval() for at in found]).T
     return MeasureCurve(
         "Decision curve",
@@ -96,28 +94,28 @@ def decision_curve(
     )
 
 
-def _edges(reading: Reading) -> tuple[FloatVector, FloatVector, FloatVector]:
+def _edges(fit: Fit) -> tuple[FloatVector, FloatVector, FloatVector]:
     """Return TP, FP and how many bins lie above, at so many edges by falling score."""
-    counts = reading.counts
+    counts = fit.counts
     tp = np.append(0.0, np.cumsum(counts.positives[::-1]))
     fp = np.append(0.0, np.cumsum(counts.negatives[::-1]))
     return tp, fp, np.arange(tp.size, dtype=np.float64)
 
 
-def _some(reading: Reading) -> FloatVector:
+def _some(fit: Fit) -> FloatVector:
     """Return thresholds at which even shares of the examples are called positive."""
-    tp, fp, _ = _edges(reading)
+    tp, fp, _ = _edges(fit)
     called = (tp + fp) / max(float((tp + fp)[-1]), 1e-300)
     wanted = np.arange(1, _POINTS + 1) / _POINTS
     above = np.unique(np.searchsorted(called, wanted - 1e-12).clip(1, tp.size - 1))
-    values = reading.observed.edges.array
+    values = fit.observed.edges.array
     lowest = values[:-1][::-1][above - 1]
     found: FloatVector = np.where(np.isfinite(lowest), lowest, -np.inf)
     return found
 
 
-def _gains(reading: Reading, name: str, title: str) -> MeasureCurve:
-    found = [at_threshold(reading, float(t)) for t in _some(reading)]
+def _gains(fit: Fit, name: str, title: str) -> MeasureCurve:
+    found = [at_threshold(fit, float(t)) for t in _some(fit)]
     low, high = np.array([at[name].interval() for at in found]).T
     x = np.array([at.alert_rate.value for at in found])
     chance = x if name == "recall" else np.ones_like(x)
@@ -133,8 +131,8 @@ def _gains(reading: Reading, name: str, title: str) -> MeasureCurve:
     )
 
 
-def _cost_curve(reading: Reading) -> MeasureCurve:
-    tp, fp, _ = _edges(reading)
+def _cost_curve(fit: Fit) -> MeasureCurve:
+    tp, fp, _ = _edges(fit)
     p, n = tp[-1], fp[-1]
     t, f = tp / p, fp / n
     x = np.linspace(0, 1, _POINTS + 1)
@@ -143,9 +141,9 @@ def _cost_curve(reading: Reading) -> MeasureCurve:
     y = costs[np.arange(x.size), best]
     variance = x**2 * t[best] * (1 - t[best]) / p
     variance += (1 - x) ** 2 * f[best] * (1 - f[best]) / n
-    if not reading.observed.exact:
+    if not fit.observed.exact:
         variance += [
-            _cost_noise(reading, int(k), c, t[k], f[k], p, n)
+            _cost_noise(fit, int(k), c, t[k], f[k], p, n)
             for k, c in zip(best, x, strict=True)
         ]
     reach = _Z * np.sqrt(np.maximum(variance, 0.0))
@@ -162,19 +160,19 @@ def _cost_curve(reading: Reading) -> MeasureCurve:
 
 
 def _cost_noise(
-    reading: Reading, k: int, c: float, t: float, f: float, p: float, n: float
+    fit: Fit, k: int, c: float, t: float, f: float, p: float, n: float
 ) -> float:
-    above = np.zeros(len(reading.observed.edges))
+    above = np.zeros(len(fit.observed.edges))
     above[above.size - k :] = 1.0
     slopes = np.array(
         [-c * (1 - t) / p, c * t / p, (1 - c) * (1 - f) / n, -(1 - c) * f / n]
     )
     row = (slopes @ confusion_weights(above))[None, :]
-    return float(covariance_of(reading.observed, row)[0, 0])
+    return float(covariance_of(fit.observed, row)[0, 0])
 
 
-def _pr_gain(reading: Reading) -> MeasureCurve:
-    tp, fp, _ = _edges(reading)
+def _pr_gain(fit: Fit) -> MeasureCurve:
+    tp, fp, _ = _edges(fit)
     odds = tp[-1] / fp[-1]
     kept = tp >= tp[-1] * tp[-1] / (tp[-1] + fp[-1])
     tp, fp = tp[kept], fp[kept]
@@ -188,8 +186,8 @@ def _pr_gain(reading: Reading) -> MeasureCurve:
     )
 
 
-def _predictiveness(reading: Reading) -> MeasureCurve:
-    curve = SmoothCurve.of(reading.bins)
+def _predictiveness(fit: Fit) -> MeasureCurve:
+    curve = SmoothCurve.of(fit.bins)
     order = np.argsort(curve.scores, kind="stable")
     running = np.cumsum(curve.weights[order])
     x = (np.arange(_POINTS * 2) + 0.5) / (_POINTS * 2)
@@ -205,8 +203,8 @@ def _predictiveness(reading: Reading) -> MeasureCurve:
     )
 
 
-def _distribution(reading: Reading) -> MeasureCurve:
-    at = Placed.of(reading.bins)
+def _distribution(fit: Fit) -> MeasureCurve:
+    at = Placed.of(fit.bins)
     ends = np.linspace(0, 1, _GROUPS + 1)
     shares = [
         np.histogram(scores, ends, weights=mass)[0] / max(float(mass.sum()), 1e-300)

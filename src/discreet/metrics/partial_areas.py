@@ -30,7 +30,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Interval
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import ProportionShape
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.local import Local, ranking_row
@@ -181,8 +181,8 @@ def _gain_area(cells: Cells) -> Local:
     return Local(1 - rho * mean, _flipped(on_n, on_p, sensitivity=False))
 
 
-def _gini_limits(reading: Reading, value: float) -> Binning:
-    of_auc = AUC.limits(reading, (value + 1) / 2)
+def _gini_limits(fit: Fit, value: float) -> Binning:
+    of_auc = AUC.limits(fit, (value + 1) / 2)
     return Binning(2 * of_auc.low - 1, 2 * of_auc.high - 1, 2 * of_auc.typical)
 
 
@@ -191,7 +191,7 @@ def _gini_slopes(cells: Cells) -> Slopes:
     return Slopes(2 * slopes.negatives, 2 * slopes.positives)
 
 
-def _rate(_: Reading) -> ProportionShape:
+def _rate(_: Fit) -> ProportionShape:
     return ProportionShape(1.0)
 
 
@@ -227,10 +227,10 @@ GINI: Final = replace(
     AUC,
     name="gini",
     title="Gini",
-    value=lambda reading: 2 * AUC.value(reading) - 1,
+    value=lambda fit: 2 * AUC.value(fit) - 1,
     limits=_gini_limits,
     slopes=_gini_slopes,
-    shape=lambda reading: Linear(AUC.shape(reading), 2.0, -1.0),
+    shape=lambda fit: Linear(AUC.shape(fit), 2.0, -1.0),
     source="Somers' D; Gini of credit scoring",
     formula="2 AUC - 1",
     hides="as the AUC does",

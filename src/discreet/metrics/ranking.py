@@ -17,7 +17,7 @@ from discreet.estimate.areas import (
 )
 from discreet.estimate.curves import RocPath
 from discreet.estimate.estimate import Binning
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import AreaShape, ProportionShape
 from discreet.estimate.slopes import PrecisionRule, auc_slopes, precision_area_slopes
 from discreet.metrics.influence import auc_influence, average_precision_influence
@@ -27,59 +27,59 @@ _POWER: Final = 1.5
 """Areas under the PR curve: between a proportion's spread (1) and a logit's (2)."""
 
 
-def _precision_shape(reading: Reading) -> ProportionShape:
-    return ProportionShape(_POWER, float(reading.counts.positives.sum()))
+def _precision_shape(fit: Fit) -> ProportionShape:
+    return ProportionShape(_POWER, float(fit.counts.positives.sum()))
 
 
 def _limits(
-    area: Callable[[Reading, RocPath], float],
+    area: Callable[[Fit, RocPath], float],
     extremes: Callable[[FloatVector, FloatVector], tuple[float, float]],
-) -> Callable[[Reading, float], Binning]:
+) -> Callable[[Fit, float], Binning]:
     """Return the limits of an area; the typical error is what the bend changes."""
 
-    def limits(reading: Reading, value: float) -> Binning:
-        counts = reading.counts
+    def limits(fit: Fit, value: float) -> Binning:
+        counts = fit.counts
         if counts.edges.atoms:
             return Binning(value, value, 0.0)
         # Limits are made for whole counts; fractions of one can turn them around.
         low, high = sorted(extremes(counts.negatives, counts.positives))
-        bend = reading.bend
-        typical = 0.0 if bend is None else abs(value - area(reading, bend))
+        bend = fit.bend
+        typical = 0.0 if bend is None else abs(value - area(fit, bend))
         return Binning(low, high, typical)
 
     return limits
 
 
-def _roc(reading: Reading, path: RocPath) -> float:
-    del reading
+def _roc(fit: Fit, path: RocPath) -> float:
+    del fit
     return roc_area(path)
 
 
-def _pr(reading: Reading, path: RocPath) -> float:
-    counts = reading.counts
+def _pr(fit: Fit, path: RocPath) -> float:
+    counts = fit.counts
     return pr_area(path, counts.total_positives, counts.total_negatives)
 
 
-def _auc(reading: Reading) -> float:
-    if reading.curves.joined_for_ties:
+def _auc(fit: Fit) -> float:
+    if fit.curves.joined_for_ties:
         # Pairs won plus half the pairs tied: no rounding from the curve's knots.
-        low, high = auc_limits(reading.counts.negatives, reading.counts.positives)
+        low, high = auc_limits(fit.counts.negatives, fit.counts.positives)
         return (low + high) / 2
-    return roc_area(reading.curves.roc)
+    return roc_area(fit.curves.roc)
 
 
-def _average_precision(reading: Reading) -> float:
-    curves = reading.curves
+def _average_precision(fit: Fit) -> float:
+    curves = fit.curves
     if curves.joined_for_ties:
         return step_area(curves.tpr, curves.counted_precision)
-    return _pr(reading, curves.roc)
+    return _pr(fit, curves.roc)
 
 
-def _aupr(reading: Reading) -> float:
-    curves = reading.curves
+def _aupr(fit: Fit) -> float:
+    curves = fit.curves
     if curves.joined_for_ties:
         return trapezoid_area(curves.tpr, curves.counted_precision)
-    return _pr(reading, curves.roc)
+    return _pr(fit, curves.roc)
 
 
 def _one_on_top(value: float, positives: float) -> float:
@@ -93,9 +93,7 @@ AUC: Final = MetricRow(
     value=_auc,
     limits=_limits(_roc, auc_limits),
     slopes=lambda cells: auc_slopes(cells.negatives, cells.positives),
-    shape=lambda reading: AreaShape(
-        reading.counts.total_positives, reading.counts.total_negatives
-    ),
+    shape=lambda fit: AreaShape(fit.counts.total_positives, fit.counts.total_negatives),
     better="higher",
     needs_probabilities=False,
     source="Hanley and McNeil 1982; scikit-learn's roc_auc_score",

@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
 from discreet.estimate.curves import Curves, Polyline, Traced, precision_of
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.threshold_path import ThresholdPath
 
 _PIECES: Final = 2048
@@ -60,7 +60,7 @@ class _Line(NamedTuple):
 
 
 def roc_points(
-    reading: Reading,
+    fit: Fit,
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
@@ -71,14 +71,14 @@ def roc_points(
     Each of ``thresholds`` has a point unless points are dropped. ``inside_bins=False``
     returns the points at the edges alone.
     """
-    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
+    line = _line(fit, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
-        line = line.taken(_bends(line, counted=_at_edges(reading)))
+        line = line.taken(_bends(line, counted=_at_edges(fit)))
     return Points(line.fpr, line.tpr, line.thresholds)
 
 
 def pr_points(
-    reading: Reading,
+    fit: Fit,
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
@@ -88,7 +88,7 @@ def pr_points(
 
     Without positives recall is 1 at every threshold, as scikit-learn has it.
     """
-    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
+    line = _line(fit, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
         moving = _moving(line.true_positives[1:])
         line = line.taken(np.append(True, moving))
@@ -99,7 +99,7 @@ def pr_points(
 
 
 def det_points(
-    reading: Reading,
+    fit: Fit,
     *,
     drop_intermediate: bool = False,
     thresholds: Iterable[float] = (),
@@ -110,7 +110,7 @@ def det_points(
     From the highest threshold that misses nothing to the lowest without a false alarm,
     which is infinity where the highest score is a negative's.
     """
-    line = _line(reading, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
+    line = _line(fit, thresholds, inside_bins=inside_bins, drop=drop_intermediate)
     if drop_intermediate:
         line = line.taken(_moving(line.true_positives))
     fpr, tpr = line.fpr, line.tpr
@@ -120,31 +120,31 @@ def det_points(
     return Points(fpr[ends][::-1], (1.0 - tpr[ends])[::-1], line.thresholds[ends][::-1])
 
 
-def drawn_points(reading: Reading) -> tuple[Polyline, Polyline]:
+def drawn_points(fit: Fit) -> tuple[Polyline, Polyline]:
     """Return the ROC and PR curves that a reader of the points draws.
 
     Points are joined by straight lines. A PR curve with ties is drawn in steps, as
     scikit-learn's display draws every PR curve.
     """
-    fpr, tpr, _ = roc_points(reading)
-    precision, recall, _ = pr_points(reading)
-    tied = reading.curves.joined_for_ties or bool(reading.curves.roc.tied.any())
+    fpr, tpr, _ = roc_points(fit)
+    precision, recall, _ = pr_points(fit)
+    tied = fit.curves.joined_for_ties or bool(fit.curves.roc.tied.any())
     join = Polyline.steps if tied else Polyline.of
     return Polyline.of(fpr, tpr), join(recall, precision)
 
 
-def _at_edges(reading: Reading) -> bool:
+def _at_edges(fit: Fit) -> bool:
     """Say whether the points at the edges, joined by straight lines, are the curve."""
-    return reading.along is None and reading.curves.traced is None
+    return fit.along is None and fit.curves.traced is None
 
 
 def _line(
-    reading: Reading, declared: Iterable[float], *, inside_bins: bool, drop: bool
+    fit: Fit, declared: Iterable[float], *, inside_bins: bool, drop: bool
 ) -> _Line:
     """Return the curve's points and, unless points are dropped, declared thresholds'."""
-    curves, traced = reading.curves, reading.curves.traced
-    if inside_bins and reading.along is not None:
-        traced = _cut(reading.along, curves)
+    curves, traced = fit.curves, fit.curves.traced
+    if inside_bins and fit.along is not None:
+        traced = _cut(fit.along, curves)
     if inside_bins and traced is not None:
         line = _weighed(curves, traced)
     else:
@@ -157,9 +157,9 @@ def _line(
             curves.precision,
         )
     # Exact counts joined for ties are scikit-learn's points, and no others.
-    if drop or (_at_edges(reading) and reading.observed.exact):
+    if drop or (_at_edges(fit) and fit.observed.exact):
         return line
-    return _with_thresholds(line, declared, reading.counts.edges.scores.high)
+    return _with_thresholds(line, declared, fit.counts.edges.scores.high)
 
 
 def _with_thresholds(line: _Line, declared: Iterable[float], high: float) -> _Line:

@@ -167,7 +167,7 @@ class Groups:
 
         A model passes on what its response says; of decoded counts nobody knows.
         """
-        if isinstance(self.counts.law, Refits):
+        if isinstance(self.counts.noise, Refits):
             return np.zeros_like(self._scatter)
         return self._scatter if self.response is None else self._passed(self.response)
 
@@ -177,7 +177,7 @@ class Groups:
 
         Of decoded counts all scatter above: 91% held on real scores with three quarters.
         """
-        decoded = isinstance(self.counts.law, Refits)
+        decoded = isinstance(self.counts.noise, Refits)
         if self.response is None and not decoded:
             return None
         taken_off = self._scatter - self.covariance
@@ -212,7 +212,7 @@ class Groups:
         if self.counts.exact:
             return found
         noise = covariance_of(self.counts, weights)
-        if isinstance(self.counts.law, Refits):
+        if isinstance(self.counts.noise, Refits):
             noise = np.diag(np.maximum(least, np.diag(noise)) - np.diag(found))
             found = np.diag(np.diag(found))
         return found + noise
@@ -255,7 +255,7 @@ class Groups:
         model drew it: so on the tuning half of ``bench/hard_coverage.py``.
         """
         share = _LEANING if self.response is None else _DRAWN
-        if isinstance(self.counts.law, Refits):
+        if isinstance(self.counts.noise, Refits):
             share = 1.0
         width = self.predictions.high - self.predictions.low
         return share * float(totals_of(self.counts) @ width) / (12 * self.examples)

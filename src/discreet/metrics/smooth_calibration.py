@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import SYMMETRIC, Shape
 from discreet.estimate.slopes import Cells, covariance_of
 from discreet.metrics.cox import PlacedFit, fit_placed
@@ -95,18 +95,18 @@ class SmoothCurve:
         )
         return found
 
-    def errors(self, reading: Reading) -> FloatArray:
+    def errors(self, fit: Fit) -> FloatArray:
         """Return the coefficients' covariance: sampling and noise."""
         n, p = self.at.masses
         on_n, on_p = self.fit.on_negatives, self.fit.on_positives
         found: FloatArray = np.einsum("ibj,kbj,bj->ik", on_n, on_n, n)
         found = found + np.einsum("ibj,kbj,bj->ik", on_p, on_p, p)
-        if not reading.observed.exact:
+        if not fit.observed.exact:
             each = [self.at.slopes(a, b) for a, b in zip(on_n, on_p, strict=True)]
-            if reading.noise_path == "followed":
-                each = [reading.followed(slopes) for slopes in each]
+            if fit.noise_path == "followed":
+                each = [fit.followed(slopes) for slopes in each]
             rows = np.array([np.concatenate(slopes) for slopes in each])
-            found = found + covariance_of(reading.observed, rows)
+            found = found + covariance_of(fit.observed, rows)
         return found
 
 
@@ -217,13 +217,13 @@ def _measure(which: Distance) -> Callable[[Cells], Local]:
     return measure
 
 
-def _drawn(which: Distance) -> Callable[[Reading], Shape]:
-    def shape(reading: Reading) -> Shape:
-        curve = SmoothCurve.of(reading.bins)
-        errors = curve.errors(reading)
+def _drawn(which: Distance) -> Callable[[Fit], Shape]:
+    def shape(fit: Fit) -> Shape:
+        curve = SmoothCurve.of(fit.bins)
+        errors = curve.errors(fit)
         if not np.isfinite(errors).all():
             return SYMMETRIC
-        released = np.append(reading.observed.negatives, reading.observed.positives)
+        released = np.append(fit.observed.negatives, fit.observed.positives)
         digest = hashlib.sha256(np.ascontiguousarray(released).tobytes()).digest()
         rng = np.random.default_rng(int.from_bytes(digest[:16], "big"))
         root = np.linalg.cholesky(

@@ -20,7 +20,7 @@ from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.estimate.estimate import Binning
-    from discreet.estimate.fit import Reading
+    from discreet.estimate.fit import Fit
     from discreet.estimate.intervals import Shape
     from discreet.estimate.slopes import Cells, Slopes
 
@@ -39,14 +39,14 @@ class MetricRow:
     """What plans, JSON and ``result.metric(name)`` call it."""
     title: str
     """What people call it."""
-    value: Callable[[Reading], float]
+    value: Callable[[Fit], float]
     """The value; NaN where the reading does not define it."""
-    limits: Callable[[Reading, float], Binning]
+    limits: Callable[[Fit, float], Binning]
     """What the bins hide: limits of the value, whatever the scores inside them, and
     the error that is usual. Values outside the limits are moved to them."""
     slopes: Callable[[Cells], Slopes]
     """The derivative in every count: sampling error and noise follow from it."""
-    shape: Callable[[Reading], Shape]
+    shape: Callable[[Fit], Shape]
     """How the error changes with the value: decides the interval's two sides."""
     better: Better
     needs_probabilities: bool

@@ -17,10 +17,10 @@ from discreet.estimate.estimate import (
     Estimate,
     Interval,
     Normal,
-    ScalarLaw,
+    ScalarDistribution,
     Zero,
 )
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
 from discreet.estimate.slopes import covariance_of, propagated
@@ -100,7 +100,7 @@ class _Cut:
 
 
 def at_threshold(
-    reading: Reading, threshold: float, *, stated: float | None = None
+    fit: Fit, threshold: float, *, stated: float | None = None
 ) -> AtThreshold:
     """Estimate every metric at a threshold, with its errors.
 
@@ -112,15 +112,15 @@ def at_threshold(
     """
     if math.isnan(threshold):
         raise InputError("the threshold is NaN; give a number")
-    observed, counts = reading.observed, reading.counts
-    curved, straight, least, most = cut_of(reading, threshold)
+    observed, counts = fit.observed, fit.counts
+    curved, straight, least, most = cut_of(fit, threshold)
     weights = confusion_weights(curved)
     cut = _Cut(
         probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, curved),
         tuple(
             _confusion(counts, shares)
-            for shares in (straight, *_others(reading, threshold))
+            for shares in (straight, *_others(fit, threshold))
         ),
         tuple(
             _confusion(counts, Shares(of_negatives, of_positives))
@@ -160,7 +160,7 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         reason = "nothing to divide by at this threshold"
         return Estimate.undefined(reason, row.support)
     shape: Shape = SYMMETRIC
-    noise: ScalarLaw
+    noise: ScalarDistribution
     if isinstance(row.value, Share):
         noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
         a, b = np.array(row.value.successes), np.array(row.value.failures)
@@ -219,12 +219,12 @@ def _count(place: int, cut: _Cut) -> Estimate:
     )
 
 
-def _others(reading: Reading, threshold: float) -> Iterator[Shares]:
+def _others(fit: Fit, threshold: float) -> Iterator[Shares]:
     """Cut at the farthest places that the true scores may stand for."""
-    places = possible_places(reading.observed, reading.possible_steps, threshold)
+    places = possible_places(fit.observed, fit.possible_steps, threshold)
     for place in places:
         if place != threshold:
-            yield cut_at(reading.counts, place, along=reading.along).curved
+            yield cut_at(fit.counts, place, along=fit.along).curved
 
 
 def _limits(

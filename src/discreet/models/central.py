@@ -74,7 +74,7 @@ class CentralDP(PrivacyModel):
         )
 
     @property
-    def looks_first(self) -> bool:
+    def pilots(self) -> bool:
         """A look whose noise is pure."""
         return not self.delta
 
@@ -87,7 +87,7 @@ class CentralDP(PrivacyModel):
                 "several sites use distributed noise"
             )
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """The whole noise at one place."""
         del cohort
         return noise_shares(
@@ -108,14 +108,14 @@ class CentralDP(PrivacyModel):
             )
         return super(CentralDP, self).plan_for(asked, sites)
 
-    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+    def inverse_scale(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """A replaced row leaves one cell and enters another."""
-        alone = super(CentralDP, self).signal(cohort, cells=cells)
+        alone = super(CentralDP, self).inverse_scale(cohort, cells=cells)
         return None if alone is None else alone / 2
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Look first where scores lie when nothing public says it; then count there."""
-        found = None if self.delta else two_rounds(asked, self.signal(cohort))
+        found = None if self.delta else two_rounds(asked, self.inverse_scale(cohort))
         return found or super(CentralDP, self).rounds(asked, cohort)
 
     def table(self) -> dict[str, Any]:

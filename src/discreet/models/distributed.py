@@ -119,11 +119,11 @@ class DistributedDP(SecureSum):
         return min(self.colluders_in(cohort), max(cohort.min_survivors - 2, 0))
 
     @property
-    def looks_first(self) -> bool:
+    def pilots(self) -> bool:
         """A look whose noise is pure."""
         return not self.delta
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
         blocks = this.statistic.blocks(self.protects)
         honest = cohort.min_survivors - self.colluders_in(cohort)
@@ -140,7 +140,7 @@ class DistributedDP(SecureSum):
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Look first where scores lie when nothing public says it; then count there."""
-        found = None if self.delta else two_rounds(asked, self.signal(cohort))
+        found = None if self.delta else two_rounds(asked, self.inverse_scale(cohort))
         return found or super(DistributedDP, self).rounds(asked, cohort)
 
     def table(self) -> dict[str, Any]:
@@ -165,31 +165,39 @@ class DistributedDP(SecureSum):
         )
 
 
-def two_rounds(asked: Question, signal: float | None) -> tuple[Round, ...] | None:
+def two_rounds(
+    asked: Question, inverse_scale: float | None
+) -> tuple[Round, ...] | None:
     """Return a first look and counts where it found scores; None if none is needed."""
     if asked.edges is not None or not asked.binary:
         return None
     if asked.facts.scores.kind != "other":
-        return None if signal is None or not asked.look else _looked(asked, signal)
+        return (
+            None
+            if inverse_scale is None or not asked.pilot
+            else _looked(asked, inverse_scale)
+        )
     leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
-    bins = bins_for(asked.facts, None if signal is None else signal * 0.8)
+    bins = bins_for(asked.facts, None if inverse_scale is None else inverse_scale * 0.8)
     adaptive = EquiDepthFrom(tree, bins, asked.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 
-def _looked(asked: Question, signal: float) -> tuple[Round, ...]:
+def _looked(asked: Question, inverse_scale: float) -> tuple[Round, ...]:
     """Look at cells of a public prior on the logit scale, then count where scores are."""
     facts = asked.facts
     minority = minority_of(facts)
-    percent = _LEAST_LOOK if minority is None else 100 * _LOOK / (signal * minority)
+    percent = (
+        _LEAST_LOOK if minority is None else 100 * _LOOK / (inverse_scale * minority)
+    )
     share = Fraction(min(max(math.ceil(percent), _LEAST_LOOK), _MOST_LOOK), 100)
     rule = spread_over(LOOK_CELLS, facts)
-    look = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=asked.cuts))
-    bins = bins_for(facts, signal * (1 - float(share)), placed=True)
+    pilot = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=asked.cuts))
+    bins = bins_for(facts, inverse_scale * (1 - float(share)), placed=True)
     return (
-        Round(look, share),
-        Round(PlacedFrom(look, bins, asked.cuts), 1 - share),
+        Round(pilot, share),
+        Round(PlacedFrom(pilot, bins, asked.cuts), 1 - share),
     )
 
 

@@ -162,7 +162,7 @@ class LabelDP(PrivacyModel):
             )
         return (Round(RankSums(cast("RankMechanism", self.mechanism))),)
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Flips, noise on binned positives, or what ranks make of the budget."""
         if isinstance(this.statistic, RankSums):
             terms = RankSumTerms.of(
@@ -211,9 +211,9 @@ class LabelDP(PrivacyModel):
             )
         return super(LabelDP, self).plan_for(asked, sites)
 
-    def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
+    def edges(self, facts: PublicFacts, inverse_scale: float | None) -> EdgeRule:
         """Refuse: these edges come from the public scores."""
-        del facts, signal
+        del facts, inverse_scale
         raise PlanError(
             "under label privacy the edges come from the public scores: use "
             "discreet.evaluate, or give edges"

@@ -94,7 +94,7 @@ class LocalDP(PrivacyModel):
                 "a tree for the levels mechanism; use laplace for others"
             )
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """The named mechanism, at every site the same."""
         del cohort
         if not isinstance(this.loss, PureDP):
@@ -122,12 +122,12 @@ class LocalDP(PrivacyModel):
             return Flat(interpolation)
         return super(LocalDP, self).estimator(interpolation)
 
-    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+    def inverse_scale(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """Every site adds noise of its own."""
-        alone = super(LocalDP, self).signal(cohort, cells=cells)
+        alone = super(LocalDP, self).inverse_scale(cohort, cells=cells)
         return None if alone is None else alone / math.sqrt(cohort.min_survivors)
 
-    def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
+    def edges(self, facts: PublicFacts, inverse_scale: float | None) -> EdgeRule:
         """Return few bins where each example is sent on its own."""
         match self.mechanism:
             case "arc":
@@ -135,7 +135,7 @@ class LocalDP(PrivacyModel):
             case "unary":
                 return _warped(UNARY_BINS, facts)
             case _:
-                return super(LocalDP, self).edges(facts, signal)
+                return super(LocalDP, self).edges(facts, inverse_scale)
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Count over the papers' tree when asked to."""

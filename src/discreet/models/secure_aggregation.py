@@ -51,14 +51,14 @@ class SecureAggregation(SecureSum):
             LIARS,
         )
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """No noise."""
         del this, cohort
         return ExactSum()
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Leave some ten examples in a bin of every sum that is opened."""
-        if asked.edges is None and not asked.look:
+        if asked.edges is None and not asked.pilot:
             sums = max(len(asked.groups or ()), 1) * cohort.random_groups
             bins = bins_of_exact_sum(asked.facts.examples, sums)
             asked = replace(asked, edges=spread_over(bins, asked.facts))

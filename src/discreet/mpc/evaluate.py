@@ -11,7 +11,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
-from discreet.estimate.fit import ScalarReading
+from discreet.estimate.fit import ScalarFit
 from discreet.estimate.intervals import AreaShape, ProportionShape, Shape
 from discreet.metrics.table import Metric
 from discreet.mpc.encode import encode, padded_size
@@ -126,7 +126,7 @@ def evaluation_of(
     values = Program.of(plan, [shared_rows(plan.rounds).rows]).checked(found.values)
     release = Release(plan.digest(), session, 0, values, owners, owners, loss)
     claim = plan.claim(setting, sites=owners)
-    reading = ScalarReading(
+    fit = ScalarFit(
         read(plan, [release], claim=claim),
         remedy=_REMEDY,
         notes=notes_of(plan),
@@ -137,7 +137,7 @@ def evaluation_of(
             "seconds": round(found.seconds, 2),
         },
     )
-    return Evaluation(reading, claim, owners, owners, plan, (release,))
+    return Evaluation(fit, claim, owners, owners, plan, (release,))
 
 
 def read(

@@ -36,7 +36,7 @@ from discreet.privacy.loss import (
     exact,
 )
 from discreet.privacy.unit import ROW, Sensitivity, Unit
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
 Ties: TypeAlias = Literal["exact", "none"]
@@ -99,9 +99,11 @@ class SharedRows(Statistic):
         l1 = 2 * self.rows - 1
         return Sensitivity(l1, l1 * l1, l1, ROW)
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """There is no histogram in an opened area; ``exact.read`` reads it."""
-        del counts, law
+        del counts, noise
         return {}
 
     def table(self) -> dict[str, Any]:
@@ -269,7 +271,7 @@ class ExactMPC(PrivacyModel):
         """Return how many integers are opened for an interval."""
         return SPREAD if self.interval and "auc" in asked.metrics else 0
 
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Nothing is added by owners; the parties' noise is in what is opened."""
         del cohort
         if self.epsilon is None:

@@ -41,7 +41,7 @@ from discreet.errors import InputError, PlanError
 from discreet.mpc.model import SharedRows
 from discreet.mpc.program import PARTIES, Program
 from discreet.noise.mechanism import AdditiveNoise
-from discreet.noise.polya import PolyaLaw, PolyaShares
+from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import ROW
@@ -69,9 +69,9 @@ def noise_share(rows: int, epsilon: Fraction, *, entropy: Entropy) -> IntVector:
     return mechanism(rows, epsilon).protect(nothing, entropy=entropy)
 
 
-def noise_law(rows: int, epsilon: Fraction) -> PolyaLaw:
+def noise_law(rows: int, epsilon: Fraction) -> PolyaNoise:
     """Return the law of the noise in each opened integer."""
-    return mechanism(rows, epsilon).law(PARTIES)
+    return mechanism(rows, epsilon).noise(PARTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class NoiseInside(AdditiveNoise):
         """What one opening costs."""
         return PureDP(self.epsilon)
 
-    def law(self, contributors: int) -> PolyaLaw:
+    def noise(self, contributors: int) -> PolyaNoise:
         """Return the noise of all three parties, however many owners there are."""
         del contributors
         return noise_law(self.rows, self.epsilon)

@@ -165,7 +165,7 @@ class CircularArc:
         decoded = decode(total, self)
         notes = () if decoded.warning is None else (decoded.warning,)
         counts = np.concatenate(decoded.counts)
-        return Opened(counts, decoded.law, decoded.refusal, notes)
+        return Opened(counts, decoded.noise, decoded.refusal, notes)
 
     def tally(self, symbols: CodeVector) -> IntVector:
         """Count each symbol: the vector that is added up over clients and sites."""

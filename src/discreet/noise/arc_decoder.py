@@ -41,7 +41,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
 from discreet.noise.arc_roughness import Forms, log_widths, roughness, start
-from discreet.noise.decoded_noise import DecodedLaw, Tally
+from discreet.noise.decoded_noise import DecodedNoise, Tally
 from discreet.statistic.protocol import BinCounts
 
 INFLATION: Final = 1.1
@@ -117,12 +117,12 @@ class Decoded:
         )
 
     @property
-    def law(self) -> DecodedLaw:
+    def noise(self) -> DecodedNoise:
         """The law of the error, for error bars."""
         others = tuple(
             np.concatenate(o) for o in (self.constant, self.smooth) if o is not None
         )
-        return DecodedLaw(self.covariance, self.tally, others)
+        return DecodedNoise(self.covariance, self.tally, others)
 
 
 def decode(total: IntVector, arc: CircularArc) -> Decoded:

@@ -112,12 +112,12 @@ class BinnedPositives:
         rho = 1.0 / (1.0 + math.exp(self.budget.epsilon))
         positives = crowded_p + (lone_p - rho * lone) / (1.0 - 2.0 * rho)
         negatives = crowded_n + crowded_p + lone - positives
-        law = BinnedLaw(float(self.budget.epsilon), cells, lone)
-        return Opened(np.concatenate([negatives, positives]), law)
+        noise = BinnedPositivesNoise(float(self.budget.epsilon), cells, lone)
+        return Opened(np.concatenate([negatives, positives]), noise)
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedLaw:
+class BinnedPositivesNoise:
     """The noise of positives per bin; that of the negatives is its opposite."""
 
     epsilon: float

@@ -45,7 +45,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedLaw:
+class DecodedNoise:
     """Close to normal, and correlated over all cells."""
 
     matrix: FloatArray

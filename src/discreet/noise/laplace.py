@@ -80,7 +80,7 @@ def simulate_discrete_laplace(
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceLaw:
+class LaplaceNoise:
     """Independent discrete Laplace noise of one scale in every cell."""
 
     scale: float
@@ -125,8 +125,8 @@ class DiscreteLaplace(AdditiveNoise):
         """The whole budget, once."""
         return self.budget
 
-    def law(self, contributors: int) -> LaplaceLaw:
+    def noise(self, contributors: int) -> LaplaceNoise:
         """One contributor's noise; a sum of several is wider."""
         if contributors != 1:
             raise PlanError("this law is for a single contributor, such as a curator")
-        return LaplaceLaw(float(self.scale))
+        return LaplaceNoise(float(self.scale))

@@ -12,8 +12,8 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
 from discreet.privacy.loss import Loss, Unbounded
-from discreet.statistic.blocks import BlockLaw
-from discreet.statistic.observed import BinCovariance, NoiseLaw
+from discreet.statistic.blocks import BlockNoise
+from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Opened:
     """An opened total, decoded: unbiased counts and what is known of their noise."""
 
     counts: FloatVector
-    law: NoiseLaw
+    noise: NoiseDistribution
     refusal: str | None = None
     """Why it must not be used, if so."""
     notes: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ class AdditiveNoise(ABC):
         """Return what one use costs."""
 
     @abstractmethod
-    def law(self, contributors: int) -> NoiseLaw:
+    def noise(self, contributors: int) -> NoiseDistribution:
         """Return the law of the noise in a sum of that many contributions."""
 
     def open(self, total: IntVector, contributors: int) -> Opened:
         """Read the sum as it is."""
-        return Opened(total.astype(np.float64), self.law(contributors))
+        return Opened(total.astype(np.float64), self.noise(contributors))
 
 
 def check_honest(honest: int) -> None:
@@ -129,7 +129,7 @@ class ExactSum(AdditiveNoise):
         """No bound."""
         return Unbounded()
 
-    def law(self, contributors: int) -> NoNoise:
+    def noise(self, contributors: int) -> NoNoise:
         """No noise, whoever contributed."""
         del contributors
         return NoNoise()
@@ -161,6 +161,8 @@ class BlockMechanism(AdditiveNoise):
         """The whole budget."""
         return self.budget
 
-    def law(self, contributors: int) -> BlockLaw:
+    def noise(self, contributors: int) -> BlockNoise:
         """Return the law of each block's noise."""
-        return BlockLaw(self.sizes, tuple(m.law(contributors) for m in self.mechanisms))
+        return BlockNoise(
+            self.sizes, tuple(m.noise(contributors) for m in self.mechanisms)
+        )

@@ -126,7 +126,7 @@ def simulate_polya_difference(
 
 
 @dataclass(frozen=True)
-class PolyaLaw:
+class PolyaNoise:
     r"""The sum of some shares: the difference of two NB(shape, e^-gamma).
 
     ``shape`` is contributors over honest sites: 1 is discrete Laplace noise.
@@ -237,7 +237,7 @@ class PolyaShares(AdditiveNoise):
         """The whole budget, once, for the opened sum."""
         return self.budget
 
-    def law(self, contributors: int) -> PolyaLaw:
+    def noise(self, contributors: int) -> PolyaNoise:
         """Return the law of the noise in a sum of that many shares."""
         check_contributors(contributors, self.honest)
-        return PolyaLaw(float(self.gamma), contributors / self.honest)
+        return PolyaNoise(float(self.gamma), contributors / self.honest)

@@ -101,7 +101,7 @@ class RandomizedResponse:
             raise InputError("randomized response needs labels 0 and 1")
         threshold = flip_threshold(self.budget.epsilon)
         prefix = _DOMAIN + threshold.to_bytes(_BITS // 8, "big")
-        flips = np.fromiter(
+        response_key = np.fromiter(
             (
                 int.from_bytes(
                     hmac.digest(key.secret, prefix + i, "sha256")[: _BITS // 8], "big"
@@ -112,7 +112,7 @@ class RandomizedResponse:
             dtype=np.bool_,
             count=len(ids),
         )
-        return np.where(flips, 1 - labels, labels).astype(np.int64)
+        return np.where(response_key, 1 - labels, labels).astype(np.int64)
 
     def loss(self) -> Loss:
         """The whole budget, once, for any number of uses of the same flips."""
@@ -132,7 +132,7 @@ class RandomizedResponse:
 
     def open(self, total: IntVector, contributors: int) -> Opened:
         """Undo the flips on average."""
-        return Opened(self.decode(total, contributors), self.law(contributors))
+        return Opened(self.decode(total, contributors), self.noise(contributors))
 
     def decode(self, total: IntVector, contributors: int) -> FloatVector:
         """Undo the flips on average: negatives' bins, then positives' bins."""
@@ -143,14 +143,14 @@ class RandomizedResponse:
         estimate = (positives - rho * both) / (1.0 - 2.0 * rho)
         return np.concatenate([both - estimate, estimate])
 
-    def law(self, contributors: int) -> ResponseLaw:
+    def noise(self, contributors: int) -> ResponseNoise:
         """Return the law of the noise in decoded counts."""
         del contributors
-        return ResponseLaw(self.flip_probability)
+        return ResponseNoise(self.flip_probability)
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseLaw:
+class ResponseNoise:
     r"""The noise of decoded counts, given the true ones.
 
     The number of examples in a bin is exact, so the noise of the two classes is

@@ -92,7 +92,7 @@ class SkellamShares(AdditiveNoise):
         """The whole budget, once, for the opened sum."""
         return self.budget
 
-    def law(self, contributors: int) -> SymmetricTable:
+    def noise(self, contributors: int) -> SymmetricTable:
         """Return the law of the noise in a sum of that many shares."""
         check_contributors(contributors, self.honest)
         return skellam_table(self.variance * contributors)

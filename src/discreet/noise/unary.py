@@ -21,7 +21,7 @@ from discreet.noise.mechanism import Opened
 from discreet.privacy.loss import Loss, PureDP
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import BinCovariance
-from discreet.statistic.tree import LevelLaw
+from discreet.statistic.tree import LevelNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class UnaryEncoding:
         q = self.other_probability
         return (total.astype(np.float64) - contributors * q) / (0.5 - q)
 
-    def law(self, contributors: int) -> UnaryLaw:
+    def noise(self, contributors: int) -> UnaryNoise:
         """Return the law of the noise in decoded counts of that many clients."""
         if contributors < 1:
             raise ReleaseError("no client contributed")
-        return UnaryLaw(self.other_probability, contributors)
+        return UnaryNoise(self.other_probability, contributors)
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryLaw:
+class UnaryNoise:
     r"""The noise of decoded counts, given the true counts c of n clients.
 
     A cell's total is Binomial(c, 1/2) + Binomial(n - c, q), independently of the
@@ -193,7 +193,7 @@ class UnaryReports:
         if clients < 1:
             raise ReleaseError("no client sent its bits; there is nothing to decode")
         encoding = UnaryEncoding(self.budget)
-        return Opened(encoding.decode(total[:-1], clients), encoding.law(clients))
+        return Opened(encoding.decode(total[:-1], clients), encoding.noise(clients))
 
 
 _LEVEL_CHUNK: Final = 2**12
@@ -267,7 +267,7 @@ class LevelReports:
             stop = start + 2 * self.tree.branching ** (level + 1)
             factor = everyone / heard
             parts.append(encoding.decode(total[start:stop], heard) * factor)
-            empty = encoding.law(heard).covariance(np.zeros(2)).negatives[0]
+            empty = encoding.noise(heard).covariance(np.zeros(2)).negatives[0]
             variances.append(float(empty) * factor**2)
             start = stop
-        return Opened(np.concatenate(parts), LevelLaw(tuple(variances), self.tree))
+        return Opened(np.concatenate(parts), LevelNoise(tuple(variances), self.tree))

@@ -36,18 +36,20 @@ def spread_over(bins: int, facts: PublicFacts) -> EdgeRule:
     return PriorSpread(bins, BLIND_PREVALENCE if known is None else known)
 
 
-def bins_for(facts: PublicFacts, signal: float | None, *, placed: bool = False) -> int:
+def bins_for(
+    facts: PublicFacts, inverse_scale: float | None, *, placed: bool = False
+) -> int:
     """Return the number of bins, from public facts alone; no signal is no noise.
 
     ``placed`` says that a first look places them, as it does where nothing is known.
     """
-    if signal is None:
+    if inverse_scale is None:
         return bins_of_exact_sum(facts.examples)
     minority = minority_of(facts)
     if minority is None:
         return BLIND_BINS
     placed = placed or facts.scores.kind == "other"
-    return bins_under_noise(minority, signal, placed=placed)
+    return bins_under_noise(minority, inverse_scale, placed=placed)
 
 
 def bins_of_exact_sum(examples: int | None, histograms: int = 1) -> int:

@@ -20,9 +20,9 @@ from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator, Flat
 from discreet.noise.mechanism import Mechanism
-from discreet.plan.between_sites import shared
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.heterogeneity import shared
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, decimal_text
@@ -70,7 +70,7 @@ class PrivacyModel(ABC):
         return False
 
     @property
-    def looks_first(self) -> bool:
+    def pilots(self) -> bool:
         """Whether a first round may find out where the scores lie."""
         return False
 
@@ -144,12 +144,12 @@ class PrivacyModel(ABC):
                     f"{r.statistic.name} are no sums of counts: they belong to the "
                     f"privacy model {r.statistic.only_for}"
                 )
-        if len(rounds) > 1 and not self.looks_first:
+        if len(rounds) > 1 and not self.pilots:
             # An exact first sum would be as fine as the data itself.
             raise PlanError("two rounds need pure distributed differential privacy")
 
     @abstractmethod
-    def noise(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Return the mechanism of one round, the same at every site and reader."""
 
     def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
@@ -183,7 +183,7 @@ class PrivacyModel(ABC):
         """Return the model as a plan holds it: the cohort is the plan's own."""
         return self
 
-    def signal(self, cohort: Cohort, *, cells: int = 1) -> float | None:
+    def inverse_scale(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """Return the inverse of the noise's scale in a count, None without noise.
 
         ``cells`` is how many counts one example enters: K for K classes.
@@ -194,23 +194,23 @@ class PrivacyModel(ABC):
         reach = cells * (1 if self.protects is None else self.protects.examples)
         return float(self.budget) / reach
 
-    def edges(self, facts: PublicFacts, signal: float | None) -> EdgeRule:
+    def edges(self, facts: PublicFacts, inverse_scale: float | None) -> EdgeRule:
         """Return the bins for this kind of scores and noise."""
-        return spread_over(bins_for(facts, signal), facts)
+        return spread_over(bins_for(facts, inverse_scale), facts)
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Return the rounds that answer a question; one, by default."""
-        if asked.look:
+        if asked.pilot:
             raise PlanError(
                 "a first look needs pure distributed differential privacy, or a "
                 "curator's: an exact one would be as fine as the data itself"
             )
-        signal = self.signal(cohort, cells=asked.cells)
-        if signal is not None and asked.between is not None:
-            between = shared(asked.between, self, asked.facts, cohort)
-            asked = replace(asked, between=between)
-            signal *= 1 - float(between.share or 0)
-        rule = asked.edges or self.edges(asked.facts, signal)
+        inverse_scale = self.inverse_scale(cohort, cells=asked.cells)
+        if inverse_scale is not None and asked.heterogeneity is not None:
+            heterogeneity = shared(asked.heterogeneity, self, asked.facts, cohort)
+            asked = replace(asked, heterogeneity=heterogeneity)
+            inverse_scale *= 1 - float(heterogeneity.share or 0)
+        rule = asked.edges or self.edges(asked.facts, inverse_scale)
         return (Round(asked.statistic(rule, self.protects)),)
 
     def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from discreet.data.edges import EdgeRule
 from discreet.metrics.table import DEFAULT_METRICS, Metric
-from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Multiclass, Question
@@ -26,9 +26,9 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     classes: Sequence[str] | None = None,
     multiclass: Multiclass = "ovr",
     groups: Sequence[str] | None = None,
-    between: BetweenSites | None = None,
+    heterogeneity: HeterogeneityQuestion | None = None,
     max_weight: int | None = None,
-    look: bool = False,
+    pilot: bool = False,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -41,7 +41,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
     >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
     67
-    >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), look=True).rounds]
+    >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), pilot=True).rounds]
     [0.05, 0.95]
     """
     asked = Question(
@@ -51,9 +51,9 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
-        between,
+        heterogeneity,
         max_weight,
-        look,
+        pilot,
     )
     return planned(asked, privacy, cohort=cohort, model=model)
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
 from discreet.errors import PlanError
-from discreet.plan.between_sites import BetweenSites
 from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
 from discreet.statistic.grouped import Grouped
@@ -50,9 +50,9 @@ class Question:
         classes: names of the classes of a multi-class problem.
         multiclass: each class against the rest, or also pairs of classes.
         groups: names of disjoint groups.
-        between: what to say of how sites differ, if anything.
+        heterogeneity: what to say of how sites differ, if anything.
         max_weight: the largest weight of an example, where examples have weights.
-        look: whether a first round looks where the scores are and places the bins.
+        pilot: whether a first round looks where the scores are and places the bins.
     """
 
     facts: PublicFacts
@@ -61,21 +61,21 @@ class Question:
     classes: tuple[str, ...] | None = None
     multiclass: Multiclass = "ovr"
     groups: tuple[str, ...] | None = None
-    between: BetweenSites | None = None
+    heterogeneity: HeterogeneityQuestion | None = None
     max_weight: int | None = None
-    look: bool = False
+    pilot: bool = False
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.groups is not None:
             raise PlanError("classes and groups cannot be combined in one plan")
-        if self.between is not None and (self.classes or self.groups):
+        if self.heterogeneity is not None and (self.classes or self.groups):
             raise PlanError("how sites differ is asked of two classes and no groups")
         if self.max_weight is not None and not self._plain:
             raise PlanError(
                 "weights are added up of two classes, without groups and without how "
                 "sites differ: ask for these in a plan of their own"
             )
-        if self.look and (self.edges is not None or not self.binary):
+        if self.pilot and (self.edges is not None or not self.binary):
             raise PlanError(
                 "a first look places the bins of two classes, without weights, groups, "
                 "how sites differ, or edges of one's own"
@@ -88,7 +88,9 @@ class Question:
 
     @property
     def _plain(self) -> bool:
-        return self.classes is None and self.groups is None and self.between is None
+        return (
+            self.classes is None and self.groups is None and self.heterogeneity is None
+        )
 
     @property
     def cuts(self) -> tuple[float, ...]:
@@ -112,8 +114,8 @@ class Question:
             return kind(edges, self.classes)
         if self.groups is not None:
             return Grouped(ClassHistogram(edges), self.groups)
-        if self.between is not None:
-            return self.between.statistic(ClassHistogram(edges), unit)
+        if self.heterogeneity is not None:
+            return self.heterogeneity.statistic(ClassHistogram(edges), unit)
         if self.max_weight is not None:
             return Weighted(ClassHistogram(edges), self.max_weight, unit is None)
         return ClassHistogram(edges)

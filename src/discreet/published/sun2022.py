@@ -21,7 +21,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
-from discreet.estimate.fit import ScalarReading
+from discreet.estimate.fit import ScalarFit
 from discreet.label.midranks import rank_sites
 from discreet.label.rank_totals import RankTotals, add_totals
 from discreet.label.sum_noise import drawable
@@ -61,13 +61,13 @@ def score_noise_auc(
     pairs = (r.sums(y) for r, y in zip(ranked, labels, strict=True))
     sums = add_totals(RankTotals(doubled / 2, count) for doubled, count in pairs)
     examples = sum(column.size for column in columns)
-    reading = ScalarReading(
+    fit = ScalarFit(
         {"auc": _estimate(sums.auc(examples))},
         remedy="noise on the scores leaves no curve worth drawing",
         facts={"examples": examples},
     )
     claim = _claim(spent, seeded=isinstance(entropy, Seeded))
-    return Evaluation(reading, claim, len(sites), len(sites))
+    return Evaluation(fit, claim, len(sites), len(sites))
 
 
 def _estimate(value: float) -> Estimate:

@@ -38,7 +38,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.slopes import covariance_of
-from discreet.noise.decoded_noise import DecodedLaw
+from discreet.noise.decoded_noise import DecodedNoise
 from discreet.recalibrate.logistic_map import fit_beta, fit_platt
 from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.recalibrate.rates import Rates
@@ -106,7 +106,7 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
         return Identity(f"no map can be fitted: {refusal}", scores)
     rates = Rates.of(observed, counts)
     pooled = levels(rates)
-    smooth = isinstance(observed.law, DecodedLaw)
+    smooth = isinstance(observed.noise, DecodedNoise)
     shift, error = _shift(pooled, smooth=smooth)
     worth = WORTH_SMOOTH if smooth else WORTH
     kept = _kept_variance(rates, pooled)

@@ -77,8 +77,8 @@ def bins_for(counts: NoisyHistogram) -> int:
     """Return the number of groups by the written rule."""
     examples = max(counts.total_negatives + counts.total_positives, 1.0)
     wanted = math.cbrt(examples)
-    if counts.law.scale > 0:
-        wanted = min(wanted, math.sqrt(examples / counts.law.scale))
+    if counts.noise.scale > 0:
+        wanted = min(wanted, math.sqrt(examples / counts.noise.scale))
     return max(int(np.rint(wanted)), 1)
 
 

@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from discreet.errors import DisclosureWarning, PlanError
-from discreet.estimate.fit import Estimator, ScalarReading
-from discreet.label.opened_sums import REMEDY, RankReading, read
+from discreet.estimate.fit import Estimator, ScalarFit
+from discreet.label.opened_sums import REMEDY, RankFit, read
 from discreet.label.rank_terms import RankSumTerms
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
@@ -65,7 +65,7 @@ def result_of(
     if opened.statistic.compares:
         joint = None
         if opened.statistic.joint:
-            joint = JointCounts(opened.counts, opened.law)
+            joint = JointCounts(opened.counts, opened.noise)
         a, b = parts.values()
         return ModelComparison(a, b, claim, joint)
     if set(parts) == {""}:
@@ -90,7 +90,7 @@ def _evaluations(
     for name, observed in observations.items():
         reader = estimator or _reader(plan, observed)
         parts[name] = Evaluation(
-            reader.read(observed),
+            reader.fit(observed),
             claim,
             last.contributors,
             last.expected,
@@ -127,20 +127,20 @@ def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluat
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
     told = plan.privacy.colluders_in(plan.cohort)
     terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
-    reading = read(terms, last.total)
-    found = rank_result(reading, claim, last.contributors, last.expected)
+    fit = read(terms, last.total)
+    found = rank_result(fit, claim, last.contributors, last.expected)
     return replace(found, plan=plan, releases=tuple(releases))
 
 
 def rank_result(
-    reading: RankReading, claim: Claim, contributors: int, expected: int
+    fit: RankFit, claim: Claim, contributors: int, expected: int
 ) -> Evaluation:
     """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
-    found = ScalarReading(
-        {"auc": reading.auc},
+    found = ScalarFit(
+        {"auc": fit.auc},
         remedy=REMEDY,
-        notes=reading.notes,
-        facts={"examples": reading.examples},
+        notes=fit.notes,
+        facts={"examples": fit.examples},
     )
     return Evaluation(found, claim, contributors, expected)
 
@@ -160,7 +160,7 @@ def _pairs(
     found = {}
     for a, b in combinations(names, 2):
         both = [observed[a, b], observed[b, a]]
-        areas = [measure(METRICS["auc"], estimator.read(part)) for part in both]
+        areas = [measure(METRICS["auc"], estimator.fit(part)) for part in both]
         found[a, b] = PairArea(
             weighted_mean(areas, [1.0, 1.0]),
             both[0].total_negatives + both[0].total_positives,

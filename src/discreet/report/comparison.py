@@ -34,7 +34,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.pair_cells import Expected, expected_counts
 from discreet.estimate.slopes import Slopes, sampling_sd
 from discreet.metrics.cuts import confusion_weights, cut_of
@@ -53,7 +53,7 @@ from discreet.report.parts import Parts
 from discreet.report.reclassified import Reclassification, reclassification
 from discreet.report.record import record_of
 from discreet.report.text import metric_table
-from discreet.statistic.observed import BinCovariance, NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -64,7 +64,7 @@ class JointCounts:
     """Released counts per class and pair of bins, and the law of their noise."""
 
     counts: FloatVector
-    law: NoiseLaw
+    noise: NoiseDistribution
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,18 +118,18 @@ class ModelComparison(Parts):
         """Return the differences of every measure at a threshold, by name."""
 
         @cache
-        def weights(reading: Reading) -> FloatArray:
-            return confusion_weights(cut_of(reading, threshold).curved)
+        def weights(fit: Fit) -> FloatArray:
+            return confusion_weights(cut_of(fit, threshold).curved)
 
         both = [at_threshold(counted(part), threshold) for part in (self.a, self.b)]
 
         def found(name: str) -> Estimate:
-            def slopes(reading: Reading) -> Slopes:
-                cut = probability_of(threshold, reading.counts.edges)
-                counts = np.append(reading.counts.negatives, reading.counts.positives)
-                cells = np.maximum(weights(reading) @ counts, 0.0)
+            def slopes(fit: Fit) -> Slopes:
+                cut = probability_of(threshold, fit.counts.edges)
+                counts = np.append(fit.counts.negatives, fit.counts.positives)
+                cells = np.maximum(weights(fit) @ counts, 0.0)
                 on = RATES[name].slopes(cells, cut)
-                return Slopes(*np.split(on @ weights(reading), 2))
+                return Slopes(*np.split(on @ weights(fit), 2))
 
             first, second = (at[name] for at in both)
             return self._difference(RATES[name].title, first, second, slopes)
@@ -170,7 +170,7 @@ class ModelComparison(Parts):
                 "form='joint'"
             )
         edges = self.a.observed.edges, self.b.observed.edges
-        return reclassification(self.joint.counts, self.joint.law, *edges, thresholds)
+        return reclassification(self.joint.counts, self.joint.noise, *edges, thresholds)
 
     @property
     def dependence(self) -> str:
@@ -200,8 +200,8 @@ class ModelComparison(Parts):
         title: str,
         first: Estimate,
         second: Estimate,
-        slopes: Callable[[Reading], Slopes],
-        followed: Callable[[Reading], Slopes] | None = None,
+        slopes: Callable[[Fit], Slopes],
+        followed: Callable[[Fit], Slopes] | None = None,
     ) -> Estimate:
         reach = first.support.high - first.support.low
         support = Interval(-reach, reach)
@@ -234,8 +234,8 @@ class ModelComparison(Parts):
         self,
         first: Estimate,
         second: Estimate,
-        slopes: Callable[[Reading], Slopes],
-        followed: Callable[[Reading], Slopes] | None,
+        slopes: Callable[[Fit], Slopes],
+        followed: Callable[[Fit], Slopes] | None,
     ) -> tuple[float, float, float]:
         """Return what noise probably added to a difference, and its two errors' sd.
 
@@ -248,14 +248,14 @@ class ModelComparison(Parts):
                 math.hypot(own, other),
                 math.hypot(_sd(first.noise), _sd(second.noise)),
             )
-        law, counts = self.joint.law, self.joint.counts
+        distribution, counts = self.joint.noise, self.joint.counts
         gaps = noisy = _gaps(slopes, self.a, self.b)
-        if law.scale:
+        if distribution.scale:
             passed = followed or (lambda part: part.followed(slopes(part)))
             noisy = _gaps(passed, self.a, self.b)
         shift = 0.0
         if (found := self._expected) is None:
-            noise = _variance(noisy, law.covariance(counts))
+            noise = _variance(noisy, distribution.covariance(counts))
             sampling = sampling_sd(gaps, *np.split(counts, 2))
         else:
             every = np.concatenate(noisy)
@@ -264,8 +264,8 @@ class ModelComparison(Parts):
             scatter = found.followed * np.maximum(found.counts, 0.0)
             sampling = sampling_sd(gaps, *np.split(scatter, 2))
         if followed is not None:  # each model's smoothness was chosen by itself
-            readings = (part.reading for part in (self.a, self.b))
-            both = [r.unsure(slopes(r)) for r in readings if isinstance(r, Reading)]
+            fits = (part.fit for part in (self.a, self.b))
+            both = [r.unsure(slopes(r)) for r in fits if isinstance(r, Fit)]
             noise += sum(each**2 for each in both)
         # Under noise the cells' counts are rough, and their sum may leave what the
         # two models' own errors allow.
@@ -280,11 +280,11 @@ class ModelComparison(Parts):
         """
         shifts = []
         for one, part, stray in zip(found, (self.a, self.b), self._stray, strict=True):
-            reading = part.reading
-            if not isinstance(reading, Reading) or reading.other is None:
+            fit = part.fit
+            if not isinstance(fit, Fit) or fit.other is None:
                 return found[0].binning.typical + found[1].binning.typical
-            other, share = reading.other
-            own = reading.followed(row.slopes(reading.damped))
+            other, share = fit.other
+            own = fit.followed(row.slopes(fit.damped))
             moved = np.concatenate(own) - np.concatenate(row.slopes(other.damped))
             shift = one.value - row.value(other) - float(moved @ stray)
             shifts.append(share * shift)
@@ -296,7 +296,7 @@ class ModelComparison(Parts):
         if self.joint is None:
             return None
         bins = len(self.a.observed.edges)
-        return expected_counts(self.joint.counts, self.joint.law, bins)
+        return expected_counts(self.joint.counts, self.joint.noise, bins)
 
     @cached_property
     def _stray(self) -> tuple[FloatVector, FloatVector]:
@@ -383,11 +383,11 @@ class ModelComparison(Parts):
         )
 
 
-def _gaps(slopes: Callable[[Reading], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
+def _gaps(slopes: Callable[[Fit], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
     """Return the slopes of a difference in the counts of pairs of bins."""
-    if not (isinstance(a.reading, Reading) and isinstance(b.reading, Reading)):
+    if not (isinstance(a.fit, Fit) and isinstance(b.fit, Fit)):
         raise NotReleasedError("a joint comparison needs both models' histograms")
-    pairs = zip(slopes(a.reading), slopes(b.reading), strict=True)
+    pairs = zip(slopes(a.fit), slopes(b.fit), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
 
 
@@ -400,5 +400,5 @@ def _variance(slopes: Slopes, each: BinCovariance) -> float:
     )
 
 
-def _sd(law: object) -> float:
-    return law.sd if isinstance(law, Normal) else 0.0
+def _sd(noise: object) -> float:
+    return noise.sd if isinstance(noise, Normal) else 0.0

@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.cuts import Shares, cut_at
-from discreet.statistic.weighted import ScaledLaw
+from discreet.statistic.weighted import ScaledNoise
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -81,19 +81,17 @@ class ConformalThresholds:
         }
 
 
-def conformal(
-    reading: Reading, alpha: float, given: Given = "marginal"
-) -> ConformalThresholds:
+def conformal(fit: Fit, alpha: float, given: Given = "marginal") -> ConformalThresholds:
     """Return the thresholds of sets that miss the true label in at most ``alpha``."""
-    _check(reading, alpha)
-    bins = len(reading.observed.edges)
+    _check(fit, alpha)
+    bins = len(fit.observed.edges)
     none, one = np.zeros(bins), np.ones(bins)
 
     def positives_below(tau: float) -> Weights:
-        return none, 1 - _above(reading, tau).positives
+        return none, 1 - _above(fit, tau).positives
 
     def negatives_below(tau: float) -> Weights:
-        return _above(reading, 1 - tau, strictly=True).negatives, none
+        return _above(fit, 1 - tau, strictly=True).negatives, none
 
     match given:
         case "marginal":
@@ -101,42 +99,40 @@ def conformal(
             def below(tau: float) -> Weights:
                 return negatives_below(tau)[0], positives_below(tau)[1]
 
-            found = _largest([(reading, below, (one, one))], alpha)
+            found = _largest([(fit, below, (one, one))], alpha)
             return ConformalThresholds(alpha, given, found, found)
         case "class":
-            negative = _largest([(reading, negatives_below, (one, none))], alpha)
-            positive = _largest([(reading, positives_below, (none, one))], alpha)
+            negative = _largest([(fit, negatives_below, (one, none))], alpha)
+            positive = _largest([(fit, positives_below, (none, one))], alpha)
             return ConformalThresholds(alpha, given, negative, positive)
         case _:
             raise InputError("conformal thresholds are given 'marginal' or by 'class'")
 
 
-def conformal_classes(classes: Mapping[str, Reading], alpha: float) -> float:
+def conformal_classes(classes: Mapping[str, Fit], alpha: float) -> float:
     """Return the marginal threshold of a multi-class problem, one for every class.
 
     Each class's positives against the rest are its true-class scores.
     """
     terms = []
-    for reading in classes.values():
-        _check(reading, alpha)
-        bins = len(reading.observed.edges)
+    for fit in classes.values():
+        _check(fit, alpha)
+        bins = len(fit.observed.edges)
         none, one = np.zeros(bins), np.ones(bins)
 
-        def below(
-            tau: float, reading: Reading = reading, none: FloatVector = none
-        ) -> Weights:
-            return none, 1 - _above(reading, tau).positives
+        def below(tau: float, fit: Fit = fit, none: FloatVector = none) -> Weights:
+            return none, 1 - _above(fit, tau).positives
 
-        terms.append((reading, below, (none, one)))
+        terms.append((fit, below, (none, one)))
     return _largest(terms, alpha)
 
 
-_Term: TypeAlias = tuple[Reading, Callable[[float], Weights], Weights]
+_Term: TypeAlias = tuple[Fit, Callable[[float], Weights], Weights]
 
 
 def _largest(terms: Sequence[_Term], alpha: float) -> float:
     """Return the lowest place where the count with its noise reaches what is allowed."""
-    n, spread = _sum([(reading, counted) for reading, _, counted in terms])
+    n, spread = _sum([(fit, counted) for fit, _, counted in terms])
     allowed = alpha * (n - _QUANTILE * spread + 1) - 1
     if allowed < 0:
         raise NotReleasedError(
@@ -145,11 +141,11 @@ def _largest(terms: Sequence[_Term], alpha: float) -> float:
         )
 
     def exceeds(tau: float) -> bool:
-        count, sd = _sum([(reading, below(tau)) for reading, below, _ in terms])
+        count, sd = _sum([(fit, below(tau)) for fit, below, _ in terms])
         return count + _QUANTILE * sd > allowed
 
     low, end = 0.0, 1.0
-    if not all(reading.observed.exact for reading, _, _ in terms):
+    if not all(fit.observed.exact for fit, _, _ in terms):
         # Noisy counts may cross what is allowed more than once: the first is taken.
         own = np.concatenate([unit_edges(r.observed.edges) for r, _, _ in terms])
         for place in np.unique(np.append(own, 1 - own)):
@@ -166,11 +162,11 @@ def _largest(terms: Sequence[_Term], alpha: float) -> float:
     return low
 
 
-def _sum(terms: Sequence[tuple[Reading, Weights]]) -> tuple[float, float]:
+def _sum(terms: Sequence[tuple[Fit, Weights]]) -> tuple[float, float]:
     """Return a released count and the standard deviation of its noise."""
     count = variance = 0.0
-    for reading, (on_n, on_p) in terms:
-        observed = reading.observed
+    for fit, (on_n, on_p) in terms:
+        observed = fit.observed
         count += float(on_n @ observed.negatives + on_p @ observed.positives)
         if not observed.exact:
             row = np.concatenate([on_n, on_p])[None, :]
@@ -178,27 +174,27 @@ def _sum(terms: Sequence[tuple[Reading, Weights]]) -> tuple[float, float]:
     return count, math.sqrt(variance)
 
 
-def _above(reading: Reading, p: float, *, strictly: bool = False) -> Shares:
+def _above(fit: Fit, p: float, *, strictly: bool = False) -> Shares:
     """Return the shares of the bins at or above a probability."""
-    kind = reading.observed.edges.scores.kind
+    kind = fit.observed.edges.scores.kind
     if kind == "logit":
         with np.errstate(divide="ignore"):
             t = float(np.log(p) - np.log1p(-p))
     else:
         t = p
-    if strictly and reading.observed.edges.atoms:
+    if strictly and fit.observed.edges.atoms:
         t = float(np.nextafter(t, math.inf))
-    return cut_at(reading.counts, t, along=reading.along).curved
+    return cut_at(fit.counts, t, along=fit.along).curved
 
 
-def _check(reading: Reading, alpha: float) -> None:
+def _check(fit: Fit, alpha: float) -> None:
     if not 0 < alpha < 1:
         raise InputError("alpha lies strictly between 0 and 1")
-    if reading.observed.edges.scores.kind == "other":
+    if fit.observed.edges.scores.kind == "other":
         raise NotReleasedError(
             "conformal sets need probabilities; scores of kind 'other' are none"
         )
-    if isinstance(reading.observed.law, ScaledLaw):
+    if isinstance(fit.observed.noise, ScaledNoise):
         raise NotReleasedError(
             "conformal sets are for examples of one weight: the next example may weigh "
             "more than these"

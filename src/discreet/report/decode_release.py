@@ -11,7 +11,7 @@ from discreet.noise.mechanism import Opened
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.report.plausible import against_sizes, without_negatives
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Statistic
 
 
@@ -30,13 +30,13 @@ class RevealedRound:
         return self.opened.counts
 
     @property
-    def law(self) -> NoiseLaw:
+    def noise(self) -> NoiseDistribution:
         """What is known about its noise."""
-        return self.opened.law
+        return self.opened.noise
 
     def parts(self) -> Mapping[str, NoisyHistogram]:
         """Return the sum's histograms by name; the only one is named ''."""
-        found = self.statistic.parts(self.counts, self.law)
+        found = self.statistic.parts(self.counts, self.noise)
         return {
             name: against_sizes(
                 self.plan, self._told(part), self.contributors, whole=len(found) == 1
@@ -46,7 +46,7 @@ class RevealedRound:
 
     def pairs(self) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Return the histograms of one class against another, if there are any."""
-        found = self.statistic.pairs(self.counts, self.law)
+        found = self.statistic.pairs(self.counts, self.noise)
         return {pair: self._told(part) for pair, part in found.items()}
 
     def _told(self, part: NoisyHistogram) -> NoisyHistogram:
@@ -64,7 +64,7 @@ def open_release(plan: Plan, releases: Sequence[Release]) -> RevealedRound:
             f"{last.contributors} sites contributed, and the plan asks for at least "
             f"{least}; this sum must not be opened"
         )
-    mechanism = plan.privacy.noise(this, plan.cohort)
+    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     size = mechanism.sent(this.statistic.size)
     if last.total.size != size:
         raise PlanError(

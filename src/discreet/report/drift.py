@@ -33,7 +33,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate, Normal
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
@@ -229,27 +229,27 @@ def detectable_change(
     return (z + NormalDist().inv_cdf(power)) * spread
 
 
-def _reading(result: Evaluation) -> Reading:
-    if not isinstance(result.reading, Reading):
+def _reading(result: Evaluation) -> Fit:
+    if not isinstance(result.fit, Fit):
         raise NotReleasedError("periods are compared by their histograms")
-    return result.reading
+    return result.fit
 
 
-def _totals(reading: Reading) -> FloatVector:
-    observed = reading.observed
+def _totals(fit: Fit) -> FloatVector:
+    observed = fit.observed
     found: FloatVector = observed.negatives + observed.positives
     return found
 
 
-def _shares(reading: Reading) -> FloatVector:
+def _shares(fit: Fit) -> FloatVector:
     """Return the share of a period's examples in each bin, none negative."""
-    counts = reading.counts
+    counts = fit.counts
     each = np.maximum(counts.negatives, 0.0) + np.maximum(counts.positives, 0.0)
     found: FloatVector = each / max(float(each.sum()), 1e-300)
     return found
 
 
-def _psi(before: Sequence[Reading], now: Reading) -> tuple[float, float]:
+def _psi(before: Sequence[Fit], now: Fit) -> tuple[float, float]:
     """Return the index over ten groups, and how far it is beyond what is usual."""
     from scipy.stats import chi2  # noqa: PLC0415 - slow to import
 
@@ -277,17 +277,17 @@ def _psi(before: Sequence[Reading], now: Reading) -> tuple[float, float]:
 
 
 def _grouped(
-    member: FloatArray, totals: FloatVector, readings: Sequence[Reading]
+    member: FloatArray, totals: FloatVector, fits: Sequence[Fit]
 ) -> tuple[FloatVector, FloatArray]:
     """Return the groups' shares and their covariance, sampling and noise."""
     n = max(float(totals.sum()), 1e-300)
     share: FloatVector = member @ totals / n
     spread: FloatArray = (np.diag(np.maximum(share, 0.0)) - np.outer(share, share)) / n
     centred = (member - share[:, None]) / n
-    for reading in readings:
-        if not reading.observed.exact:
+    for fit in fits:
+        if not fit.observed.exact:
             rows = np.hstack([centred, centred])
-            spread = spread + covariance_of(reading.observed, rows)
+            spread = spread + covariance_of(fit.observed, rows)
     return share, spread
 
 
@@ -304,5 +304,5 @@ def spread_of(estimate: Estimate) -> float:
     return math.hypot(_sd(estimate.sampling), noise, shape)
 
 
-def _sd(law: object) -> float:
-    return law.sd if isinstance(law, Normal) else 0.0
+def _sd(noise: object) -> float:
+    return noise.sd if isinstance(noise, Normal) else 0.0

@@ -20,7 +20,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
-from discreet.estimate.fit import AnyReading, Estimator, Reading, ScalarReading
+from discreet.estimate.fit import AnyFit, Estimator, Fit, ScalarFit
 from discreet.metrics.bands import Band, BandKind, band
 from discreet.metrics.calibration import (
     ReliabilityCurve,
@@ -76,7 +76,7 @@ class Evaluation(Validation, Shown):
         reader: what read the release, where it is not the plan's own estimator.
     """
 
-    reading: AnyReading
+    fit: AnyFit
     claim: Claim
     contributors: int
     expected: int
@@ -102,30 +102,30 @@ class Evaluation(Validation, Shown):
     @property
     def refusal(self) -> str | None:
         """Why there is no curve, or None when there is one."""
-        return self.reading.refusal
+        return self.fit.refusal
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about how this release was read."""
-        return self.reading.notes
+        return self.fit.notes
 
     @property
     def facts(self) -> Mapping[str, int | float | str]:
         """How opened numbers were obtained: rows, bytes, rounds; none for counts."""
-        return self.reading.facts if isinstance(self.reading, ScalarReading) else {}
+        return self.fit.facts if isinstance(self.fit, ScalarFit) else {}
 
     @property
     def observed(self) -> NoisyHistogram:
         """The released histogram."""
         return self._counted("a histogram").observed
 
-    def _counted(self, what: str) -> Reading:
+    def _counted(self, what: str) -> Fit:
         """Return the reading of a histogram, or say how to get one."""
-        if isinstance(self.reading, Reading):
-            return self.reading
-        has = ", ".join(titled(self.reading.given))
+        if isinstance(self.fit, Fit):
+            return self.fit
+        has = ", ".join(titled(self.fit.given))
         raise NotReleasedError(
-            f"{what} was not released, only {has}; {self.reading.remedy}"
+            f"{what} was not released, only {has}; {self.fit.remedy}"
         )
 
     # -- metrics -----------------------------------------------------------
@@ -137,13 +137,11 @@ class Evaluation(Validation, Shown):
         Any other row of :data:`discreet.metrics.table.METRICS` can be looked up, which
         spends nothing more.
         """
-        if isinstance(self.reading, ScalarReading):
-            return measures(self.reading, self.reading.given)
+        if isinstance(self.fit, ScalarFit):
+            return measures(self.fit, self.fit.given)
         asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
-        found = measures(self.reading, asked)
-        return (
-            found if self.clusters is None else self.clusters.over(found, self.reading)
-        )
+        found = measures(self.fit, asked)
+        return found if self.clusters is None else self.clusters.over(found, self.fit)
 
     def metric(self, name: str) -> Estimate:
         """Return a metric by its name, whether or not it was asked for."""
@@ -209,7 +207,7 @@ class Evaluation(Validation, Shown):
 
     def at_thresholds(self) -> tuple[AtThreshold, ...]:
         """Return the metrics at each of the plan's thresholds."""
-        if self.plan is None or not self.reading.has_curves:
+        if self.plan is None or not self.fit.has_curves:
             return ()
         return tuple(self._at(t) for t in self.plan.thresholds)
 
@@ -221,14 +219,14 @@ class Evaluation(Validation, Shown):
         ``docs/influence.md``.
         """
         most = self._most_examples_of_a_site
-        if most is None or not isinstance(self.reading, Reading):
+        if most is None or not isinstance(self.fit, Fit):
             return {}
-        return metric_influences(self.reading, most, self.metrics)
+        return metric_influences(self.fit, most, self.metrics)
 
     def influence_at(self, threshold: float) -> Mapping[str, float]:
         """By how much one lying site can move each rate at a threshold."""
-        reading, most = self._counted("a rate"), self._most_examples_of_a_site
-        return {} if most is None else rate_influences(reading, most, threshold)
+        fit, most = self._counted("a rate"), self._most_examples_of_a_site
+        return {} if most is None else rate_influences(fit, most, threshold)
 
     @property
     def _most_examples_of_a_site(self) -> int | None:
@@ -253,9 +251,9 @@ class Evaluation(Validation, Shown):
         Straight lines between the points are the curve whose area is ``auc``; ``at``
         has the same rates at each threshold, the plan's thresholds among them.
         """
-        reading = self._counted("the ROC curve")
+        fit = self._counted("the ROC curve")
         return roc_points(
-            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+            fit, drop_intermediate=drop_intermediate, thresholds=self._declared
         )
 
     def precision_recall_curve(self, *, drop_intermediate: bool = False) -> Points:
@@ -263,26 +261,26 @@ class Evaluation(Validation, Shown):
 
         In scikit-learn's order, to precision 1 at recall 0. Scores that tie are a step.
         """
-        reading = self._counted("the PR curve")
+        fit = self._counted("the PR curve")
         return pr_points(
-            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+            fit, drop_intermediate=drop_intermediate, thresholds=self._declared
         )
 
     def det_curve(self, *, drop_intermediate: bool = False) -> Points:
         """Return fpr, fnr, thresholds by rising threshold, with scikit-learn's ends."""
-        reading = self._counted("the DET curve")
+        fit = self._counted("the DET curve")
         return det_points(
-            reading, drop_intermediate=drop_intermediate, thresholds=self._declared
+            fit, drop_intermediate=drop_intermediate, thresholds=self._declared
         )
 
     def band(
         self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False
     ) -> Band:
         """Return the curve's limits at each threshold, or for the whole curve at once."""
-        reading = self._counted("a curve")
+        fit = self._counted("a curve")
         if self.refusal is not None:
             raise NotReleasedError(f"no curve to bound: {self.refusal}")
-        return band(reading, kind, level=level, simultaneous=simultaneous)
+        return band(fit, kind, level=level, simultaneous=simultaneous)
 
     @property
     def way(self) -> str:
@@ -298,9 +296,9 @@ class Evaluation(Validation, Shown):
     @property
     def calibratable(self) -> bool:
         """Whether scores are probabilities and both classes are there."""
-        if self.refusal is not None or not isinstance(self.reading, Reading):
+        if self.refusal is not None or not isinstance(self.fit, Fit):
             return False
-        return self.reading.observed.edges.scores.kind != "other"
+        return self.fit.observed.edges.scores.kind != "other"
 
     def _calibration_counts(
         self, what: str = "the calibration error"

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.svg import Frame, Stroke
 
@@ -248,11 +248,11 @@ class Explorer:
         )
 
 
-def counted(part: Evaluation) -> Reading:
+def counted(part: Evaluation) -> Fit:
     """Return the reading of a part that has curves."""
-    if not isinstance(part.reading, Reading):
+    if not isinstance(part.fit, Fit):
         raise NotReleasedError("there are no thresholds where nothing was counted")
-    return part.reading
+    return part.fit
 
 
 def _ends(found: Estimate) -> list[float | None]:

@@ -55,7 +55,7 @@ def export(
     drawn = {
         name: part
         for name, part in parts.items()
-        if part.reading.has_curves and part.refusal is None
+        if part.fit.has_curves and part.refusal is None
     }
     tables = {
         "measures.csv": table(measures(parts)),

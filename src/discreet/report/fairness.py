@@ -36,7 +36,7 @@ from discreet.estimate.estimate import (
     Normal,
     Zero,
 )
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold
@@ -284,14 +284,14 @@ def _gap(
 
 def _at(result: Evaluation, threshold: float) -> AtThreshold:
     """Return the measures at a threshold, without a word on what divides by zero."""
-    if not isinstance(result.reading, Reading):
+    if not isinstance(result.fit, Fit):
         raise NotReleasedError("gaps between groups need their histograms")
-    return at_threshold(result.reading, threshold)
+    return at_threshold(result.fit, threshold)
 
 
 def _title(name: str) -> str:
     return RATES[name].title if name in RATES else METRICS[name].title
 
 
-def _sd(law: object) -> float:
-    return law.sd if isinstance(law, Normal) else 0.0
+def _sd(noise: object) -> float:
+    return noise.sd if isinstance(noise, Normal) else 0.0

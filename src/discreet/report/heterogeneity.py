@@ -215,8 +215,8 @@ def heterogeneity_of(opened: RevealedRound) -> Heterogeneity | None:
         statistic.effects or statistic.within
     ):
         return None
-    exact = opened.law.scale == 0
-    each = 0.0 if exact else cell_variance(law_of_block(opened.law, 1))
+    exact = opened.noise.scale == 0
+    each = 0.0 if exact else cell_variance(law_of_block(opened.noise, 1))
     spreads = {}
     for terms, numbers in statistic.cut(opened.counts).items():
         matrix = terms.sums()

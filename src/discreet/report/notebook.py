@@ -66,7 +66,7 @@ def _heading(result: Evaluation) -> str:
 
 
 def _kinds(result: Evaluation) -> tuple[AnyPlot, ...]:
-    if not result.reading.has_curves or result.refusal is not None:
+    if not result.fit.has_curves or result.refusal is not None:
         return ()
     return ("roc", "pr", "calibration") if result.calibratable else ("roc", "pr")
 

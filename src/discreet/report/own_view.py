@@ -29,7 +29,7 @@ def own_view(plan: Plan, examples: Examples, opened: Mapping[str, Any]) -> list[
     statistic = plan.statistic
     if not isinstance(statistic, SiteSums) or not statistic.effects:
         raise InputError(
-            "this plan says nothing about how sites differ: make it with --between auc"
+            "this plan says nothing about how sites differ: make it with --heterogeneity auc"
         )
     if opened.get("plan_digest") != plan.digest().hex():
         raise InputError("this result is of another plan")

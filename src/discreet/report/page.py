@@ -96,7 +96,7 @@ class Page:
         return {
             name: part
             for name, part in self.parts.items()
-            if part.reading.has_curves and part.refusal is None
+            if part.fit.has_curves and part.refusal is None
         }
 
     @property

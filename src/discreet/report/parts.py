@@ -28,7 +28,7 @@ class Parts(Shown, Mapping[str, Evaluation]):
 
     def _repr_html_(self) -> str:
         drawable = any(
-            part.refusal is None and part.reading.has_curves for part in self.values()
+            part.refusal is None and part.fit.has_curves for part in self.values()
         )
         pictures = picture_html(self.plot("roc")) if drawable else ""
         return table_html(self.summary()) + pictures + claim_html(self.claim)

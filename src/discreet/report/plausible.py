@@ -30,7 +30,7 @@ def without_negatives(opened: Opened) -> Opened:
     The sum was paid for and opened. So it gives a result like any other, in which
     every metric is unusable for this reason.
     """
-    if opened.law.scale > 0 or not (opened.counts < 0).any():
+    if opened.noise.scale > 0 or not (opened.counts < 0).any():
         return opened
     reason = (
         "the exact sum holds negative counts, which no data give: a site sent what is "

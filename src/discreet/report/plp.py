@@ -73,7 +73,7 @@ def evaluation_statistics(
 
 def _statistics(part: Evaluation, least: int) -> dict[str, float]:
     found: dict[str, float] = {}
-    if part.reading.has_curves:
+    if part.fit.has_curves:
         seen = part.observed
         cells = hidden([seen.total_positives, seen.total_negatives], least)
         told = _HIDDEN not in cells

@@ -26,7 +26,7 @@ from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
 from discreet.estimate.estimate import Estimate, standard_deviation
-from discreet.estimate.fit import Flat, Reading
+from discreet.estimate.fit import Fit, Flat
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
 from discreet.noise.mechanism import AdditiveNoise, NoNoise
@@ -255,12 +255,12 @@ class _Exact:
     metrics: Collection[Metric]
 
     @cached_property
-    def reading(self) -> Reading:
-        return Flat("linear").read(self.observed)
+    def fit(self) -> Fit:
+        return Flat("linear").fit(self.observed)
 
     @cached_property
     def _found(self) -> Mapping[str, Estimate]:
-        return measures(self.reading, self.metrics)
+        return measures(self.fit, self.metrics)
 
     def value(self, metric: Metric) -> float:
         return self._found[metric].value
@@ -312,7 +312,7 @@ class _Run:
     def area(self) -> float:
         if self.result is None:
             return math.nan
-        clean = self.exact.reading.curves.roc
+        clean = self.exact.fit.curves.roc
         return area_error(clean, self.result.curves.roc, tolerance=1e-5)
 
 
@@ -338,9 +338,9 @@ def _simulate_total(
     sites: int,
     rng: np.random.Generator,
 ) -> IntVector:
-    mechanism = plan.privacy.noise(this, plan.cohort)
+    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     if isinstance(mechanism, AdditiveNoise):
-        noise = mechanism.law(sites).sample(exact.astype(np.float64), 1, rng)[0]
+        noise = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)[0]
         total: IntVector = exact + np.rint(noise).astype(np.int64)
         return total
     # One-example clients: the pooled counts are as good as any site's.

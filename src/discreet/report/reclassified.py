@@ -25,7 +25,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
-from discreet.statistic.observed import NoiseLaw
+from discreet.statistic.observed import NoiseDistribution
 
 _SIGNED: Final = Interval(-1.0, 1.0)
 
@@ -41,7 +41,7 @@ class Reclassification:
 
 def reclassification(
     counts: FloatVector,
-    law: NoiseLaw,
+    distribution: NoiseDistribution,
     first: Edges,
     second: Edges,
     thresholds: Sequence[float] = (),
@@ -56,8 +56,8 @@ def reclassification(
     a, b = (_categories(edges, thresholds) for edges in (first, second))
     moved = np.sign(a[:, None] - b[None, :]).ravel()
     n, p = np.split(counts, 2)
-    up = _mean(moved, p, law, counts, positives=True)
-    down = _mean(-moved, n, law, counts, positives=False)
+    up = _mean(moved, p, distribution, counts, positives=True)
+    down = _mean(-moved, n, distribution, counts, positives=False)
     sampling = math.hypot(_sd(up), _sd(down))
     noise = math.hypot(
         *(e.noise.sd if isinstance(e.noise, Normal) else 0.0 for e in (up, down))
@@ -86,7 +86,7 @@ def _categories(edges: Edges, thresholds: Sequence[float]) -> FloatVector:
 def _mean(
     moved: FloatVector,
     cells: FloatVector,
-    law: NoiseLaw,
+    distribution: NoiseDistribution,
     counts: FloatVector,
     *,
     positives: bool,
@@ -98,7 +98,7 @@ def _mean(
     value = min(max(float(moved @ cells) / total, -1.0), 1.0)
     slopes: FloatArray = (moved - value) / total
     variance = float(np.maximum(cells, 0.0) @ slopes**2)
-    each = law.covariance(counts)
+    each = distribution.covariance(counts)
     noise = float((each.positives if positives else each.negatives) @ slopes**2)
     return Estimate(
         value,

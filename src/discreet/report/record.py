@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 import numpy as np
 
 from discreet.errors import DiscreetError, ReleaseError
-from discreet.estimate.fit import Estimator, Reading
+from discreet.estimate.fit import Estimator, Fit
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -77,14 +77,14 @@ def record_of(
     """
     if result.plan is None or not result.releases:
         return None
-    if not isinstance(result.reading, Reading):
+    if not isinstance(result.fit, Fit):
         return None
     found = {
         "record": RECORD_VERSION,
         "made": made.to_dict(),
         "plan": dumps(result.plan),
         "setting": result.claim.setting,
-        "estimator": result.reading.estimator,
+        "estimator": result.fit.estimator,
         "sites": list(result.site_names),
         "models": list(names),
         "releases": [

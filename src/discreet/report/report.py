@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.fit import Reading, ScalarReading
+from discreet.estimate.fit import Fit, ScalarFit
 from discreet.metrics.rates import RATES
 from discreet.metrics.scikit_points import pr_points, roc_points
 from discreet.metrics.table import METRICS
@@ -50,41 +50,41 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
     }
     if result.plan is not None:
         found["plan_digest"] = result.plan.digest().hex()
-    if isinstance(result.reading, ScalarReading):
-        return found | {"facts": dict(result.reading.facts)}
+    if isinstance(result.fit, ScalarFit):
+        return found | {"facts": dict(result.fit.facts)}
     if result.influence:
         found["influence"] = _influence(result)
     if result.random_groups is not None:
         found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
     if result.heterogeneity is not None:
         found["heterogeneity"] = result.heterogeneity.to_dict()
-    found |= _counted(result, result.reading)
+    found |= _counted(result, result.fit)
     if curves:
-        return found | _drawn(result.reading)
+        return found | _drawn(result.fit)
     if found["calibration"] is not None:
         del found["calibration"]["map"]
     return found
 
 
-def _counted(result: Evaluation, reading: Reading) -> dict[str, Any]:
+def _counted(result: Evaluation, fit: Fit) -> dict[str, Any]:
     """Return what only a histogram has: totals, thresholds, calibration."""
     return {
-        "estimator": reading.estimator,
-        "interpolation": reading.curves.interpolation,
+        "estimator": fit.estimator,
+        "interpolation": fit.curves.interpolation,
         "examples": {
-            "positives": reading.observed.total_positives,
-            "negatives": reading.observed.total_negatives,
-            "noisy": not reading.observed.exact,
+            "positives": fit.observed.total_positives,
+            "negatives": fit.observed.total_negatives,
+            "noisy": not fit.observed.exact,
         },
         "thresholds": [found.to_dict() for found in result.at_thresholds()],
         "calibration": _calibration(result),
     }
 
 
-def _drawn(reading: Reading) -> dict[str, Any]:
+def _drawn(fit: Fit) -> dict[str, Any]:
     """Return the points of the curves."""
-    fpr, tpr, thresholds = roc_points(reading, inside_bins=False)
-    precision, recall, _ = pr_points(reading, inside_bins=False)
+    fpr, tpr, thresholds = roc_points(fit, inside_bins=False)
+    precision, recall, _ = pr_points(fit, inside_bins=False)
     return {
         "curve_points": "edges of the bins",
         "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
@@ -184,9 +184,9 @@ def count_words(result: Evaluation) -> str:
     """Return how many sites took part, and of how many examples it is."""
     counted = "site" if result.expected == 1 else "sites"
     words = f"{result.contributors} of {result.expected} {counted}"
-    if isinstance(result.reading, ScalarReading):
+    if isinstance(result.fit, ScalarFit):
         return words
-    observed = result.reading.observed
+    observed = result.fit.observed
     about = "" if observed.exact else "about "
     total = observed.total_positives + observed.total_negatives
     kind = "effective examples" if result.weighted else "examples"
@@ -195,11 +195,11 @@ def count_words(result: Evaluation) -> str:
 
 def count_line(result: Evaluation) -> str:
     """Return what it rests on and what it cost."""
-    if isinstance(result.reading, ScalarReading):
-        facts = [f"{name} {value}" for name, value in result.reading.facts.items()]
+    if isinstance(result.fit, ScalarFit):
+        facts = [f"{name} {value}" for name, value in result.fit.facts.items()]
         return ", ".join([count_words(result), *facts])
     size = sum(r.total.size for r in result.releases) * 8 / 1024
-    rule = str(result.reading.observed.edges.rule)
+    rule = str(result.fit.observed.edges.rule)
     return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
 
 

@@ -15,10 +15,10 @@ from discreet.estimate.estimate import (
     Estimate,
     Normal,
     NotYet,
-    ScalarLaw,
+    ScalarDistribution,
     Zero,
 )
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (
@@ -130,9 +130,9 @@ class MultiEvaluation(Parts):
                 "has groups"
             )
         return {
-            name: part.reading.counts
+            name: part.fit.counts
             for name, part in self.items()
-            if isinstance(part.reading, Reading)
+            if isinstance(part.fit, Fit)
         }
 
     @property
@@ -218,8 +218,8 @@ def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Es
     def mean(numbers: list[float]) -> float:
         return float(w @ np.asarray(numbers))
 
-    def spread(laws: list[ScalarLaw | NotYet]) -> ScalarLaw:
-        sd = mean([law.sd if isinstance(law, Normal) else 0.0 for law in laws])
+    def spread(noises: list[ScalarDistribution | NotYet]) -> ScalarDistribution:
+        sd = mean([noise.sd if isinstance(noise, Normal) else 0.0 for noise in noises])
         return Normal(sd) if sd else Zero()
 
     unknown = any(isinstance(e.sampling, NotYet) for e in estimates)

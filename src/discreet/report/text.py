@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarLaw
+from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarDistribution
 from discreet.metrics.table import METRICS
 
 _WIDTH = 18
@@ -90,10 +90,10 @@ def number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _source(law: ScalarLaw | NotYet) -> str:
-    if isinstance(law, NotYet):
+def _source(noise: ScalarDistribution | NotYet) -> str:
+    if isinstance(noise, NotYet):
         return "-"
-    return f"±{1.96 * law.sd:.4f}" if isinstance(law, Normal) else "0"
+    return f"±{1.96 * noise.sd:.4f}" if isinstance(noise, Normal) else "0"
 
 
 def _size(value: float) -> str:

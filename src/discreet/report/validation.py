@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.fit import AnyReading, Reading
+from discreet.estimate.fit import AnyFit, Fit
 from discreet.metrics.errors import measure
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
 from discreet.metrics.hosmer_lemeshow import HosmerLemeshow, hosmer_lemeshow
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Validation(ABC):
     """An evaluation's measures beyond the usual few."""
 
-    reading: AnyReading
+    fit: AnyFit
     plan: Plan | None
 
     @property
@@ -62,15 +62,15 @@ class Validation(ABC):
         """Return the measures at each of the plan's thresholds."""
 
     @abstractmethod
-    def _counted(self, what: str) -> Reading:
+    def _counted(self, what: str) -> Fit:
         """Return the reading of a histogram, or say how to get one."""
 
-    def _curved(self, what: str) -> Reading:
+    def _curved(self, what: str) -> Fit:
         """Return a reading that tells the classes apart, or say why there is none."""
-        reading = self._counted(what)
-        if reading.refusal is not None:
-            raise NotReleasedError(f"there is no {what}: {reading.refusal}")
-        return reading
+        fit = self._counted(what)
+        if fit.refusal is not None:
+            raise NotReleasedError(f"there is no {what}: {fit.refusal}")
+        return fit
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every measure as one tidy row: over all thresholds, then at the plan's.
@@ -79,7 +79,7 @@ class Validation(ABC):
         """
         found = [
             tidy(n, METRICS[n].title, self.metrics[n])
-            for n in (METRICS if isinstance(self.reading, Reading) else self.metrics)
+            for n in (METRICS if isinstance(self.fit, Fit) else self.metrics)
         ]
         for at in self.at_thresholds():
             found += [
@@ -158,10 +158,10 @@ class Validation(ABC):
 
     def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
         """Return net benefit of the model, of all and of none, with 95% limits."""
-        reading = self._probabilities("decision curve")
+        fit = self._probabilities("decision curve")
         if thresholds is None:
-            return decision_curve(reading)
-        return decision_curve(reading, np.asarray(thresholds, dtype=np.float64))
+            return decision_curve(fit)
+        return decision_curve(fit, np.asarray(thresholds, dtype=np.float64))
 
     def hosmer_lemeshow(self) -> HosmerLemeshow:
         """Return the Hosmer-Lemeshow test, with a sentence on why not to use it."""
@@ -171,11 +171,11 @@ class Validation(ABC):
         """Return thresholds of prediction sets that miss at most ``alpha`` of labels."""
         return conformal(self._probabilities("conformal threshold"), alpha, given)
 
-    def _probabilities(self, what: str) -> Reading:
+    def _probabilities(self, what: str) -> Fit:
         """Return a reading whose scores are probabilities, or say why there is none."""
-        reading = self._curved(what)
-        if reading.observed.edges.scores.kind == "other":
+        fit = self._curved(what)
+        if fit.observed.edges.scores.kind == "other":
             raise NotReleasedError(
                 f"there is no {what}: scores of kind 'other' are not probabilities"
             )
-        return reading
+        return fit

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
 
@@ -105,7 +105,7 @@ def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str,
     if result.site_names:
         sites += f": {', '.join(result.site_names)}"
     found = {"Sites": sites}
-    if isinstance(result.reading, Reading):
+    if isinstance(result.fit, Fit):
         seen = [part.observed for part in (result, *others)]
         about = "" if seen[0].exact else "about "
         positives = sum(part.total_positives for part in seen)

@@ -86,7 +86,7 @@ def check_carried(plan: Plan, *, simulated: bool = False) -> None:
         check_signed(plan)
     match plan.privacy.route:
         case "relay" | "ranks":
-            plan.privacy.noise(plan.resolve(0, []), plan.cohort)
+            plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
         case "secure sum":
             if plan.cohort.min_survivors < 2:
                 raise PlanError(

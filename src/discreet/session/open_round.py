@@ -32,7 +32,7 @@ class OpenRound:
     @cached_property
     def length(self) -> int:
         """How many numbers each site contributes."""
-        mechanism = self.plan.privacy.noise(self.this, self.plan.cohort)
+        mechanism = self.plan.privacy.mechanism_for(self.this, self.plan.cohort)
         return mechanism.sent(self.this.statistic.size)
 
     def invitation(

@@ -222,4 +222,4 @@ def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
 
 def sent_numbers(plan: Plan, this: ResolvedRound) -> int:
     """Return how many numbers a site sends in a round."""
-    return plan.privacy.noise(this, plan.cohort).sent(this.statistic.size)
+    return plan.privacy.mechanism_for(this, plan.cohort).sent(this.statistic.size)

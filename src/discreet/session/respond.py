@@ -39,7 +39,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     entropy: Entropy,
     sites: Sequence[str] | None = None,
     policy: Policy | None = None,
-    flips: ResponseKey | None = None,
+    response_key: ResponseKey | None = None,
     log: Callable[[str], None] | None = None,
 ) -> IntVector:
     """Charge, count, add noise, store, and only then return what is sent.
@@ -59,7 +59,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         sites: who is in the sum; by default the plan's roster.
         policy: the site's rules, checked once more; None in a simulation, where rows
             that do not fit are an error.
-        flips: the key of this site's label flips, for plans that flip labels.
+        response_key: the key of this site's label flips, for plans that flip labels.
         log: told at the site how many rows did not fit.
     """
     if policy is not None:
@@ -70,21 +70,21 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
                 f"{population!r}"
             )
     if plan.privacy.reusable:
-        if flips is None:
+        if response_key is None:
             raise PolicyError(
                 "the plan flips labels: this site needs a key for its flips"
             )
         held = examples if isinstance(examples, Examples) else examples()
         return flipped_counts(
             held if policy is None else held.fitted(),
-            ResponseKeys(flips, account),
+            ResponseKeys(response_key, account),
             plan,
             this,
             session=session,
             population=population,
             entropy=entropy,
         )
-    mechanism = plan.privacy.noise(this, plan.cohort)
+    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     use = use_of(plan, this, session=session, population=population, sites=sites)
 
     def protected() -> bytes:

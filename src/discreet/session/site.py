@@ -87,7 +87,7 @@ class Site:
         plan: the plan that the operator agreed to; without it the policy alone
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
-        flips: the key of this site's label flips, for plans that flip labels.
+        response_key: the key of this site's label flips, for plans that flip labels.
         log: told at the site, and nowhere else, how many rows did not fit and which
             charges were released.
         rehearsal: whether the data is made up; no other plan is answered.
@@ -101,7 +101,7 @@ class Site:
     once: Once = field(repr=False)
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
-    flips: ResponseKey | None = field(default=None, repr=False)
+    response_key: ResponseKey | None = field(default=None, repr=False)
     log: Callable[[str], None] | None = field(default=None, repr=False)
     rehearsal: bool = False
     simulated: bool = False
@@ -273,7 +273,7 @@ class Site:
             population=self.policy.population,
             entropy=self.entropy,
             policy=self.policy,
-            flips=self.flips,
+            response_key=self.response_key,
             log=self.log,
         )
 

@@ -19,7 +19,7 @@ from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic, only_edges
 
 _KERNEL: Final = (1, 2, 3, 2, 1)
@@ -83,9 +83,11 @@ class Refined(Statistic):
         """That of the class histogram that it becomes."""
         return ClassHistogram(self.edges).sensitivity(unit)
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Refuse: what was counted follows from the round before."""
-        del counts, law
+        del counts, noise
         raise PlanError(self._unresolved)
 
     @property
@@ -167,7 +169,7 @@ class PlacedFrom(Refined):
     are the same on every machine, and edges are rounded to :math:`2^{-16}`.
     """
 
-    look: ClassHistogram
+    pilot: ClassHistogram
     bins: int
     thresholds: tuple[float, ...] = ()
 
@@ -177,7 +179,7 @@ class PlacedFrom(Refined):
     @property
     def edges(self) -> Edges:
         """The look's cells."""
-        return self.look.edges
+        return self.pilot.edges
 
     @property
     def most_bins(self) -> int:
@@ -187,18 +189,18 @@ class PlacedFrom(Refined):
     @property
     def follows(self) -> Statistic:
         """The look, whose round stands before."""
-        return self.look
+        return self.pilot
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
         """Return the second round's statistic; the same at every reader."""
         scores, inner = self.edges.scores, self.edges.array[1:-1]
         z = inner if scores.kind == "logit" else np.log(inner / (1 - inner))
-        seen = [_shares(counts) for counts in self.look.split(released)]
+        seen = [_shares(counts) for counts in self.pilot.split(released)]
         share = (seen[0] + seen[1]) / 2
         ends = z[[0, -1]][share[[0, -1]] > _END / self.bins]
         inside = self.bins - ends.size
-        law = _cumulated(share[1:-1])
-        wanted = np.interp(np.arange(1, inside) / inside, law, z)
+        noise = _cumulated(share[1:-1])
+        wanted = np.interp(np.arange(1, inside) / inside, noise, z)
         places = on_scale(np.concatenate([wanted, ends]), scores)
         return self._over(places)
 
@@ -221,8 +223,8 @@ def _cumulated(share: FloatVector) -> FloatVector:
     """Return the law of the bins over the cells, from 0 to 1."""
     total = float(np.cumsum(share)[-1])
     even = np.full(share.size, 1 / share.size)
-    law = (1 - _EVEN) * (share / total if total > 0 else even) + _EVEN * even
-    running = np.append(0.0, np.cumsum(law))
+    noise = (1 - _EVEN) * (share / total if total > 0 else even) + _EVEN * even
+    running = np.append(0.0, np.cumsum(noise))
     found: FloatVector = running / running[-1]
     return found
 

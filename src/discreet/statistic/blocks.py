@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.privacy.unit import Sensitivity
-from discreet.statistic.observed import BinCovariance, NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 
 class Block(NamedTuple):
@@ -22,23 +22,23 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BlockLaw:
+class BlockNoise:
     """Independent noise of its own law in each block.
 
     As the law of a class histogram it is that of the first block.
     """
 
     sizes: tuple[int, ...]
-    laws: tuple[NoiseLaw, ...]
+    noises: tuple[NoiseDistribution, ...]
 
     @property
     def scale(self) -> float:
         """The first block's."""
-        return self.laws[0].scale
+        return self.noises[0].scale
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """The first block's."""
-        return self.laws[0].covariance(at[: self.sizes[0]])
+        return self.noises[0].covariance(at[: self.sizes[0]])
 
     def sample(
         self, at: FloatVector, size: int, rng: np.random.Generator
@@ -46,16 +46,17 @@ class BlockLaw:
         """Draw simulated noise, block by block."""
         cuts = np.split(at, np.cumsum(self.sizes)[:-1])
         drawn = [
-            law.sample(cut, size, rng) for law, cut in zip(self.laws, cuts, strict=True)
+            noise.sample(cut, size, rng)
+            for noise, cut in zip(self.noises, cuts, strict=True)
         ]
         return np.concatenate(drawn, axis=1)
 
 
-def law_of_block(law: NoiseLaw, place: int) -> NoiseLaw:
+def law_of_block(noise: NoiseDistribution, place: int) -> NoiseDistribution:
     """Return one block's law; noise without blocks is the same everywhere."""
-    return law.laws[place] if isinstance(law, BlockLaw) else law
+    return noise.noises[place] if isinstance(noise, BlockNoise) else noise
 
 
-def cell_variance(law: NoiseLaw) -> float:
+def cell_variance(noise: NoiseDistribution) -> float:
     """Return the variance of additive noise in any one number."""
-    return float(law.covariance(np.zeros(2)).negatives[0])
+    return float(noise.covariance(np.zeros(2)).negatives[0])

@@ -17,7 +17,7 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
     Before,
     BinCounts,
@@ -115,10 +115,12 @@ class Grouped(Statistic):
             for group, block in zip(self.groups, blocks, strict=True)
         }
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Each group's histogram."""
         return {
-            group: NoisyHistogram(self.inner.edges, *split, law)
+            group: NoisyHistogram(self.inner.edges, *split, noise)
             for group, split in self.split(counts).items()
         }
 

@@ -15,7 +15,7 @@ from discreet.errors import PlanError
 from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, BinCounts, Statistic, only_edges
 from discreet.statistic.tree import released_tree
 
@@ -91,13 +91,15 @@ class Hierarchy(Statistic):
             start = end
         return found
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """The tree's consistent leaves, and the tree itself beside them."""
-        tree = released_tree(self, counts, law)
+        tree = released_tree(self, counts, noise)
         leaves = tree.consistent
         return {
             "": NoisyHistogram(
-                self.edges, leaves.negatives[-1], leaves.positives[-1], law, tree=tree
+                self.edges, leaves.negatives[-1], leaves.positives[-1], noise, tree=tree
             )
         }
 

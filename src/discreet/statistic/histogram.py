@@ -12,7 +12,7 @@ from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.privacy.unit import Sensitivity, Unit, additive
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
     Before,
     BinCounts,
@@ -65,9 +65,11 @@ class ClassHistogram(Statistic):
         bins = len(self.edges)
         return BinCounts(vector[:bins], vector[bins:])
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """The histogram itself."""
-        return {"": NoisyHistogram(self.edges, *self.split(counts), law)}
+        return {"": NoisyHistogram(self.edges, *self.split(counts), noise)}
 
     @classmethod
     def from_table(

@@ -17,7 +17,7 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
     Before,
     BinCounts,
@@ -70,10 +70,12 @@ class _OfClasses(Statistic):
     def split(self, vector: FloatVector) -> dict[str, BinCounts]:
         """Return each class's histogram against the rest."""
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Each class against the rest."""
         return {
-            name: NoisyHistogram(self.edges, *split, law)
+            name: NoisyHistogram(self.edges, *split, noise)
             for name, split in self.split(counts).items()
         }
 
@@ -175,19 +177,21 @@ class OneVsOne(_OfClasses):
             if i != j
         }
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Each class against the rest; a rest's noise is that of all it adds up."""
         rest = len(self.classes) - 1
-        if rest > 1 and law.scale:
-            law = SummedNegatives(law, rest)
-        return super().parts(counts, law)
+        if rest > 1 and noise.scale:
+            noise = SummedNegatives(noise, rest)
+        return super().parts(counts, noise)
 
     def pairs(
-        self, counts: FloatVector, law: NoiseLaw
+        self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Class a against class b by column a, for every ordered pair."""
         return {
-            pair: NoisyHistogram(self.edges, *split, law)
+            pair: NoisyHistogram(self.edges, *split, noise)
             for pair, split in self.split_pairs(counts).items()
         }
 

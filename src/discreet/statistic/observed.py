@@ -31,7 +31,7 @@ class BinCovariance:
         return cls(each, each, np.zeros_like(each))
 
 
-class NoiseLaw(Protocol):
+class NoiseDistribution(Protocol):
     """The distribution of the noise in a released vector.
 
     ``at`` is the released vector: the noise of randomized response depends on
@@ -61,7 +61,7 @@ class NoisyHistogram:
     edges: Edges
     negatives: FloatVector
     positives: FloatVector
-    law: NoiseLaw
+    noise: NoiseDistribution
     refusal: str | None = None
     """Why this release must not be used, if so."""
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class NoisyHistogram:
     @property
     def exact(self) -> bool:
         """Whether the counts carry no noise."""
-        return self.law.scale == 0
+        return self.noise.scale == 0
 
     @cached_property
     def total_negatives(self) -> float:

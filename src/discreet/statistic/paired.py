@@ -14,7 +14,7 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
     Before,
     BinCounts,
@@ -24,7 +24,7 @@ from discreet.statistic.protocol import (
     only_edges,
     tally,
 )
-from discreet.statistic.summed import SummedLaw
+from discreet.statistic.summed import SummedNoise
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,18 @@ class Paired(Statistic):
             first, second = vector[:cut].reshape(2, -1), vector[cut:].reshape(2, -1)
         return BinCounts(*first), BinCounts(*second)
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """The two models' histograms, a and b."""
         first, second = self.split(counts)
-        laws = (law, law)
-        if self.form == "joint" and law.scale:
+        noises = (noise, noise)
+        if self.form == "joint" and noise.scale:
             table = counts.reshape(2, len(self.a), len(self.b))
-            laws = (SummedLaw(law, table, 2), SummedLaw(law, table, 1))
+            noises = (SummedNoise(noise, table, 2), SummedNoise(noise, table, 1))
         return {
-            "a": NoisyHistogram(self.a, *first, laws[0]),
-            "b": NoisyHistogram(self.b, *second, laws[1]),
+            "a": NoisyHistogram(self.a, *first, noises[0]),
+            "b": NoisyHistogram(self.b, *second, noises[1]),
         }
 
     def table(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
 from discreet.statistic.blocks import Block
 from discreet.statistic.bounds import Bound
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 
 
 class Statistic(ABC):
@@ -82,14 +82,16 @@ class Statistic(ABC):
         return (Bound(self.size, alone.linf, alone.l1),)
 
     @abstractmethod
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Return the class histograms of a decoded sum; the only one is named ''."""
 
     def pairs(
-        self, counts: FloatVector, law: NoiseLaw
+        self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Return the histograms of one class against another, where there are any."""
-        del counts, law
+        del counts, noise
         return {}
 
     @property

@@ -30,7 +30,7 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
 from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
 from discreet.privacy.unit import LABEL, Sensitivity, Unit
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic, only_edges
 
 RankMechanism: TypeAlias = Literal[
@@ -115,9 +115,11 @@ class RankSums(Statistic):
         """Every score can be ranked."""
         return np.ones(len(batch), dtype=np.bool_)
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """Return nothing: there is no histogram in rank sums."""
-        del counts, law
+        del counts, noise
         return {}
 
     def table(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from discreet.statistic.bounds import Bound
 from discreet.statistic.cluster_products import Clusters
 from discreet.statistic.effect_terms import FEWEST, EffectTerms
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
 FEWEST_EXACT: Final = 10
@@ -230,9 +230,11 @@ class SiteSums(Statistic):
             Block(self.further, together, self.share),
         )
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """The histogram."""
-        return self.inner.parts(counts[: self.inner.size], law_of_block(law, 0))
+        return self.inner.parts(counts[: self.inner.size], law_of_block(noise, 0))
 
     def cut(self, counts: FloatVector) -> dict[EffectTerms, FloatVector]:
         """Return each effect's totals."""

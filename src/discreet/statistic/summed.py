@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.statistic.observed import BinCovariance, NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 
 @dataclass(frozen=True)
@@ -19,38 +19,38 @@ class SummedNegatives:
     other classes' histograms, and so is its noise.
     """
 
-    law: NoiseLaw
+    noise: NoiseDistribution
     cells: int
 
     @property
     def scale(self) -> float:
         """The scale in a single cell, as the positives have it."""
-        return self.law.scale
+        return self.noise.scale
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Return the law's own, as often as cells were added."""
-        one = self.law.covariance(at)
+        one = self.noise.covariance(at)
         return BinCovariance(self.cells * one.negatives, one.positives, one.cross)
 
     def sample(
         self, at: FloatVector, size: int, rng: np.random.Generator
     ) -> FloatArray:
         """Add up draws for the negatives."""
-        total = self.law.sample(at, size, rng)
+        total = self.noise.sample(at, size, rng)
         half = at.size // 2
         for _ in range(self.cells - 1):
-            total[:, :half] += self.law.sample(at, size, rng)[:, :half]
+            total[:, :half] += self.noise.sample(at, size, rng)[:, :half]
         return total
 
 
 @dataclass(frozen=True, eq=False)
-class SummedLaw:
+class SummedNoise:
     """The noise of sums over one side of a table of joint counts.
 
     ``axis`` 1 leaves the first model's bins, 2 the second's.
     """
 
-    joint: NoiseLaw
+    joint: NoiseDistribution
     table: FloatArray
     axis: int
 

@@ -18,7 +18,7 @@ from discreet.statistic.consistency import check_levels, consistent_levels
 
 if TYPE_CHECKING:
     from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.observed import BinCovariance, NoiseLaw
+from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 
 def merged_levels(
@@ -115,18 +115,18 @@ class NoisyTree:
 
 
 def released_tree(
-    hierarchy: Hierarchy, vector: FloatVector, law: NoiseLaw
+    hierarchy: Hierarchy, vector: FloatVector, noise: NoiseDistribution
 ) -> NoisyTree:
     """Return a release as a tree, with the variances that its noise has."""
-    variance = float(law.covariance(vector).negatives[0])
+    variance = float(noise.covariance(vector).negatives[0])
     tree = NoisyTree.from_release(hierarchy, vector, variance=variance)
-    if isinstance(law, LevelLaw):
-        return replace(tree, variances=law.variances)
+    if isinstance(noise, LevelNoise):
+        return replace(tree, variances=noise.variances)
     return tree
 
 
 @dataclass(frozen=True)
-class LevelLaw:
+class LevelNoise:
     """Independent noise with one variance a level, that of a node nobody holds.
 
     What drawing the clients of a level adds is left out: it is small beside the

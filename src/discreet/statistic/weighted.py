@@ -38,7 +38,7 @@ from discreet.errors import InputError, PlanError
 from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import BinCovariance, NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
     Before,
     Statistic,
@@ -58,20 +58,20 @@ _NO_SQUARES: Final = (
 
 
 @dataclass(frozen=True)
-class ScaledLaw:
+class ScaledNoise:
     """The noise of counts that were multiplied by a public factor."""
 
-    law: NoiseLaw
+    noise: NoiseDistribution
     factor: float
 
     @property
     def scale(self) -> float:
         """The law's own, times the factor."""
-        return self.law.scale * self.factor
+        return self.noise.scale * self.factor
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Return the law's own, times the factor twice."""
-        one, twice = self.law.covariance(at / self.factor), self.factor**2
+        one, twice = self.noise.covariance(at / self.factor), self.factor**2
         return BinCovariance(
             one.negatives * twice, one.positives * twice, one.cross * twice
         )
@@ -80,7 +80,7 @@ class ScaledLaw:
         self, at: FloatVector, size: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draw the law's own, times the factor."""
-        return self.law.sample(at / self.factor, size, rng) * self.factor
+        return self.noise.sample(at / self.factor, size, rng) * self.factor
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ class Weighted(Statistic):
             most * plain.l1, most**2 * plain.l2_squared, most * plain.linf, unit
         )
 
-    def parts(self, counts: FloatVector, law: NoiseLaw) -> Mapping[str, NoisyHistogram]:
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
         """The histogram in effective examples."""
         split = self.inner.split(counts[: self.inner.size])
         heavy, refusal = float(self.most), None
@@ -197,7 +199,7 @@ class Weighted(Statistic):
                 self.edges,
                 split.negatives / heavy,
                 split.positives / heavy,
-                ScaledLaw(law, 1 / heavy),
+                ScaledNoise(noise, 1 / heavy),
                 notes=(note,),
                 refusal=refusal,
             )

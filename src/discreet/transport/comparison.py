@@ -72,11 +72,11 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     model = model_of(privacy, epsilon, delta)
     facts = PublicFacts(examples, prevalence, sites[0].scores)
     cohort = model.cohort(len(sites))
-    signal = model.signal(cohort, cells=1 if form == "joint" else 2)
+    inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
     if form == "joint":
-        rule = _joint_rule(facts, signal)
+        rule = _joint_rule(facts, inverse_scale)
     else:
-        rule = spread_over(bins_for(facts, signal), facts)
+        rule = spread_over(bins_for(facts, inverse_scale), facts)
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
@@ -91,15 +91,15 @@ def _called(columns: ColumnNames) -> tuple[str, str]:
     return ("a", "b") if isinstance(score, str) or not score else (score[0], score[1])
 
 
-def _joint_rule(facts: PublicFacts, signal: float | None) -> EdgeRule:
+def _joint_rule(facts: PublicFacts, inverse_scale: float | None) -> EdgeRule:
     """Return few bins: every pair of them carries noise.
 
     Bins beyond the farthest edges, which one histogram can afford, would make a third
     of all pairs and hold next to nothing: they are joined to their neighbours.
     """
-    if signal is None:
+    if inverse_scale is None:
         return spread_over(EXACT_JOINT_BINS, facts)
-    bins = max(round(bins_for(facts, signal) / _FEWER), FEWEST_JOINT_BINS)
+    bins = max(round(bins_for(facts, inverse_scale) / _FEWER), FEWEST_JOINT_BINS)
     if facts.scores.kind == "other":
         return spread_over(bins, facts)
     values = Edges.realise(spread_over(bins + 2, facts), facts.scores).values

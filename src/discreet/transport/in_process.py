@@ -117,8 +117,10 @@ class SimulatedSites:
 
     def _counted(self, node: int, this: ResolvedRound, message: Message) -> Message:
         """Answer with a vector in the clear, noise and all."""
-        flips = None if self.response_keys is None else self.response_keys[node - 1].key
-        vector = self._asked(respond, node, this, message, flips=flips)
+        response_key = (
+            None if self.response_keys is None else self.response_keys[node - 1].key
+        )
+        vector = self._asked(respond, node, this, message, response_key=response_key)
         return message.reply(Kind.STEP, site=message.site, numbers=vector)
 
     def _ranked(self, node: int, this: ResolvedRound, message: Message) -> Message:

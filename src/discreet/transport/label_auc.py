@@ -84,8 +84,8 @@ def evaluate_terms(
     total, present = run_terms(
         terms, sites, response_keys=response_keys, entropy=entropy
     )
-    reading = read(terms, total)
-    return rank_result(reading, terms.claim(setting), len(present), len(sites))
+    fit = read(terms, total)
+    return rank_result(fit, terms.claim(setting), len(present), len(sites))
 
 
 def run_terms(

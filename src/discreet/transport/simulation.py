@@ -17,8 +17,8 @@ from discreet.estimate.fit import Estimator, WithStatistic
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.response_keys import ResponseKeys
 from discreet.parsing import whole
-from discreet.plan.between_sites import BetweenSites
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Multiclass, Question, Round
@@ -43,7 +43,7 @@ class Choices(ColumnNames, total=False):
     privacy: PrivacyModel | str | None
     epsilon: float | str | None
     delta: float | str | None
-    model: str
+    name: str
     examples: int | None
     prevalence: float | None
     thresholds: Sequence[float] | None
@@ -53,10 +53,10 @@ class Choices(ColumnNames, total=False):
     multiclass: Multiclass
     weight: str | None
     max_weight: int | None
-    look: bool
+    pilot: bool
     max_examples_per_site: int | None
     random_groups: int | None
-    between: BetweenSites | Sequence[str] | bool
+    heterogeneity: HeterogeneityQuestion | Sequence[str] | bool
     aggregation: Aggregation
     progress: Callable[[int], None] | None
 
@@ -87,7 +87,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
-    model: str = "",
+    name: str = "",
     examples: int | None = None,
     prevalence: float | None = None,
     thresholds: Sequence[float] | None = None,
@@ -99,10 +99,10 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     groups: Sequence[str] | None = None,
     weight: str | None = None,
     max_weight: int | None = None,
-    look: bool = False,
+    pilot: bool = False,
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
-    between: BetweenSites | Sequence[str] | bool = False,
+    heterogeneity: HeterogeneityQuestion | Sequence[str] | bool = False,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
     **columns: Unpack[ColumnNames],
@@ -120,7 +120,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             curves, ``ExactMPC`` the areas alone.
         epsilon: the loss of a privacy model that is given by its name.
         delta: likewise.
-        model: what the measured model is called.
+        name: what the measured model is called.
         examples: public: roughly how many examples there are in all.
         prevalence: public: roughly which share of them is positive.
         thresholds: decision thresholds to report; they become bin edges.
@@ -135,14 +135,14 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         weight: the column of frames and files that says how much a row counts.
         max_weight: public: the largest weight. Weights are whole numbers from 0 to it;
             under noise one example may then move the counts by as much.
-        look: under noise, spend 5 to 20% of the budget on a first round that looks where
+        pilot: under noise, spend 5 to 20% of the budget on a first round that looks where
             the scores are, and place the bins there.
         max_examples_per_site: public: no site has more. The result then says how far
             one lying site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
             and show how the groups differ: one liar cannot be in all of them.
-        between: whether to say how sites differ, and what a new site can expect;
-            names of measures, or a ``BetweenSites``, say of what.
+        heterogeneity: whether to say how sites differ, and what a new site can expect;
+            names of measures, or a ``HeterogeneityQuestion``, say of what.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
@@ -177,9 +177,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         None if classes is None else tuple(classes),
         multiclass,
         None if groups is None else tuple(groups),
-        BetweenSites.asked(between),
+        HeterogeneityQuestion.asked(heterogeneity),
         max_weight,
-        look,
+        pilot,
     )
     # Every group's sum is opened by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
@@ -189,7 +189,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         max_examples_per_site=max_examples_per_site,
         random_groups=random_groups or 1,
     )
-    plan = replace(plan, cohort=cohort, model=ModelRef(model) if model else plan.model)
+    plan = replace(plan, cohort=cohort, model=ModelRef(name) if name else plan.model)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     reader = None if interpolation is None else plan.privacy.estimator(interpolation)

@@ -32,7 +32,7 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path
         *USUAL,
         *NOISY,
         *options,
-        *("--coordinator", key_text(b"k" * 32), "--model", "sepsis-xgb"),
+        *("--coordinator", key_text(b"k" * 32), "--name", "sepsis-xgb"),
         *("--colluders", "1", "--threshold", "0.3", "-o", "plan.toml"),
         *("--max-examples-per-site", "9000"),
     )

@@ -86,7 +86,7 @@ def test_the_evaluation_has_noise_for_two_counts_and_claims_epsilon_for_a_row(da
         assert budget.remaining == 0
     assert result.claim.loss == PureDP(Fraction(1))
     assert str(result.claim.unit) == "one row replaced"
-    noise = result.observed.law.covariance(np.ones(2 * len(result.observed.edges)))
+    noise = result.observed.noise.covariance(np.ones(2 * len(result.observed.edges)))
     # Discrete Laplace noise of scale 2/epsilon has a variance near 2 * 2^2.
     assert noise.negatives[0] == pytest.approx(8.0, rel=0.05)
     assert result.auc.value == pytest.approx(roc_auc_score(*data), abs=0.03)

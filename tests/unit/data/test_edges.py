@@ -173,13 +173,13 @@ def test_prior_bins_hold_even_shares_of_the_written_mixture(bins):
     edges = np.delete(edges, [*range(2, 2 + far), *range(bins - 1 - far, bins - 1)])
     centre = np.log(0.02 / 0.98)
     few = bins >= 16  # these lead towards one half, and have some for hesitant scores
-    law = (1.0 - 0.1 * few) * (
+    noise = (1.0 - 0.1 * few) * (
         0.50 * logistic(edges[1:-1], centre + (0.5 if few else -0.5), 1.2)
         + 0.35 * logistic(edges[1:-1], 0.0, 1.2)
         + 0.15 * logistic(edges[1:-1], 1.5 * centre, 4.0)
     )
-    law += 0.1 * few * logistic(edges[1:-1], 0.2 * centre, 0.25)
-    shares = np.diff(law) / (law[-1] - law[0])
+    noise += 0.1 * few * logistic(edges[1:-1], 0.2 * centre, 0.25)
+    shares = np.diff(noise) / (noise[-1] - noise[0])
     np.testing.assert_allclose(shares, 1 / (bins - 2 - 2 * far), rtol=2e-3)
 
 

@@ -12,7 +12,7 @@ from discreet.estimate.grid import Grid, find_grid
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -33,7 +33,7 @@ def released(scores, labels, bins, epsilon, rng):
     cells = edges.bins_of(scores) + len(edges) * labels
     counts = np.bincount(cells, minlength=2 * len(edges)).astype(np.float64)
     counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.3])
@@ -68,22 +68,22 @@ def test_every_multiple_has_one_bin():
 
 def test_ties_on_a_grid_are_read_as_scikit_learn_reads_them(rng):
     scores, labels = scored(rng, 50)
-    reading = Smooth().read(released(scores, labels, 34, 0.3, rng))
-    found = measures(reading, ("auc", "average_precision"))
+    fit = Smooth().fit(released(scores, labels, 34, 0.3, rng))
+    found = measures(fit, ("auc", "average_precision"))
     right = average_precision_score(labels, scores)
     assert found["auc"].value == pytest.approx(roc_auc_score(labels, scores), abs=0.004)
     assert found["average_precision"].value == pytest.approx(right, abs=0.01)
     low, high = found["average_precision"].interval()
     assert low < right < high
-    assert "discreet.Grid(1/50)" in reading.notes[-1]
+    assert "discreet.Grid(1/50)" in fit.notes[-1]
 
 
 def test_a_threshold_on_the_grid_takes_the_tie_with_it(rng):
     scores, labels = scored(rng, 50)
-    reading = Smooth().read(released(scores, labels, 34, 1.0, rng))
+    fit = Smooth().fit(released(scores, labels, 34, 1.0, rng))
     for t in (0.3, 0.42, 0.5):  # between edges all
         above = scores >= t
-        found = at_threshold(reading, t)
+        found = at_threshold(fit, t)
         assert found.specificity.value == pytest.approx(
             (~above)[~labels].mean(), abs=0.005
         )

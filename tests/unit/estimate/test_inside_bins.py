@@ -14,7 +14,7 @@ from discreet.estimate.inside_bins import STEPS, possible_places, possible_steps
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
@@ -44,7 +44,7 @@ def noisy(edges, steps, rng, scale=2.0):
         exact,
         negatives=exact.negatives + noise[0],
         positives=exact.positives + noise[1],
-        law=LaplaceLaw(scale),
+        noise=LaplaceNoise(scale),
     )
 
 
@@ -80,9 +80,9 @@ def test_a_grid_that_was_seen_is_not_the_only_one_that_fits():
     recall = np.mean(scores[labels == 1] >= 0.18)
     taken, held = [], 0
     for _ in range(12):
-        reading = Smooth().read(noisy(edges, 50, rng, scale=3.0))
-        taken += [reading.atoms.steps] if reading.atoms is not None else []
-        low, high = at_threshold(reading, 0.18).recall.interval()
+        fit = Smooth().fit(noisy(edges, 50, rng, scale=3.0))
+        taken += [fit.atoms.steps] if fit.atoms is not None else []
+        low, high = at_threshold(fit, 0.18).recall.interval()
         held += low <= recall <= high
     assert any(steps != 50 for steps in taken)  # or this would show nothing
     assert held >= 10
@@ -131,7 +131,7 @@ def arcs(steps, n, rng):
     counts = ClassHistogram(edges).count(examples(steps, n, rng))
     opened = arc.open(simulate_arc_counts(arc, counts, rng), 1)
     negatives, positives = np.split(opened.counts, 2)
-    return NoisyHistogram(edges, negatives, positives, opened.law)
+    return NoisyHistogram(edges, negatives, positives, opened.noise)
 
 
 def test_bins_that_hold_nothing_cost_arcs_nothing_and_full_ones_much():
@@ -149,10 +149,10 @@ def test_intervals_under_local_noise_hold_rates_of_votes_that_nobody_declared():
     thresholds = (0.06, 0.14, 0.2, 0.3, 0.4)
     held, bare = np.zeros(5), np.zeros(5)
     for _ in range(12):
-        reading = Flat().read(arcs(50, 100_000, rng))
+        fit = Flat().fit(arcs(50, 100_000, rng))
         for i, t in enumerate(thresholds):
             true = float(np.mean(negatives < t))
-            found = at_threshold(reading, t).specificity
+            found = at_threshold(fit, t).specificity
             ends = (
                 found.interval(),
                 found.shape.ends(found.value, 0.0, 0.0, 1.96),
@@ -174,8 +174,8 @@ def test_intervals_under_noise_hold_rates_of_cents_that_the_release_does_not_sho
         counts = np.split(ClassHistogram(edges).count(drawn).astype(float), 2)
         noise = rng.laplace(0, 3.0, (2, len(edges)))
         observed = NoisyHistogram(
-            edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceLaw(3.0)
+            edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceNoise(3.0)
         )
-        low, high = at_threshold(Smooth().read(observed), t).recall.interval()
+        low, high = at_threshold(Smooth().fit(observed), t).recall.interval()
         held += low <= true <= high
     assert held >= 11

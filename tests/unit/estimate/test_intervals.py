@@ -27,7 +27,7 @@ from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.table import DEFAULT_METRICS
 from discreet.metrics.thresholds import at_threshold
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
@@ -187,12 +187,12 @@ def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
     if epsilon is None:
         return NoisyHistogram(edges, *np.split(counts, 2), NoNoise())
     counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
 
 
 def read(observed, estimator):
-    reading = estimator.read(observed)
-    return measures(reading, DEFAULT_METRICS), at_threshold(reading, 0.5)
+    fit = estimator.fit(observed)
+    return measures(fit, DEFAULT_METRICS), at_threshold(fit, 0.5)
 
 
 def test_every_estimate_covers_all_three_sources(rng):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from discreet.estimate.pair_cells import expected_counts
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
-from discreet.noise.response import ResponseLaw
+from discreet.noise.response import ResponseNoise
 
 BINS = 10
-LAW = LaplaceLaw(1.0)
+LAW = LaplaceNoise(1.0)
 
 
 def table(rng, *, apart, examples=5_000):
@@ -85,14 +85,14 @@ def test_scores_on_another_scale_are_compared_by_rank(rng):
 def test_exact_sums_and_noise_that_classes_share_are_left_alone(rng):
     counts = table(rng, apart=0.1)
     assert expected_counts(counts, NoNoise(), BINS) is None
-    assert expected_counts(counts, ResponseLaw(0.2), BINS) is None
+    assert expected_counts(counts, ResponseNoise(0.2), BINS) is None
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 1e6])
 def test_whatever_is_released_the_expected_counts_are_numbers(rng, scale):
-    law = LaplaceLaw(scale)
+    noise = LaplaceNoise(scale)
     for counts in (np.zeros(18), rng.normal(0, 10 * scale, 18), np.full(18, -1e9)):
-        found = expected_counts(counts, law, 3)
+        found = expected_counts(counts, noise, 3)
         assert all(np.isfinite(part).all() for part in found)
         assert found.variance.min() >= 0
         assert 0 <= found.followed.min() <= found.followed.max() <= 1

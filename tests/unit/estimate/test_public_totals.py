@@ -14,7 +14,7 @@ from discreet.data.edges import Edges, Support
 from discreet.estimate.estimate import Normal
 from discreet.estimate.public_totals import PublicTotals, rising_within
 from discreet.metrics.errors import measures
-from discreet.noise.response import ResponseLaw
+from discreet.noise.response import ResponseNoise
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -47,10 +47,10 @@ def test_the_noise_of_the_auc_is_that_of_its_ranks() -> None:
     y = (rng.random(400) < 0.4).astype(float)
     edges = Edges.realise(Support(tuple((np.arange(400) / 400).tolist())))
     epsilon = 3.0
-    law = ResponseLaw(1 / (1 + math.exp(epsilon)))
+    noise = ResponseNoise(1 / (1 + math.exp(epsilon)))
     # Exact counts with the law of noisy ones: what is tested is the error bar.
-    observed = NoisyHistogram(edges, 1 - y, y, law)
-    auc = measures(PublicTotals().read(observed), ["auc"])["auc"]
+    observed = NoisyHistogram(edges, 1 - y, y, noise)
+    auc = measures(PublicTotals().fit(observed), ["auc"])["auc"]
     p, n = y.sum(), 400 - y.sum()
     ranks = np.arange(400)
     area = (ranks @ y - p * (p - 1) / 2) / (p * n)
@@ -71,16 +71,18 @@ def test_the_noise_of_areas_and_brier_is_what_resampled_flips_show() -> None:
     rate = 1 / (1 + np.exp(-(np.arange(60) - 30) / 10))
     p = np.rint(t * rate)
     edges = Edges.realise(Support(tuple((np.arange(1, 61) / 61).tolist())))
-    law = ResponseLaw(1 / (1 + math.exp(2.0)))
+    distribution = ResponseNoise(1 / (1 + math.exp(2.0)))
     estimator = PublicTotals()
-    true = NoisyHistogram(edges, t - p, p, law)
+    true = NoisyHistogram(edges, t - p, p, distribution)
     wanted = ("auc", "average_precision", "aupr", "brier")
-    stated = measures(estimator.read(true), wanted)
-    noise = np.split(law.sample(np.concatenate([t - p, p]), 300, rng), 2, axis=1)[1]
+    stated = measures(estimator.fit(true), wanted)
+    noise = np.split(
+        distribution.sample(np.concatenate([t - p, p]), 300, rng), 2, axis=1
+    )[1]
     found = {m: [] for m in wanted}
     for z in noise:
-        noisy = NoisyHistogram(edges, t - p - z, p + z, law)
-        for m, e in measures(estimator.read(noisy), wanted).items():
+        noisy = NoisyHistogram(edges, t - p - z, p + z, distribution)
+        for m, e in measures(estimator.fit(noisy), wanted).items():
             found[m].append(e.value)
     for m in wanted:
         law_of = stated[m].noise
@@ -91,10 +93,10 @@ def test_the_noise_of_areas_and_brier_is_what_resampled_flips_show() -> None:
 
 def test_a_class_within_its_noise_has_no_curve() -> None:
     edges = Edges.realise(Support((0.2, 0.6)))
-    law = ResponseLaw(1 / (1 + math.exp(1.0)))
+    noise = ResponseNoise(1 / (1 + math.exp(1.0)))
     observed = NoisyHistogram(
-        edges, np.array([60.0, 50.0]), np.array([-3.0, 13.0]), law
+        edges, np.array([60.0, 50.0]), np.array([-3.0, 13.0]), noise
     )
-    auc = measures(PublicTotals().read(observed), ["auc"])["auc"]
+    auc = measures(PublicTotals().fit(observed), ["auc"])["auc"]
     assert math.isnan(auc.value)
-    assert PublicTotals().read(observed).curves.thresholds.size == 1
+    assert PublicTotals().fit(observed).curves.thresholds.size == 1

@@ -172,8 +172,8 @@ def test_noise_reaches_a_metric_through_its_slopes_within_and_across_the_classes
     slopes = auc_slopes(NEGATIVES, POSITIVES)
     g, v = np.concatenate(slopes), np.linspace(1.0, 3.0, BINS)
     for across in (0.0, -1.0, 0.4):
-        law = SharedNoise(v, across)
-        observed = replace(histogram(Edges.realise(Uniform(BINS))), law=law)
+        noise = SharedNoise(v, across)
+        observed = replace(histogram(Edges.realise(Uniform(BINS))), noise=noise)
         full = np.kron([[1, across], [across, 1]], np.diag(v))
         assert noise_sd(slopes, observed) == pytest.approx(np.sqrt(g @ full @ g))
 

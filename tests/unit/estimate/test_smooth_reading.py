@@ -18,7 +18,7 @@ from discreet.estimate.smooth_fit import Smooth
 from discreet.estimate.ties import Ties, find_ties
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
@@ -52,7 +52,7 @@ def noisy(exact, scale, rng):
         exact.edges,
         exact.negatives + noise[0],
         exact.positives + noise[1],
-        LaplaceLaw(scale),
+        LaplaceNoise(scale),
     )
 
 
@@ -107,7 +107,7 @@ def test_it_errs_less_than_the_flat_estimator(data, rng):
     for _ in range(20):
         observed = noisy(exact, 10.0, rng)
         smooth, flat = (
-            area_error(truth, e.read(observed).curves.roc) for e in (Smooth(), Flat())
+            area_error(truth, e.fit(observed).curves.roc) for e in (Smooth(), Flat())
         )
         ratios.append((smooth, flat))
     smooth, flat = np.mean(ratios, axis=0)
@@ -116,7 +116,7 @@ def test_it_errs_less_than_the_flat_estimator(data, rng):
 
 def test_the_curve_passes_through_its_own_counts(data, rng):
     observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
-    curves = Smooth().read(observed).curves
+    curves = Smooth().fit(observed).curves
     f, t = curves.roc.at((curves.fpr + curves.tpr) / 2)
     np.testing.assert_allclose(f, curves.fpr, atol=1e-9)
     np.testing.assert_allclose(t, curves.tpr, atol=1e-9)
@@ -126,9 +126,9 @@ def test_the_curve_passes_through_its_own_counts(data, rng):
 def test_the_same_release_gives_the_same_result(data, rng):
     first = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
     again = NoisyHistogram(
-        first.edges, first.negatives.copy(), first.positives.copy(), LaplaceLaw(3.0)
+        first.edges, first.negatives.copy(), first.positives.copy(), LaplaceNoise(3.0)
     )
-    one, two = Smooth().read(first).curves, Smooth().read(again).curves
+    one, two = Smooth().fit(first).curves, Smooth().fit(again).curves
     assert one is not two
     np.testing.assert_array_equal(one.roc.fpr, two.roc.fpr)
     np.testing.assert_array_equal(one.roc.tpr, two.roc.tpr)
@@ -137,11 +137,11 @@ def test_the_same_release_gives_the_same_result(data, rng):
 def test_areas_are_those_of_the_curve_with_noise_and_limits(data, rng):
     exact = counted(*data, Edges.realise(Warped(20)))
     observed = noisy(exact, 3.0, rng)
-    found = measures(Smooth().read(observed), ALL)
+    found = measures(Smooth().fit(observed), ALL)
     assert found["auc"].value == pytest.approx(
-        roc_area(Smooth().read(observed).curves.roc)
+        roc_area(Smooth().fit(observed).curves.roc)
     )
-    truth = measures(Flat("pchip").read(exact), ALL)
+    truth = measures(Flat("pchip").fit(exact), ALL)
     for metric in ALL:
         estimate = found[metric]
         assert isinstance(estimate.status, Usable)
@@ -162,9 +162,9 @@ def test_areas_are_those_of_the_curve_with_noise_and_limits(data, rng):
 def test_any_edges_will_do(edges, data, rng):
     exact = counted(*data, edges)
     observed = noisy(exact, 2.0, rng)
-    assert Smooth().read(observed).way == "model"
-    right = measures(Flat("pchip").read(exact), ["auc"])["auc"].value
-    found = measures(Smooth().read(observed), ["auc"])["auc"].value
+    assert Smooth().fit(observed).way == "model"
+    right = measures(Flat("pchip").fit(exact), ["auc"])["auc"].value
+    found = measures(Smooth().fit(observed), ["auc"])["auc"].value
     assert found == pytest.approx(right, abs=0.015)
 
 
@@ -173,10 +173,10 @@ def test_any_edges_will_do(edges, data, rng):
 
 def test_exact_counts_are_read_as_flat_reads_them(data):
     exact = counted(*data, Edges.realise(Warped(64)))
-    assert measures(Smooth().read(exact), ALL) == measures(Flat().read(exact), ALL)
-    assert Smooth().read(exact).way == "flat"
+    assert measures(Smooth().fit(exact), ALL) == measures(Flat().fit(exact), ALL)
+    assert Smooth().fit(exact).way == "flat"
     np.testing.assert_array_equal(
-        Smooth().read(exact).curves.roc.fpr, Flat().read(exact).curves.roc.fpr
+        Smooth().fit(exact).curves.roc.fpr, Flat().fit(exact).curves.roc.fpr
     )
 
 
@@ -190,19 +190,19 @@ def test_ties_are_joined_by_straight_lines(bins, scale, rng):
     scores, labels = tied(rng)
     exact = counted(scores, labels, Edges.realise(Warped(bins)))
     observed = noisy(exact, scale, rng)
-    reading = Smooth().read(observed)
-    assert reading.way == "ties"
-    assert reading.notes == ()  # what shares a bin is tied: no edge could part it
+    fit = Smooth().fit(observed)
+    assert fit.way == "ties"
+    assert fit.notes == ()  # what shares a bin is tied: no edge could part it
     # Six values are six steps of the curve and nothing in between.
-    assert reading.curves.roc.knots[0].size == 7
+    assert fit.curves.roc.knots[0].size == 7
     truth = counted(scores, labels, Edges.realise(Support(tuple(np.arange(6) / 5))))
-    right = measures(Flat().read(truth), ALL)
-    found = measures(Smooth().read(observed), ALL)
+    right = measures(Flat().fit(truth), ALL)
+    found = measures(Smooth().fit(observed), ALL)
     for metric in ("auc", "average_precision", "aupr"):
         assert found[metric].value == pytest.approx(
             right[metric].value, abs=4 * found[metric].noise.sd
         )
-    bent = measures(Flat("pchip").read(observed), ["auc"])["auc"].value
+    bent = measures(Flat("pchip").fit(observed), ["auc"])["auc"].value
     assert abs(found["auc"].value - right["auc"].value) < abs(bent - right["auc"].value)
 
 
@@ -217,18 +217,18 @@ def heaped(rng, share, size=40_000):
 def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(rng):
     scores, labels = heaped(rng, 0.4)
     exact = counted(scores, labels, Edges.realise(PriorSpread(40, 0.2)))
-    reading = Smooth().read(noisy(exact, 3.0, rng))
-    assert reading.way == "model"
-    assert reading.curves.ties is not None
-    assert reading.curves.ties.tolist() == [False] * 39 + [True]
+    fit = Smooth().fit(noisy(exact, 3.0, rng))
+    assert fit.way == "model"
+    assert fit.curves.ties is not None
+    assert fit.curves.ties.tolist() == [False] * 39 + [True]
     # One straight segment for the heap, in the drawn curve too.
-    assert reading.curves.roc.tied.sum() == 1
+    assert fit.curves.roc.tied.sum() == 1
     truth = exact_roc_of_ties(scores, labels)
-    found = area_error(truth, reading.curves.roc)
+    found = area_error(truth, fit.curves.roc)
     bent = Smooth()._drawn(
-        reading.observed,
+        fit.observed,
         Average(
-            np.stack([reading.counts.negatives, reading.counts.positives])[:, :, None],
+            np.stack([fit.counts.negatives, fit.counts.positives])[:, :, None],
             np.eye(80),
             np.zeros((1, 80)),
         ),
@@ -237,7 +237,7 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
     )
     assert found < area_error(truth, bent.curves.roc) / 2
     # The PR curve has a step there: constant to the last recall.
-    line = reading.curves.pr.polyline(8)
+    line = fit.curves.pr.polyline(8)
     assert line.y[-1] == line.y[-2]
     assert line.x[-2] < line.x[-1]
 
@@ -267,16 +267,16 @@ def test_known_score_values_are_read_without_a_model(rng):
     scores, labels = tied(rng)
     edges = Edges.realise(Support(tuple(np.arange(6) / 5)))
     observed = noisy(counted(scores, labels, edges), 5.0, rng)
-    reading = Smooth().read(observed)
-    assert (reading.way, reading.curves.interpolation) == ("flat", "linear")
-    assert reading.notes == ()
+    fit = Smooth().fit(observed)
+    assert (fit.way, fit.curves.interpolation) == ("flat", "linear")
+    assert fit.notes == ()
 
 
 def test_few_bins_are_read_without_a_model(data, rng):
     observed = noisy(
         counted(*data, Edges.realise(Listed((0.0, 0.05, 0.3, 1.0)))), 1.0, rng
     )
-    assert Smooth().read(observed).way == "flat"
+    assert Smooth().fit(observed).way == "flat"
 
 
 def test_a_jagged_histogram_that_no_noise_explains_is_kept(rng):
@@ -285,7 +285,7 @@ def test_a_jagged_histogram_that_no_noise_explains_is_kept(rng):
     edges = Edges.realise(Warped(20))
     exact = NoisyHistogram(edges, jagged, jagged[::-1].copy(), NoNoise())
     observed = noisy(exact, 1.0, rng)
-    counts = Smooth().read(observed).counts
+    counts = Smooth().fit(observed).counts
     np.testing.assert_allclose(counts.negatives, observed.negatives, atol=5.0)
     np.testing.assert_allclose(counts.positives, observed.positives, atol=5.0)
 
@@ -312,17 +312,17 @@ def test_any_law_is_read_by_its_variance(data, rng):
         observed.edges,
         observed.negatives,
         observed.positives,
-        OtherLaw(LaplaceLaw(3.0).variance),
+        OtherLaw(LaplaceNoise(3.0).variance),
     )
     np.testing.assert_allclose(
-        Smooth().read(same).curves.roc.tpr,
-        Smooth().read(observed).curves.roc.tpr,
+        Smooth().fit(same).curves.roc.tpr,
+        Smooth().fit(observed).curves.roc.tpr,
         atol=1e-12,
     )
     shared = NoisyHistogram(
         observed.edges, observed.negatives, observed.positives, OtherLaw(18.0, 9.0)
     )
-    assert Smooth().read(shared).way == "flat"
+    assert Smooth().fit(shared).way == "flat"
 
 
 # -- refusals ----------------------------------------------------------------
@@ -333,62 +333,60 @@ def test_too_little_data_for_epsilon_is_unusable_and_says_why(positives):
     edges = Edges.realise(Warped(14))
     n = np.full(14, 700.0)
     p = np.full(14, positives / 14)
-    observed = NoisyHistogram(edges, n, p, LaplaceLaw(10.0))
-    found = measures(Smooth().read(observed), ALL)
+    observed = NoisyHistogram(edges, n, p, LaplaceNoise(10.0))
+    found = measures(Smooth().fit(observed), ALL)
     for metric in ("auc", "average_precision", "aupr"):
         assert np.isnan(found[metric].value)
         assert isinstance(found[metric].status, Unusable)
         assert "positives" in found[metric].status.reason
         assert "larger epsilon" in found[metric].status.reason
-    curves = Smooth().read(observed).curves
+    curves = Smooth().fit(observed).curves
     assert np.isnan(curves.tpr).all()
-    assert Smooth().read(observed).way == "unusable"
+    assert Smooth().fit(observed).way == "unusable"
     # Positives and negatives trade places in the message, not in the rule.
-    swapped = NoisyHistogram(edges, p, n, LaplaceLaw(10.0))
-    assert "negatives" in Smooth().read(swapped).refusal
+    swapped = NoisyHistogram(edges, p, n, LaplaceNoise(10.0))
+    assert "negatives" in Smooth().fit(swapped).refusal
 
 
 def test_enough_data_is_not_refused():
-    sd = np.sqrt(14 * LaplaceLaw(10.0).variance)
+    sd = np.sqrt(14 * LaplaceNoise(10.0).variance)
     shape = np.linspace(0.5, 1.5, 14) / 14
     for times, usable in ((3.9, False), (4.1, True)):
         observed = NoisyHistogram(
             Edges.realise(Warped(14)),
             5000 * shape[::-1],
             times * sd * shape,
-            LaplaceLaw(10.0),
+            LaplaceNoise(10.0),
         )
-        assert (Smooth().read(observed).way != "unusable") is usable
+        assert (Smooth().fit(observed).way != "unusable") is usable
 
 
 def test_scores_in_few_bins_are_noted_and_never_refused(data, rng):
     scores, labels = data
     edges = Edges.realise(Warped(15))
     for crowded in (0.45 + 0.1 * scores, scores**8):
-        reading = Smooth().read(noisy(counted(crowded, labels, edges), 1.0, rng))
-        assert reading.refusal is None
-        assert "look first" in reading.notes[0]
-        assert reading.other.share == 1.0
+        fit = Smooth().fit(noisy(counted(crowded, labels, edges), 1.0, rng))
+        assert fit.refusal is None
+        assert "look first" in fit.notes[0]
+        assert fit.other.share == 1.0
     for bins in (14, 40, 96):
         plain = counted(scores, labels, Edges.realise(Warped(bins)))
-        assert Smooth().read(noisy(plain, 1.0, rng)).notes == ()
+        assert Smooth().fit(noisy(plain, 1.0, rng)).notes == ()
 
 
 def test_differing_scores_beyond_the_farthest_edge_are_noted_and_allowed_for(rng):
     z = 4 * rng.normal(-5.2, 1.7, 200_000)  # four times too sure, 70% of it below -14
     labels = rng.random(z.size) < 1 / (1 + np.exp(-z / 4))
     edges = Edges.realise(PriorSpread(40, 0.016))
-    reading = Smooth().read(
-        noisy(counted(1 / (1 + np.exp(-z)), labels, edges), 1.0, rng)
-    )
-    auc = measures(reading, ("auc",))["auc"]
+    fit = Smooth().fit(noisy(counted(1 / (1 + np.exp(-z)), labels, edges), 1.0, rng))
+    auc = measures(fit, ("auc",))["auc"]
     low, high = auc.interval()
-    assert "beyond the farthest edge" in reading.notes[0]
+    assert "beyond the farthest edge" in fit.notes[0]
     assert low < roc_auc_score(labels, z) < high
     assert high - low < 0.25
     few = np.where(rng.random(z.size) < 0.01, 0.0, 0.5 + z / 100)  # a harmless heap
-    reading = Smooth().read(noisy(counted(few.clip(0, 1), labels, edges), 1.0, rng))
-    assert not any("farthest" in note for note in reading.notes)
+    fit = Smooth().fit(noisy(counted(few.clip(0, 1), labels, edges), 1.0, rng))
+    assert not any("farthest" in note for note in fit.notes)
 
 
 # -- the spread of the noise -------------------------------------------------
@@ -397,9 +395,9 @@ def test_differing_scores_beyond_the_farthest_edge_are_noted_and_allowed_for(rng
 def test_the_noise_of_each_metric_is_what_simulation_finds(data, rng):
     edges = Edges.realise(Warped(20))
     exact = counted(*data, edges)
-    law = LaplaceLaw(3.0)
-    reading = replace(
-        Smooth()._flat(replace(exact, law=law), find_ties(exact)), counts=exact
+    noise = LaplaceNoise(3.0)
+    fit = replace(
+        Smooth()._flat(replace(exact, noise=noise), find_ties(exact)), counts=exact
     )  # what the noise does at the true counts
     draws = [noisy(exact, 3.0, rng) for _ in range(400)]
     for metric, above in (
@@ -408,8 +406,8 @@ def test_the_noise_of_each_metric_is_what_simulation_finds(data, rng):
         ("average_precision", 1.6),
         ("brier", 1.15),
     ):
-        predicted = measures(reading, [metric])[metric].noise.sd
-        values = [METRICS[metric].value(Flat("pchip").read(d)) for d in draws]
+        predicted = measures(fit, [metric])[metric].noise.sd
+        values = [METRICS[metric].value(Flat("pchip").fit(d)) for d in draws]
         assert 1 / 1.15 < predicted / np.std(values) < above
 
 
@@ -418,12 +416,12 @@ def test_intervals_cover_the_exact_value(data, rng):
     right = {
         m: e.value
         for m, e in measures(
-            Flat("pchip").read(counted(*data, Edges.realise(Warped(2048)))), ALL
+            Flat("pchip").fit(counted(*data, Edges.realise(Warped(2048)))), ALL
         ).items()
     }
     inside = dict.fromkeys(ALL, 0)
     for _ in range(100):
-        found = measures(Smooth().read(noisy(exact, 3.0, rng)), ALL)
+        found = measures(Smooth().fit(noisy(exact, 3.0, rng)), ALL)
         for metric in ALL:
             low, high = found[metric].interval(0.95)
             inside[metric] += low <= right[metric] <= high
@@ -433,7 +431,7 @@ def test_intervals_cover_the_exact_value(data, rng):
 
 def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
     observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
-    expected = Flat("pchip").read(observed).curves.roc
+    expected = Flat("pchip").fit(observed).curves.roc
     far = np.full((2, 20, 8), observed.total_negatives)
     for cells in (None, far):
         monkeypatch.setattr(
@@ -443,11 +441,11 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
             ),
         )
         again = NoisyHistogram(
-            observed.edges, observed.negatives, observed.positives, observed.law
+            observed.edges, observed.negatives, observed.positives, observed.noise
         )
-        reading = Smooth().read(again)
-        assert reading.way == "flat"
-        np.testing.assert_array_equal(reading.curves.roc.tpr, expected.tpr)
+        fit = Smooth().fit(again)
+        assert fit.way == "flat"
+        np.testing.assert_array_equal(fit.curves.roc.tpr, expected.tpr)
 
 
 def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
@@ -464,8 +462,8 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
             np.zeros((1, 40)),
         ),
     )
-    reach = (np.log(2 * 20) + 3) * np.sqrt(LaplaceLaw(3.0).variance / 2)
-    counts = Smooth().read(observed).counts
+    reach = (np.log(2 * 20) + 3) * np.sqrt(LaplaceNoise(3.0).variance / 2)
+    counts = Smooth().fit(observed).counts
     assert counts.negatives[4] == pytest.approx(observed.negatives[4] + reach)
     assert counts.positives[4] == pytest.approx(observed.positives[4] + reach)
 
@@ -473,8 +471,8 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
 def test_what_came_with_the_release_is_passed_on(data, rng):
     exact = counted(*data, Edges.realise(Warped(20)))
     observed = replace(noisy(exact, 3.0, rng), notes=("wider noise",))
-    assert Smooth().read(observed).notes == ("wider noise",)
-    counts = Smooth().read(observed).counts
+    assert Smooth().fit(observed).notes == ("wider noise",)
+    counts = Smooth().fit(observed).counts
     assert (counts.negatives >= 0).all()
     assert counts.total_positives == pytest.approx(observed.total_positives, rel=0.05)
 
@@ -531,11 +529,11 @@ def fitted_auc(edges, scale, negatives, positives):
         edges,
         np.array(negatives, dtype=np.float64),
         np.array(positives, dtype=np.float64),
-        LaplaceLaw(scale),
+        LaplaceNoise(scale),
     )
-    reading = Smooth().read(observed)
-    assert reading.way == "model"
-    return measures(reading, ["auc"])["auc"].value
+    fit = Smooth().fit(observed)
+    assert fit.way == "model"
+    return measures(fit, ["auc"])["auc"].value
 
 
 @pytest.mark.parametrize("release", ORIENTED.values(), ids=ORIENTED)

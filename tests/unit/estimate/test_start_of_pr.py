@@ -10,7 +10,7 @@ from discreet.cli.hospitals import simulate_hospitals
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.estimate.curves import Curves
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.statistic.observed import NoisyHistogram
@@ -80,7 +80,7 @@ def test_counts_within_their_noise_lend_no_precision():
         edges,
         np.array([900.0, 300.0, 100.0, 5.0]),
         np.array([100.0, 200.0, 300.0, 0.0]),
-        LaplaceLaw(5.0),
+        LaplaceNoise(5.0),
     )
     curves = Curves.from_histogram(noisy, "linear")
     assert curves.counted_precision[1] == 0.0

@@ -12,7 +12,7 @@ from discreet.estimate.smooth_fit import Smooth
 from discreet.estimate.steps import STEPS_NOTE, values_a_bin, with_steps
 from discreet.estimate.ties import Ties
 from discreet.metrics.errors import measures
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
 
 LEVELS = 18
@@ -39,7 +39,7 @@ def released(scores, labels, epsilon, rng, bins=36):
     cells = edges.bins_of(scores) + len(edges) * labels
     counts = np.bincount(cells, minlength=2 * len(edges)).astype(np.float64)
     counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceLaw(1 / epsilon))
+    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
 
 
 def no_ties(bins):
@@ -49,24 +49,24 @@ def no_ties(bins):
 @pytest.mark.parametrize("epsilon", [0.3, 0.1])
 def test_steps_that_share_bins_are_read_as_scikit_learn_reads_them(rng, epsilon):
     scores, labels = scored(rng, LEVELS)
-    reading = Smooth().read(released(scores, labels, epsilon, rng))
-    found = measures(reading, ("auc", "average_precision"))
+    fit = Smooth().fit(released(scores, labels, epsilon, rng))
+    found = measures(fit, ("auc", "average_precision"))
     right = average_precision_score(labels, scores)
-    assert reading.notes[-1] == STEPS_NOTE
+    assert fit.notes[-1] == STEPS_NOTE
     assert found["auc"].value == pytest.approx(roc_auc_score(labels, scores), abs=0.004)
     assert found["average_precision"].value == pytest.approx(right, abs=0.012)
     # A curve that bends inside the bins of the same release is further off.
-    other = reading.bend if reading.other is None else reading.other.reading.curves.roc
-    counts = reading.counts
+    other = fit.bend if fit.other is None else fit.other.fit.curves.roc
+    counts = fit.counts
     area = pr_area(other, counts.total_positives, counts.total_negatives)
     assert abs(area - right) > 2 * abs(found["average_precision"].value - right)
 
 
 def test_smooth_scores_have_no_steps(rng):
     for epsilon in (1.0, 0.3, 0.1):
-        reading = Smooth().read(released(*scored(rng, None), epsilon, rng))
-        assert STEPS_NOTE not in reading.notes
-        assert not reading.curves.roc.tied.any()
+        fit = Smooth().fit(released(*scored(rng, None), epsilon, rng))
+        assert STEPS_NOTE not in fit.notes
+        assert not fit.curves.roc.tied.any()
 
 
 @pytest.mark.parametrize("values", [1, 2, 4])
@@ -77,7 +77,7 @@ def test_about_the_number_of_evenly_spaced_values_in_a_bin_is_found(values):
     counts = np.bincount(
         edges.bins_of((np.arange(between) + 0.5) / between), minlength=bins
     )
-    observed = NoisyHistogram(edges, 3000.0 * counts, 300.0 * counts, LaplaceLaw(3.0))
+    observed = NoisyHistogram(edges, 3000.0 * counts, 300.0 * counts, LaplaceNoise(3.0))
     found = np.median(values_a_bin(observed, no_ties(bins)))
     assert abs(found - values) <= 1
 
@@ -85,7 +85,7 @@ def test_about_the_number_of_evenly_spaced_values_in_a_bin_is_found(values):
 def test_known_ties_hold_one_value_and_many_values_are_none(rng):
     edges = Edges.realise(Uniform(20))
     counts = 5000.0 + rng.integers(-50, 50, 20)
-    observed = NoisyHistogram(edges, counts, counts, LaplaceLaw(1.0))
+    observed = NoisyHistogram(edges, counts, counts, LaplaceNoise(1.0))
     tied = np.zeros(20, dtype=bool)
     tied[3] = True
     found = values_a_bin(observed, Ties(tied, np.zeros(20, dtype=bool)))
@@ -96,7 +96,10 @@ def test_known_ties_hold_one_value_and_many_values_are_none(rng):
 def test_steps_are_chords_of_the_curve_and_zero_leaves_it():
     edges = Edges.realise(Uniform(4))
     counts = NoisyHistogram(
-        edges, np.array([40.0, 30, 20, 10]), np.array([5.0, 0, 20, 75]), LaplaceLaw(1.0)
+        edges,
+        np.array([40.0, 30, 20, 10]),
+        np.array([5.0, 0, 20, 75]),
+        LaplaceNoise(1.0),
     )
     curves = Curves.from_histogram(counts, "pchip")
     drawn = with_steps(curves, counts, np.array([1, 2, 0, 1]))

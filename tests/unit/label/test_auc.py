@@ -264,7 +264,7 @@ def test_noise_on_the_scores_says_that_it_protects_no_label(rng):
         ([Examples([0.5], [1])], {"epsilon": 0}, PlanError),
         (
             [Examples([0.5], [1])],
-            {"epsilon": 1, "custody": custodies(2, 1)},
+            {"epsilon": 1, "response_keys": custodies(2, 1)},
             InputError,
         ),
         ([Examples([0.5], [1])], {"epsilon": 1, "aggregation": "secagg"}, PlanError),

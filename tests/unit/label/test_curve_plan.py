@@ -103,7 +103,7 @@ def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
     exact = np.bincount(bins, minlength=len(result.observed.edges))
     totals = result.observed.negatives + result.observed.positives
     np.testing.assert_allclose(totals, exact, atol=1e-9)
-    counts = result.reading.counts
+    counts = result.fit.counts
     np.testing.assert_allclose(counts.negatives + counts.positives, exact, atol=1e-9)
     assert counts.negatives.min() >= 0
     assert counts.positives.min() >= 0
@@ -367,7 +367,7 @@ def test_sites_without_examples_are_refused() -> None:
 def test_rank_mechanisms_give_the_auc_alone_and_say_how_to_get_curves() -> None:
     s, y = pooled(1000)
     result = discreet.evaluate(cut(s, y, 2), privacy=LabelDP(4))
-    assert not result.reading.has_curves
+    assert not result.fit.has_curves
     assert 0.5 < result.auc.value < 1
     with pytest.raises(NotReleasedError, match="LabelDP"):
         result.roc_curve()

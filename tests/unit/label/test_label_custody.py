@@ -71,7 +71,7 @@ def test_a_changed_label_costs_its_change_and_no_second_epsilon() -> None:
     """Brute force over the flip of one label and every history of three answers."""
     rho = Fraction(1, 4)  # epsilon is log 3
 
-    def law(history):
+    def noise(history):
         found: dict[tuple[int, ...], Fraction] = {}
         for flip, chance in ((0, 1 - rho), (1, rho)):
             seen = tuple(y ^ flip for y in history)
@@ -80,7 +80,7 @@ def test_a_changed_label_costs_its_change_and_no_second_epsilon() -> None:
 
     histories = list(itertools.product((0, 1), repeat=3))
     for one, other in itertools.product(histories, repeat=2):
-        p, q = law(one), law(other)
+        p, q = noise(one), noise(other)
         same_changes = np.array_equal(np.abs(np.diff(one)), np.abs(np.diff(other)))
         if same_changes:
             assert all(p[seen] <= 3 * q[seen] for seen in p)

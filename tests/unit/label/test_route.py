@@ -76,11 +76,11 @@ def test_a_session_runs_on_bytes_and_opens_one_vector_that_reads_again():
     total, contributors = wire.run()
     assert all(isinstance(message, bytes) for message in wire.passed.values())
     assert total.dtype == np.int64
-    reading = read(TERMS, total)
+    fit = read(TERMS, total)
     assert contributors == [1, 2]
-    assert reading.examples == 7
-    assert reading.options == {Kind.ENDPOINT: 2}
-    assert reading.covariance.positives > 0
+    assert fit.examples == 7
+    assert fit.options == {Kind.ENDPOINT: 2}
+    assert fit.covariance.positives > 0
     assert wire.charged == [1, 2]
 
 
@@ -96,7 +96,7 @@ def test_what_is_read_is_what_the_sites_released(mechanism):
     assert rows[:, -2:].tolist() == [list(z) for z in released]
     assert rows[:, 3].tolist() == [4, 3]
     # By hand: the endpoint sums are read with the ends, the flips by their average.
-    reading = read(wire.terms, total)
+    fit = read(wire.terms, total)
     if mechanism == "endpoint":
         spans = [r.high - r.low for r in ranks]
         by_hand = sum(
@@ -109,7 +109,7 @@ def test_what_is_read_is_what_the_sites_released(mechanism):
             (int(z[0]) - rho * r.total) / 2 / (1 - 2 * rho)
             for r, z in zip(ranks, released, strict=True)
         )
-    assert reading.totals.rank_sum == pytest.approx(by_hand)
+    assert fit.totals.rank_sum == pytest.approx(by_hand)
 
 
 def test_flipped_labels_and_their_sums_open_the_same_numbers():
@@ -146,11 +146,11 @@ def test_under_a_secure_sum_no_site_answers_and_the_opened_sum_reads_again():
     total, contributors = collect(wire.ask, SCORES, terms, secure_sum=secure_sum)
     assert {wire.passed["ranks reply", s] for s in SCORES} == {b""}
     assert wire.charged == [1, 2]
-    reading = read(terms, total)
-    assert (contributors, reading.sites, reading.examples) == ([1, 2], 2, 7)
-    assert reading.totals.positives == (total[3] + total[4]) / 12
-    assert reading.options == {}
-    assert reading.notes == (BOUND,)
+    fit = read(terms, total)
+    assert (contributors, fit.sites, fit.examples) == ([1, 2], 2, 7)
+    assert fit.totals.positives == (total[3] + total[4]) / 12
+    assert fit.options == {}
+    assert fit.notes == (BOUND,)
     with pytest.raises(InputError, match="secure sum"):
         collect(Wire(terms).ask, SCORES, terms)
     with pytest.raises(TooFewSitesError):

@@ -17,8 +17,8 @@ from discreet.metrics.calibration import (
     sampling_floor,
 )
 from discreet.metrics.logistic import calibration_line
-from discreet.noise.decoded_noise import DecodedLaw, Tally
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.decoded_noise import DecodedNoise, Tally
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.report.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
@@ -112,7 +112,9 @@ def test_the_worst_group_is_the_definition_and_noise_makes_no_group():
     counts = counted(scores, labels, KNOWN)
     found = maximum_calibration_error(counts, 10)
     assert found.value == pytest.approx(max(gaps))
-    drowned = NoisyHistogram(KNOWN, counts.negatives, counts.positives, LaplaceLaw(1e6))
+    drowned = NoisyHistogram(
+        KNOWN, counts.negatives, counts.positives, LaplaceNoise(1e6)
+    )
     assert math.isnan(maximum_calibration_error(drowned, 10).value)
 
 
@@ -160,12 +162,12 @@ def test_noise_moves_every_metric_as_far_as_its_error_says():
     rng = np.random.default_rng(8)
     edges = Edges.realise(Uniform(12))
     exact = counted(*draw(40_000, 8, slope=0.6, shift=0.8), edges)
-    law = LaplaceLaw(2.0)
+    distribution = LaplaceNoise(2.0)
     said, seen = [], []
     for _ in range(400):
         noise = simulate_discrete_laplace(2.0, (2, 12), rng)
         noisy = NoisyHistogram(
-            edges, exact.negatives + noise[0], exact.positives + noise[1], law
+            edges, exact.negatives + noise[0], exact.positives + noise[1], distribution
         )
         found = of_metrics(noisy)
         seen.append([f.value for f in found])
@@ -275,7 +277,7 @@ def test_noise_widens_the_bands():
     scores, labels = draw(5_000, 15)
     counts = counted(scores, labels, Edges.realise(Warped(24)))
     noisy = NoisyHistogram(
-        counts.edges, counts.negatives, counts.positives, LaplaceLaw(10.0)
+        counts.edges, counts.negatives, counts.positives, LaplaceNoise(10.0)
     )
     plain, wide = calibration_curve(counts, 8), calibration_curve(noisy, 8)
     assert (wide.high - wide.low > plain.high - plain.low).all()
@@ -336,22 +338,22 @@ def test_the_reliability_diagram_is_drawn_and_saved(tmp_path):
 
 def test_a_diagram_without_points_is_refused():
     edges = Edges.realise(Warped(8))
-    drowned = NoisyHistogram(edges, np.ones(8), np.ones(8), LaplaceLaw(1e6))
+    drowned = NoisyHistogram(edges, np.ones(8), np.ones(8), LaplaceNoise(1e6))
     with pytest.raises(InputError, match="no curve to draw"):
         draw_reliability({"": calibration_curve(drowned)})
 
 
-def law_of(law, response=None):
+def law_of(noise, response=None):
     """Return the folded law of 4,000 examples in 20 bins."""
     scores, labels = draw(4_000, 3)
     counts = counted(scores, labels, Edges.realise(Uniform(20)))
-    noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, law)
+    noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, noise)
     return expected_calibration_error(noisy, response=response).shape
 
 
 def test_what_a_model_did_not_pass_on_of_the_scatter_is_a_bias_in_part():
     raw, none, half, all_of_it = (
-        law_of(LaplaceLaw(5.0), given)
+        law_of(LaplaceNoise(5.0), given)
         for given in (None, np.zeros((40, 40)), np.eye(40) / 2, np.eye(40))
     )
     assert none.covariance == pytest.approx(0 * raw.covariance)
@@ -370,8 +372,10 @@ def test_decoded_counts_have_lost_the_scatter_that_their_error_already_holds():
     tally = Tally(np.ones(40), np.eye(40))
     drawn = np.diag(law_of(NoNoise()).covariance)
     for variance in (1e-6, 1e6):
-        decoded = law_of(DecodedLaw(variance * np.eye(40), tally))
-        added = np.diag(law_of(LaplaceLaw(math.sqrt(variance / 2))).covariance) - drawn
+        decoded = law_of(DecodedNoise(variance * np.eye(40), tally))
+        added = (
+            np.diag(law_of(LaplaceNoise(math.sqrt(variance / 2))).covariance) - drawn
+        )
         larger = np.maximum(drawn, added)
         assert np.diag(decoded.above) == pytest.approx(larger, rel=0.02)
         assert decoded.below == pytest.approx(decoded.above / 2)

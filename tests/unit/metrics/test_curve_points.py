@@ -270,7 +270,7 @@ def test_points_on_a_grid_are_at_its_multiples():
     result = released(rounded, 1)
     _, _, thresholds = result.roc_curve()
     multiples = np.arange(51) / 50
-    assert result.reading.atoms is not None
+    assert result.fit.atoms is not None
     assert set(thresholds[1:]) <= set(multiples) | set(DECLARED)
 
 
@@ -334,7 +334,7 @@ def test_scikit_learns_displays_draw_the_points():
 
 def test_points_at_the_edges_alone_are_the_released_thresholds():
     result = released(smooth, 0.3)
-    few = roc_points(result.reading, inside_bins=False)
+    few = roc_points(result.fit, inside_bins=False)
     np.testing.assert_array_equal(few.thresholds, result.curves.thresholds)
     whole = result.roc_curve()
     place = np.searchsorted(-whole.thresholds, -few.thresholds)

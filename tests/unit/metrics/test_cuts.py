@@ -82,7 +82,7 @@ def at_one(rng, share, bins):
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, NoNoise()
     )
-    return at_threshold(Flat().read(observed), 1.0)["recall"], true
+    return at_threshold(Flat().fit(observed), 1.0)["recall"], true
 
 
 @pytest.mark.parametrize("bins", [PriorSpread(256, prevalence=0.25), Uniform(20)])

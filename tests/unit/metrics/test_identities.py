@@ -44,12 +44,12 @@ def test_gini_is_twice_the_auc_less_one(result):
 
 
 def test_the_brier_score_is_the_sum_of_its_parts(result):
-    parts = brier_parts(result.reading.counts)
+    parts = brier_parts(result.fit.counts)
     assert parts.total == near(result.metric("brier").value)
 
 
 def test_the_scaled_brier_score_is_one_less_its_share_of_no_models(result):
-    counts = result.reading.counts
+    counts = result.fit.counts
     p, n = counts.positives.sum(), counts.negatives.sum()
     most = p * n / (p + n) ** 2
     scaled = result.metric("scaled_brier").value
@@ -65,7 +65,7 @@ def test_rates_at_a_threshold_follow_from_each_other(result):
     at = result.at(t)
     precision, recall = at.precision.value, at.recall.value
     assert at.f1.value == near(2 * precision * recall / (precision + recall))
-    counts = result.reading.counts
+    counts = result.fit.counts
     r = counts.positives.sum() / (counts.positives.sum() + counts.negatives.sum())
     false = (1 - at.specificity.value) * (1 - r)
     assert at.net_benefit.value == near(recall * r - t / (1 - t) * false)
@@ -79,7 +79,7 @@ def test_groups_add_up_to_the_whole():
             sites(groups=True), groups=["a", "b"], edges=Uniform(64)
         )
         whole = discreet.evaluate(sites(), edges=Uniform(64))
-    added = sum(part.reading.counts.positives for part in apart.values())
-    assert added == near(whole.reading.counts.positives)
-    added = sum(part.reading.counts.negatives for part in apart.values())
-    assert added == near(whole.reading.counts.negatives)
+    added = sum(part.fit.counts.positives for part in apart.values())
+    assert added == near(whole.fit.counts.positives)
+    added = sum(part.fit.counts.negatives for part in apart.values())
+    assert added == near(whole.fit.counts.negatives)

@@ -77,7 +77,7 @@ def test_the_interval_of_a_low_average_precision_allows_for_a_positive_on_top(rn
             for k in (False, True)
         ]
         observed = NoisyHistogram(edges, *counts, NoNoise())
-        found.append(measure(METRICS["average_precision"], Flat().read(observed)))
+        found.append(measure(METRICS["average_precision"], Flat().fit(observed)))
     spread = np.std([ap.value for ap in found])
     claimed = np.mean([ap.sampling.sd for ap in found])
     assert 1.0 < claimed / spread < 1.5
@@ -104,7 +104,7 @@ def histogram(rng, bins=60):
 )
 def test_slopes_are_the_derivative_of_the_value(rng, name):
     counts = histogram(rng)
-    row, at = METRICS[name], Flat("linear").read(counts).bins
+    row, at = METRICS[name], Flat("linear").fit(counts).bins
     direction = rng.normal(size=(2, at.negatives.size)) * np.array(
         [np.sqrt(at.negatives), np.sqrt(at.positives)]
     )
@@ -116,11 +116,11 @@ def test_slopes_are_the_derivative_of_the_value(rng, name):
             counts.positives + step * direction[1],
             NoNoise(),
         )
-        return row.value(Flat("linear").read(moved))
+        return row.value(Flat("linear").fit(moved))
 
     slopes = row.slopes(at)
     expected = slopes.negatives @ direction[0] + slopes.positives @ direction[1]
-    sampling = measure(row, Flat("linear").read(counts)).sampling.sd
+    sampling = measure(row, Flat("linear").fit(counts)).sampling.sd
     found = (value(1e-4) - value(-1e-4)) / 2e-4
     # Places of quantiles, knots and shifts inside bins count as fixed in the slopes.
     assert abs(found - expected) <= 0.15 * sampling
@@ -133,13 +133,13 @@ def test_sampling_errors_are_those_of_the_bootstrap(name):
     rng = np.random.default_rng(8)
     counts = histogram(rng)
     row = METRICS[name]
-    found = measure(row, Flat("linear").read(counts)).sampling.sd
+    found = measure(row, Flat("linear").fit(counts)).sampling.sd
     cells = np.concatenate([counts.negatives, counts.positives])
     values = []
     for _ in range(150):
         again = rng.multinomial(int(cells.sum()), cells / cells.sum()).astype(float)
         other = NoisyHistogram(counts.edges, *np.split(again, 2), NoNoise())
-        values.append(row.value(Flat("linear").read(other)))
+        values.append(row.value(Flat("linear").fit(other)))
     assert found == pytest.approx(np.std(values), rel=0.3)
 
 

@@ -13,28 +13,28 @@ from discreet.estimate.fit import Other
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
 
 AUC = METRICS["auc"]
 
 
 @pytest.fixture
-def reading(rng):
+def fit(rng):
     """Normal classes, 6,000 of them, noise of scale 3."""
     edges = Edges.realise(PriorSpread(32, prevalence=0.3))
     with np.errstate(divide="ignore"):
         z = np.log(edges.array) - np.log1p(-edges.array)
     means = np.stack([4_200 * np.diff(ndtr(z + 1.5)), 1_800 * np.diff(ndtr(z - 0.3))])
     seen = rng.poisson(means) + simulate_discrete_laplace(3.0, means.shape, rng)
-    found = Smooth().read(NoisyHistogram(edges, *seen.astype(float), LaplaceLaw(3.0)))
+    found = Smooth().fit(NoisyHistogram(edges, *seen.astype(float), LaplaceNoise(3.0)))
     assert found.way == "model"
     return found
 
 
-def beside(reading, value):
+def beside(fit, value):
     """Return the reading with another flat one beside it, whose AUC is this value."""
-    flat = reading.other.reading
+    flat = fit.other.fit
     worse = replace(flat, own={})
     low, high = 0.0, 0.5
     for _ in range(40):  # move so many positives down to the negatives' places
@@ -45,13 +45,13 @@ def beside(reading, value):
         )
         worse = flat.moved(np.concatenate([flat.counts.negatives, positives]))
         low, high = (share, high) if AUC.value(worse) > value else (low, share)
-    return replace(reading, other=Other(worse, 0.5))
+    return replace(fit, other=Other(worse, 0.5))
 
 
-def test_a_distance_that_noise_cannot_have_made_is_reached_on_its_side(reading):
-    value = measure(AUC, reading).value
+def test_a_distance_that_noise_cannot_have_made_is_reached_on_its_side(fit):
+    value = measure(AUC, fit).value
     apart = 0.05  # dozens of the noise's standard deviations
-    found = measure(AUC, beside(reading, value - apart))
+    found = measure(AUC, beside(fit, value - apart))
     assert found.value == value
     assert found.binning.typical == pytest.approx(apart / 2, rel=0.05)
     assert found.binning.below == pytest.approx(apart, rel=0.05)
@@ -59,16 +59,16 @@ def test_a_distance_that_noise_cannot_have_made_is_reached_on_its_side(reading):
     assert found.interval(0.95).low < value - apart
 
 
-def test_a_distance_within_its_noise_adds_nothing_to_the_half(reading):
-    plain = measure(AUC, reading)
+def test_a_distance_within_its_noise_adds_nothing_to_the_half(fit):
+    plain = measure(AUC, fit)
     apart = plain.noise.sd / 4
-    found = measure(AUC, beside(reading, plain.value - apart))
+    found = measure(AUC, beside(fit, plain.value - apart))
     assert 0 <= found.binning.below < found.binning.typical
     assert math.isclose(found.binning.typical, apart / 2, rel_tol=0.2)
 
 
-def test_noise_includes_what_the_choice_among_fits_may_cost(reading):
-    known = measure(AUC, replace(reading, between=None)).noise.sd
-    unsure = reading.unsure(AUC.slopes(reading.damped))
+def test_noise_includes_what_the_choice_among_fits_may_cost(fit):
+    known = measure(AUC, replace(fit, between=None)).noise.sd
+    unsure = fit.unsure(AUC.slopes(fit.damped))
     assert unsure > 0
-    assert measure(AUC, reading).noise.sd == pytest.approx(math.hypot(known, unsure))
+    assert measure(AUC, fit).noise.sd == pytest.approx(math.hypot(known, unsure))

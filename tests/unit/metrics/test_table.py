@@ -23,14 +23,14 @@ from discreet.metrics.rate_row import RateRow
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
-from discreet.noise.binned_positives import BinnedLaw
-from discreet.noise.decoded_noise import DecodedLaw, Tally
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.binned_positives import BinnedPositivesNoise
+from discreet.noise.decoded_noise import DecodedNoise, Tally
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
-from discreet.noise.polya import PolyaLaw
-from discreet.noise.response import ResponseLaw
+from discreet.noise.polya import PolyaNoise
+from discreet.noise.response import ResponseNoise
 from discreet.noise.skellam import skellam_table
-from discreet.noise.unary import UnaryLaw
+from discreet.noise.unary import UnaryNoise
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 
 pytestmark = pytest.mark.long
@@ -148,16 +148,16 @@ def _noise(scale, cells, rng):
     root = rng.normal(0, scale, (cells, 3))
     if cells <= 80 and rng.random() < 0.25:
         return _decoded(root, rng), root @ rng.normal(size=3)
-    laws = (
-        lambda: LaplaceLaw(scale),
-        lambda: ResponseLaw(1 / (1 + np.exp(scale / 100))),
-        lambda: PolyaLaw(1 / scale, float(rng.choice([1.0, 1.3, 50.0]))),
+    noises = (
+        lambda: LaplaceNoise(scale),
+        lambda: ResponseNoise(1 / (1 + np.exp(scale / 100))),
+        lambda: PolyaNoise(1 / scale, float(rng.choice([1.0, 1.3, 50.0]))),
         lambda: skellam_table(Fraction(float(scale)) ** 2),
-        lambda: UnaryLaw(1 / (1 + np.exp(3 / scale)), int(10 ** rng.uniform(0, 6))),
-        lambda: BinnedLaw(1 / scale, *rng.integers(0, 4, (2, cells // 2))),
+        lambda: UnaryNoise(1 / (1 + np.exp(3 / scale)), int(10 ** rng.uniform(0, 6))),
+        lambda: BinnedPositivesNoise(1 / scale, *rng.integers(0, 4, (2, cells // 2))),
         lambda: Additive(scale, rng.choice([0.0, -1.0])),
     )
-    return laws[rng.choice(len(laws))](), noise
+    return noises[rng.choice(len(noises))](), noise
 
 
 def _decoded(root, rng):
@@ -165,7 +165,9 @@ def _decoded(root, rng):
     channel = rng.dirichlet(np.ones(len(root)), len(root))
     tally = Tally(rng.poisson(9.0, len(root)) + 1.0, channel)
     otherwise = rng.poisson(9.0, len(root)) * rng.choice([0.0, 1.0, 1e9])
-    return DecodedLaw(root @ root.T, tally, (otherwise,) if rng.random() < 0.5 else ())
+    return DecodedNoise(
+        root @ root.T, tally, (otherwise,) if rng.random() < 0.5 else ()
+    )
 
 
 def _release(rng, most):
@@ -183,11 +185,11 @@ def _release(rng, most):
     if rng.random() < 0.3:
         cells[bins:] *= 1e-220
     scale = rng.choice([0.0, 0.5, 3.0, 300.0])
-    law, noise = _noise(scale, 2 * bins, rng)
+    distribution, noise = _noise(scale, 2 * bins, rng)
     if scale == 0:  # exact counts are whole
         cells = np.rint(cells)
     negatives, positives = np.split(cells + noise, 2)
-    return NoisyHistogram(edges, negatives, positives, law)
+    return NoisyHistogram(edges, negatives, positives, distribution)
 
 
 def _reader(observed, rng):
@@ -196,7 +198,7 @@ def _reader(observed, rng):
     # Central differences take their time.
     if rng.random() < 0.1 and len(observed.edges) <= 15:
         return Flat()
-    shared = getattr(observed.law, "across", -1.0) and rng.random() < 0.5
+    shared = getattr(observed.noise, "across", -1.0) and rng.random() < 0.5
     return PublicTotals() if shared else Smooth()
 
 
@@ -224,31 +226,31 @@ def test_a_hundred_thousand_releases_are_read_without_failing(start):
 def _read_many(rng, releases, most):
     for _ in range(releases):
         observed = _release(rng, most)
-        reading = _reader(observed, rng).read(observed)
-        assert min(reading.counts.negatives.min(), reading.counts.positives.min()) >= 0
-        for estimate in measures(reading, METRICS).values():
+        fit = _reader(observed, rng).fit(observed)
+        assert min(fit.counts.negatives.min(), fit.counts.positives.min()) >= 0
+        for estimate in measures(fit, METRICS).values():
             _check(estimate)
-        for estimate in at_threshold(reading, rng.random()).estimates.values():
+        for estimate in at_threshold(fit, rng.random()).estimates.values():
             _check(estimate)
-        if reading.refusal is None:
-            response = reading.response
-            _check(expected_calibration_error(reading.counts, response=response))
+        if fit.refusal is None:
+            response = fit.response
+            _check(expected_calibration_error(fit.counts, response=response))
 
 
 def test_a_class_that_nobody_has_is_refused_where_it_has_no_noise_either():
     """Binned positives: a bin without public examples carries no noise."""
-    law = BinnedLaw(1.0, np.array([0, 0]), np.array([3, 2]))
+    noise = BinnedPositivesNoise(1.0, np.array([0, 0]), np.array([3, 2]))
     edges = Edges.realise(Uniform(2))
-    lonely = NoisyHistogram(edges, np.zeros(2), np.array([1.0, 0.0]), law)
-    assert Smooth().read(lonely).refusal
+    lonely = NoisyHistogram(edges, np.zeros(2), np.array([1.0, 0.0]), noise)
+    assert Smooth().fit(lonely).refusal
 
 
 def test_bins_of_no_width_on_the_logit_scale_are_read():
     rng = np.random.default_rng(3)
     edges = Edges.realise(PriorSpread(1024, 0.5))
     counts = rng.poisson(5e5, (2, len(edges))).astype(float)
-    observed = NoisyHistogram(edges, *counts, LaplaceLaw(0.5))
-    assert math.isfinite(measure(METRICS["auc"], Smooth().read(observed)).value)
+    observed = NoisyHistogram(edges, *counts, LaplaceNoise(0.5))
+    assert math.isfinite(measure(METRICS["auc"], Smooth().fit(observed)).value)
 
 
 def test_an_area_a_rounding_above_one_has_an_interval():
@@ -263,7 +265,7 @@ def test_limits_at_a_threshold_hold_the_value_whatever_rounding_leaves_of_a_clas
         negatives, positives = rng.exponential(1.0, (2, 7))
         negatives[:3] = 0.0
         observed = NoisyHistogram(edges, negatives, positives, NoNoise())
-        found = at_threshold(Flat("linear").read(observed), 0.5).estimates
+        found = at_threshold(Flat("linear").fit(observed), 0.5).estimates
         for estimate in found.values():
             if not math.isnan(estimate.value):
                 binning = estimate.binning
@@ -278,16 +280,16 @@ def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
     observed = NoisyHistogram(edges, negatives, positives, NoNoise())
     whole = NoisyHistogram(edges, negatives, np.rint(positives), NoNoise())
     for name in METRICS:
-        found = measure(METRICS[name], Flat().read(observed))
-        plain = measure(METRICS[name], Flat().read(whole))
+        found = measure(METRICS[name], Flat().fit(observed))
+        plain = measure(METRICS[name], Flat().fit(whole))
         assert found.sampling.sd == pytest.approx(plain.sampling.sd, rel=1e-6)
 
 
 def test_an_error_whose_square_is_no_number_is_no_error_to_speak_of():
     edges = Edges.realise(Uniform(2))
     negatives, positives = np.array([4e8, 4e8]), np.array([3e-212, 6e-211])
-    observed = NoisyHistogram(edges, negatives, positives, LaplaceLaw(3.0))
-    found = measures(Flat().read(observed), METRICS)
+    observed = NoisyHistogram(edges, negatives, positives, LaplaceNoise(3.0))
+    found = measures(Flat().fit(observed), METRICS)
     for name in METRICS:
         _check(found[name])
     assert isinstance(found["average_precision"].status, Unusable)
@@ -297,7 +299,7 @@ def test_another_decoding_that_holds_nothing_leaves_the_value_alone():
     edges = Edges.realise(Uniform(4))
     negatives, positives = np.array([90.0, 70, 50, 30]), np.array([10.0, 20, 40, 60])
     tally = Tally(np.ones(8), np.eye(8))
-    law = DecodedLaw(np.eye(8), tally, (np.zeros(8),))
-    reading = Flat().read(NoisyHistogram(edges, negatives, positives, law))
-    for estimate in measures(reading, METRICS).values():
+    noise = DecodedNoise(np.eye(8), tally, (np.zeros(8),))
+    fit = Flat().fit(NoisyHistogram(edges, negatives, positives, noise))
+    for estimate in measures(fit, METRICS).values():
         _check(estimate)

@@ -224,7 +224,7 @@ def test_a_noisy_plan_costs_its_epsilon():
     model = ExactMPC(epsilon="0.5")
     assert model.loss == PureDP(model.epsilon)
     this = plan_of(model).resolve(0, [])
-    assert this.loss == model.noise(this, Cohort()).loss() == model.loss
+    assert this.loss == model.mechanism_for(this, Cohort()).loss() == model.loss
 
 
 def test_other_rows_than_the_plans_are_refused():
@@ -270,7 +270,9 @@ def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
     total, owners = np.array(total), len(sites)
     assert checked == 1
     this = plan.resolve(0, [])
-    assert total.size == model.noise(this, plan.cohort).sent(plan.statistic.size)
+    assert total.size == model.mechanism_for(this, plan.cohort).sent(
+        plan.statistic.size
+    )
     release = Release(plan.digest(), b"s", 0, total, owners, owners, model.loss)
     again = read(plan, [release], claim=result.claim)
     assert {m: e.value for m, e in again.items()} == {

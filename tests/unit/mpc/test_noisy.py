@@ -106,12 +106,12 @@ def test_two_honest_parties_equal_the_curators_noise(seed):
 
 @pytest.mark.statistical
 def test_three_parties_add_the_law_that_the_reader_assumes(seed):
-    law = noise_law(ROWS, EPSILON)
+    noise = noise_law(ROWS, EPSILON)
     sample = shares(100_000, 3, seed)
-    assert law.shape == 1.5
+    assert noise.shape == 1.5
 
     def pmf(k):
-        return float(law.pmf(np.array([k]))[0])
+        return float(noise.pmf(np.array([k]))[0])
 
     assert fit_p_value(sample, pmf, range(-10, 11)) > ALPHA
     assert fit_p_value(sample, laplace_pmf, range(-10, 11)) < ALPHA
@@ -171,11 +171,13 @@ def test_without_noise_the_pair_is_the_auc(rng):
 @pytest.mark.statistical
 def test_likely_errors_hold_95_percent_of_the_noise(rng):
     rows, positives, epsilon, runs = 2000, 600, Fraction(1), 1000
-    law = noise_law(rows, epsilon)
+    distribution = noise_law(rows, epsilon)
     weight = 2 * positives * (rows - positives)
     auc = 0.8
     truth = np.array([round((auc - 0.5) * weight), positives * rows])
-    noise = simulate_polya_difference(law.gamma, law.shape, (runs, 2), rng)
+    noise = simulate_polya_difference(
+        distribution.gamma, distribution.shape, (runs, 2), rng
+    )
     ends, seen = [], []
     for balance, code in (truth + noise).astype(np.int64):
         value, errors = NoisyPair(int(balance), int(code), rows, epsilon).read()

@@ -13,7 +13,7 @@ from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import MOST_TIED, decode
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 
 EDGES = Edges.realise(Warped(32))
 
@@ -62,8 +62,8 @@ def test_a_decoder_that_reads_the_symbols_backwards_would_be_far_off():
 def test_the_curve_through_the_decoded_counts_has_the_pooled_auc():
     z, labels = logits(8_000, 24_000)
     found = decoded(sigmoid(z), labels, 2)
-    observed = NoisyHistogram(EDGES, *found.counts, found.law)
-    curves = Flat("pchip").read(observed).curves
+    observed = NoisyHistogram(EDGES, *found.counts, found.noise)
+    curves = Flat("pchip").fit(observed).curves
     below = np.searchsorted(np.sort(z[labels == 0]), z[labels == 1])
     assert roc_area(curves.roc) == pytest.approx(below.mean() / 24_000, abs=0.02)
 
@@ -144,14 +144,14 @@ def test_known_score_values_are_placed_by_number():
 def test_the_law_gives_the_covariance_of_each_bin_and_draws_from_it():
     z, labels = logits(8_000, 24_000)
     found = decoded(sigmoid(z), labels, 2)
-    law: NoiseLaw = found.law
+    noise: NoiseDistribution = found.noise
     at = np.concatenate(found.counts)
-    draws = law.sample(at, 4_000, np.random.default_rng(1))
-    each = law.covariance(at)
+    draws = noise.sample(at, 4_000, np.random.default_rng(1))
+    each = noise.covariance(at)
     assert draws[:, :32].var(axis=0) == pytest.approx(each.negatives, rel=0.15)
     assert draws[:, 32:].var(axis=0) == pytest.approx(each.positives, rel=0.15)
     cross = (draws[:, :32] * draws[:, 32:]).mean(axis=0)
-    assert cross == pytest.approx(each.cross, abs=0.1 * law.scale**2)
+    assert cross == pytest.approx(each.cross, abs=0.1 * noise.scale**2)
     assert draws[:, 32:].sum(axis=1).std() == pytest.approx(found.class_sd, rel=0.1)
 
 
@@ -186,14 +186,14 @@ def test_scores_that_heap_at_an_end_are_not_smoothed_into_its_neighbour():
 
 
 def read(found):
-    return Flat("pchip").read(NoisyHistogram(EDGES, *found.counts, found.law))
+    return Flat("pchip").fit(NoisyHistogram(EDGES, *found.counts, found.noise))
 
 
 def test_the_interval_of_an_area_reaches_to_what_a_smooth_heap_would_make_it():
     scores, labels = heaped(1)
     found = decoded(scores, labels, 5)
-    smooth = NoisyHistogram(EDGES, *found.smooth, found.law)
-    way = roc_area(Flat("pchip").read(smooth).curves.roc) - roc_area(
+    smooth = NoisyHistogram(EDGES, *found.smooth, found.noise)
+    way = roc_area(Flat("pchip").fit(smooth).curves.roc) - roc_area(
         read(found).curves.roc
     )
     binning = measure(METRICS["auc"], read(found)).binning
@@ -241,7 +241,7 @@ def test_an_interval_reaches_to_the_other_odds_on_their_side_alone():
     row, other = METRICS["average_precision"], found.decodings[0]
     one = measure(row, replace(found, decodings=(other,)))
     alone = measure(row, replace(found, decodings=()))
-    way = one.value - row.value(other.reading)
+    way = one.value - row.value(other.fit)
     assert one.value == alone.value
     assert way > 0.005 > alone.binning.typical
     low, high = alone.interval()

@@ -7,7 +7,7 @@ from discreet.entropy import Seeded
 from discreet.errors import PlanError
 from discreet.noise.laplace import (
     DiscreteLaplace,
-    LaplaceLaw,
+    LaplaceNoise,
     discrete_laplace,
 )
 from discreet.privacy.loss import PureDP
@@ -19,14 +19,14 @@ MECHANISM = DiscreteLaplace(PureDP(Fraction(1, 2)), TWO)
 
 def test_the_scale_is_the_l1_sensitivity_over_epsilon_exactly():
     assert MECHANISM.scale == 4
-    assert MECHANISM.law(1).scale == 4.0
+    assert MECHANISM.noise(1).scale == 4.0
     assert MECHANISM.loss() == PureDP(Fraction(1, 2))
 
 
 def test_the_variance_is_that_of_the_pmf():
     k = np.arange(-400, 401)
     pmf = np.tanh(0.5 / 4) * np.exp(-np.abs(k) / 4)
-    assert LaplaceLaw(4.0).variance == pytest.approx((pmf * k**2).sum())
+    assert LaplaceNoise(4.0).variance == pytest.approx((pmf * k**2).sum())
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_scale_that_cannot_be_drawn_exactly_is_refused(scale):
 
 def test_a_sum_of_several_contributors_has_another_law():
     with pytest.raises(PlanError, match="single contributor"):
-        MECHANISM.law(2)
+        MECHANISM.noise(2)
 
 
 def test_no_cell_needs_no_bytes():

@@ -6,8 +6,8 @@ from scipy import stats
 
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.laplace import LaplaceLaw
-from discreet.noise.polya import PolyaLaw, PolyaShares, _levels, polya_difference
+from discreet.noise.laplace import LaplaceNoise
+from discreet.noise.polya import PolyaNoise, PolyaShares, _levels, polya_difference
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity, Unit
 
@@ -25,48 +25,48 @@ def brute_force_pmf(gamma, shape, k, terms=4_000):
 @pytest.mark.parametrize("gamma", [3.0, 0.4, 0.05])
 @pytest.mark.parametrize("shape", [0.02, 1 / 3, 1.0, 1.5, 2.0, 7.3])
 def test_the_pmf_is_that_of_a_difference_of_negative_binomials(gamma, shape):
-    law = PolyaLaw(gamma, shape)
+    noise = PolyaNoise(gamma, shape)
     for k in (0, 1, 2, 5, 40):
         expected = brute_force_pmf(gamma, shape, k)
-        got = law.pmf(np.array([k, -k]))
+        got = noise.pmf(np.array([k, -k]))
         np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
 def test_the_pmf_of_contributors_equal_to_honest_is_discrete_laplace():
     k = np.arange(-30, 31)
-    pmf = SHARES.law(3).pmf(k)
+    pmf = SHARES.noise(3).pmf(k)
     a = np.exp(-0.5)
     np.testing.assert_allclose(pmf, (1 - a) / (1 + a) * a ** np.abs(k), rtol=1e-12)
 
 
 def test_the_log_pmf_reaches_where_probabilities_underflow():
-    log_pmf = SHARES.law(4).log_pmf(np.array([10_000]))
+    log_pmf = SHARES.noise(4).log_pmf(np.array([10_000]))
     assert -5_010 < log_pmf[0] < -4_980
 
 
 @pytest.mark.parametrize("shape", [0.01, 1.0, 1.7, 12.0, 300.0])
 def test_the_variance_is_that_of_the_pmf(shape):
-    law = PolyaLaw(0.3, shape)
+    noise = PolyaNoise(0.3, shape)
     k = np.arange(-1_500, 1_501)
-    assert law.pmf(k).sum() == pytest.approx(1.0, abs=1e-12)
-    assert (law.pmf(k) * k**2).sum() == pytest.approx(law.variance, rel=1e-9)
+    assert noise.pmf(k).sum() == pytest.approx(1.0, abs=1e-12)
+    assert (noise.pmf(k) * k**2).sum() == pytest.approx(noise.variance, rel=1e-9)
 
 
 def test_the_law_of_the_honest_sum_has_the_variance_of_discrete_laplace():
-    assert SHARES.law(3).variance == pytest.approx(LaplaceLaw(2.0).variance)
-    assert SHARES.law(6).variance == pytest.approx(2 * SHARES.law(3).variance)
-    assert SHARES.law(6).scale == 2.0
+    assert SHARES.noise(3).variance == pytest.approx(LaplaceNoise(2.0).variance)
+    assert SHARES.noise(6).variance == pytest.approx(2 * SHARES.noise(3).variance)
+    assert SHARES.noise(6).scale == 2.0
 
 
 def test_the_scale_grows_with_the_l1_sensitivity():
     client = Sensitivity(5, 25, 5, Unit("client", "add_remove", 5))
     mechanism = PolyaShares(PureDP(Fraction(1, 2)), client, honest=3)
-    assert mechanism.law(3).scale == pytest.approx(10.0)
+    assert mechanism.noise(3).scale == pytest.approx(10.0)
 
 
 def test_a_sum_of_too_few_shares_is_refused():
     with pytest.raises(ReleaseError, match="at least 3"):
-        SHARES.law(2)
+        SHARES.noise(2)
     with pytest.raises(ReleaseError, match="2 sites contributed"):
         SHARES.open(np.zeros(4, dtype=np.int64), 2)
 
@@ -128,9 +128,9 @@ def test_the_loss_is_the_whole_budget():
 
 def test_simulated_noise_has_the_shape_that_was_asked_for():
     rng = np.random.default_rng(1)
-    noise = SHARES.law(5).sample(np.zeros(8), 100, rng)
+    noise = SHARES.noise(5).sample(np.zeros(8), 100, rng)
     assert noise.shape == (100, 8)
-    assert SHARES.law(5).covariance(np.zeros(8)).positives.shape == (4,)
+    assert SHARES.noise(5).covariance(np.zeros(8)).positives.shape == (4,)
 
 
 @pytest.mark.parametrize("honest", [1, 3])

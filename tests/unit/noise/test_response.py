@@ -44,15 +44,15 @@ def test_asking_again_brings_the_same_answer():
 
 
 def test_a_flip_depends_on_the_key_and_on_the_budget():
-    flips = RESPONSE.flip(LABELS, IDS, key=KEY) != LABELS
+    response_key = RESPONSE.flip(LABELS, IDS, key=KEY) != LABELS
     other_key = RESPONSE.flip(LABELS, IDS, key=ResponseKey(bytes([1] * 32))) != LABELS
-    assert not np.array_equal(flips, other_key)
+    assert not np.array_equal(response_key, other_key)
     # If flips at a larger budget were a subset of those at a smaller one, any
     # difference between two answers would give the label away.
     small = RandomizedResponse(PureDP(Fraction(1, 2)))
     wider = small.flip(LABELS, IDS, key=KEY) != LABELS
-    assert (flips & ~wider).any()
-    assert (wider & ~flips).any()
+    assert (response_key & ~wider).any()
+    assert (wider & ~response_key).any()
 
 
 def test_examples_that_share_an_id_are_refused():
@@ -87,7 +87,7 @@ def test_decoding_keeps_the_bin_totals_and_undoes_the_expected_flips():
 
 def test_the_scale_of_the_response_law_is_that_of_one_label():
     e = math.e
-    assert RESPONSE.law(1).scale == pytest.approx(math.sqrt(e) / (e - 1))
+    assert RESPONSE.noise(1).scale == pytest.approx(math.sqrt(e) / (e - 1))
     assert RESPONSE.loss() == UNARY.loss() == PureDP(Fraction(1))
 
 
@@ -121,7 +121,7 @@ def test_a_total_of_no_clients_is_refused():
     with pytest.raises(ReleaseError, match="no client"):
         UNARY.decode(np.zeros(2, dtype=np.int64), 0)
     with pytest.raises(ReleaseError, match="no client"):
-        UNARY.law(0)
+        UNARY.noise(0)
 
 
 def test_decoding_the_expected_total_gives_the_counts():
@@ -133,5 +133,5 @@ def test_decoding_the_expected_total_gives_the_counts():
 
 def test_the_variance_a_client_adds_to_an_empty_cell_is_the_known_one():
     """4 e^eps / (e^eps - 1)^2, of which papers sometimes drop the 4."""
-    variance = UNARY.law(1).covariance(np.zeros(2)).negatives[0]
+    variance = UNARY.noise(1).covariance(np.zeros(2)).negatives[0]
     assert variance == pytest.approx(4 * math.e / (math.e - 1) ** 2)

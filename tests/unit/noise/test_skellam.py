@@ -42,7 +42,7 @@ def test_the_exact_delta_of_the_honest_sum_is_within_the_budget_and_near_it(
     honest, epsilon, delta
 ):
     mechanism = SkellamShares(ApproxDP(epsilon, delta), ONE, honest)
-    spent = mechanism.law(honest).hockey_stick(float(epsilon), shift=1)
+    spent = mechanism.noise(honest).hockey_stick(float(epsilon), shift=1)
     assert 0.9 * delta < spent <= delta
 
 
@@ -56,8 +56,8 @@ def test_half_the_noise_breaks_the_budget():
 @pytest.mark.parametrize("sensitivity", [ROW, CLIENT])
 def test_bounds_for_larger_sensitivities_cover_the_exact_delta(sensitivity):
     """The worst shift that one cell can see, in one cell."""
-    law = SkellamShares(BUDGET, sensitivity, 3).law(3)
-    assert law.hockey_stick(1.0, shift=sensitivity.linf) < BUDGET.delta
+    noise = SkellamShares(BUDGET, sensitivity, 3).noise(3)
+    assert noise.hockey_stick(1.0, shift=sensitivity.linf) < BUDGET.delta
 
 
 @pytest.mark.parametrize("variance", [0.5, 2.0, 10.0, 100.0])
@@ -102,7 +102,7 @@ def test_a_variance_that_cannot_be_drawn_exactly_is_refused():
 
 def test_sums_of_too_few_shares_and_plans_without_honest_sites_are_refused():
     with pytest.raises(ReleaseError, match="at least 3"):
-        SkellamShares(BUDGET, ONE, 3).law(2)
+        SkellamShares(BUDGET, ONE, 3).noise(2)
     with pytest.raises(ReleaseError, match="2 sites"):
         SkellamShares(BUDGET, ONE, 3).open(np.zeros(2, dtype=np.int64), 2)
     with pytest.raises(PlanError, match="min_survivors"):

@@ -158,8 +158,8 @@ def test_group_privacy_holds_for_a_mechanism_with_a_delta(epsilon, steps):
     """A count with geometric noise that is cut off: the delta is the lost tail."""
     width = 6
     weights = [math.exp(-epsilon * abs(x)) for x in range(-width, width + 1)]
-    law = [w / sum(weights) for w in weights]
-    around = [[0.0] * k + law + [0.0] * (steps - k) for k in range(steps + 1)]
+    noise = [w / sum(weights) for w in weights]
+    around = [[0.0] * k + noise + [0.0] * (steps - k) for k in range(steps + 1)]
     delta = max(
         hockey_stick(around[0], around[1], epsilon),
         hockey_stick(around[1], around[0], epsilon),

@@ -149,15 +149,15 @@ def test_sessions_of_one_question_are_counted_and_retries_are_not(path):
 @pytest.mark.parametrize("account", ["ledger", "memory"])
 def test_the_same_flipped_labels_are_charged_once_a_population(account, ledger):
     account = ledger if account == "ledger" else MemoryAccount()
-    flips = {"reusable": b"labels and key"}
-    account.reserve(use(b"a", **flips))
-    account.reserve(use(b"b", plan=b"another model", **flips))
+    response_key = {"reusable": b"labels and key"}
+    account.reserve(use(b"a", **response_key))
+    account.reserve(use(b"b", plan=b"another model", **response_key))
     assert account.spent("icu").epsilon == Fraction(1, 2)
     account.reserve(use(b"c", reusable=b"changed labels"))
     assert account.spent("icu").epsilon == 1
-    account.reserve(use(b"d", loss=PureDP(Fraction(2)), **flips))
+    account.reserve(use(b"d", loss=PureDP(Fraction(2)), **response_key))
     assert account.spent("icu").epsilon == 3
-    account.reserve(use(b"e", population="ward", **flips))
+    account.reserve(use(b"e", population="ward", **response_key))
     assert account.spent("ward").epsilon == Fraction(1, 2)
 
 

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.cormode2023 import (
     BucketRule,
     EquiDepth,
@@ -80,9 +80,11 @@ def test_a_heavy_score_merges_buckets(rng):
 def test_noisy_buckets_still_tell_the_auc(sample, rng):
     tree = Hierarchy.over_unit_interval(2, 10)
     counts = tree.count(Examples(*sample)).astype(float)
-    law = LaplaceLaw(10 / 1.0)
-    noise = simulate_discrete_laplace(law.scale, counts.shape, rng)
-    observed = NoisyTree.from_release(tree, counts + noise, variance=law.variance)
+    distribution = LaplaceNoise(10 / 1.0)
+    noise = simulate_discrete_laplace(distribution.scale, counts.shape, rng)
+    observed = NoisyTree.from_release(
+        tree, counts + noise, variance=distribution.variance
+    )
     found = EquiDepth.from_tree(observed, 20)
     assert found.auc == pytest.approx(roc_auc_score(*sample[::-1]), abs=0.01)
 
@@ -104,7 +106,7 @@ def measured_auc_deviation(buckets, epsilon, examples, rng, runs=2000):
 @pytest.mark.parametrize("buckets", [8, 64, 512])
 def test_the_noise_of_a_flat_auc_follows_the_corrected_law(rng, buckets):
     each = np.full(buckets, 20_000 / buckets)
-    expected = math.sqrt(auc_noise_variance(each, each, LaplaceLaw(1.0).variance))
+    expected = math.sqrt(auc_noise_variance(each, each, LaplaceNoise(1.0).variance))
     measured = measured_auc_deviation(buckets, 1.0, 40_000, rng)
     # 2,000 runs: a standard error of about 2%; 6 of them.
     assert measured == pytest.approx(expected, rel=0.12)

@@ -11,7 +11,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import (
     PAPER_PRESET,
     FedCurve,
@@ -39,9 +39,9 @@ def released(method, scores, labels, epsilon=None, rng=None):
     counts = tree.count(Examples(scores, labels)).astype(float)
     if epsilon is None:
         return NoisyTree.from_release(tree, counts, variance=0.0)
-    law = LaplaceLaw(tree.height / epsilon)
-    noise = simulate_discrete_laplace(law.scale, counts.shape, rng)
-    return NoisyTree.from_release(tree, counts + noise, variance=law.variance)
+    distribution = LaplaceNoise(tree.height / epsilon)
+    noise = simulate_discrete_laplace(distribution.scale, counts.shape, rng)
+    return NoisyTree.from_release(tree, counts + noise, variance=distribution.variance)
 
 
 def roc_error(curves, scores, labels):

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.xu2025.range_queries import (
     RangeQueries,
     counts_above,
@@ -97,7 +97,7 @@ def test_path_noise_has_the_variance_of_its_levels(rng):
     n, epsilon = 16, 0.8
     draws = np.array([simulate_path_noise(n, epsilon, rng) for _ in range(20_000)])
     levels = 5
-    each = LaplaceLaw(levels / epsilon).variance
+    each = LaplaceNoise(levels / epsilon).variance
     # Relative standard error of a variance here: about 1.1%; 7 of them.
     np.testing.assert_allclose(draws.var(axis=0), levels * each, rtol=0.08)
     near = np.mean(draws[:, 0] * draws[:, 1])  # all levels but the lowest
@@ -140,10 +140,10 @@ def test_the_curves_are_near_the_truth_with_and_without_noise(sample, rng, norm)
     )
     assert area_error((fpr, tpr), exact.roc) < 1e-3
     assert exact.auc == pytest.approx(roc_auc_score(*sample[::-1]), abs=1e-3)
-    law = LaplaceLaw(6 / 1.0)
-    noise = simulate_discrete_laplace(law.scale, counts.shape, rng)
+    distribution = LaplaceNoise(6 / 1.0)
+    noise = simulate_discrete_laplace(distribution.scale, counts.shape, rng)
     noisy = RangeQueries(norm).curves(
-        NoisyTree.from_release(tree, counts + noise, variance=law.variance)
+        NoisyTree.from_release(tree, counts + noise, variance=distribution.variance)
     )
     assert area_error((fpr, tpr), exact.roc) < area_error((fpr, tpr), noisy.roc) < 0.02
     assert norm in RangeQueries(norm).name

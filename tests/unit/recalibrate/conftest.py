@@ -3,7 +3,7 @@ import pytest
 
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.smooth_fit import Smooth
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
@@ -33,7 +33,7 @@ def histogram(scores, labels, bins=64, scale=0.0, seed=0, edges=None):
     rng = np.random.default_rng(seed)
     noise = simulate_discrete_laplace(scale, (2, len(edges)), rng)
     return NoisyHistogram(
-        edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceLaw(scale)
+        edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceNoise(scale)
     )
 
 
@@ -48,6 +48,6 @@ def read():
 
     def both(*args, **options):
         observed = histogram(*args, **options)
-        return observed, Smooth().read(observed).counts
+        return observed, Smooth().fit(observed).counts
 
     return both

@@ -10,7 +10,7 @@ from discreet.estimate.fit import Flat
 from discreet.estimate.sub_bins import cell_scores
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, fit
 from discreet.recalibrate.choose import risk
@@ -101,8 +101,8 @@ def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
         arc = CircularArc(Fraction(epsilon), edges)
         exact = np.bincount(cells, minlength=64)
         found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
-        observed = NoisyHistogram(edges, *found.counts, found.law)
-        fitted = fit(observed, Flat().read(observed).counts)
+        observed = NoisyHistogram(edges, *found.counts, found.noise)
+        fitted = fit(observed, Flat().fit(observed).counts)
         assert fitted.name in names
         if epsilon == 5:
             after = ece(fitted.apply(fresh), fresh_labels)
@@ -154,5 +154,5 @@ def test_too_little_noise_twin_is_usable():
     edges = Edges.realise(Warped(8))
     n, p = np.linspace(900, 20, 8), np.linspace(300, 700, 8)
     for scale, refused in ((0.5, False), (1e4, True)):
-        observed = NoisyHistogram(edges, n, p, LaplaceLaw(scale))
+        observed = NoisyHistogram(edges, n, p, LaplaceNoise(scale))
         assert ("no map can be fitted" in fit(observed, observed).reason) == refused

@@ -35,7 +35,7 @@ def log_loss(p, y):
 
 
 def counts_of(result):
-    return {name: part.reading.counts for name, part in result.items()}
+    return {name: part.fit.counts for name, part in result.items()}
 
 
 @pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])

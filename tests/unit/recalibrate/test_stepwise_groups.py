@@ -4,7 +4,7 @@ import pytest
 import recalibrate_oracles as oracle
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.errors import InputError
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate.stepwise import (
     bins_for,
@@ -84,7 +84,7 @@ def test_scores_far_beyond_a_float_still_make_an_average():
 def test_bbq_clips_noisy_counts_at_zero():
     n, p = np.array([50.0, -3.0, 5.0, 2.0]), np.array([2.0, 4.0, 20.0, -1.0])
     edges = Edges.realise(Uniform(4))
-    noisy = NoisyHistogram(edges, n, p, LaplaceLaw(1.0))
+    noisy = NoisyHistogram(edges, n, p, LaplaceNoise(1.0))
     clipped = NoisyHistogram(edges, np.maximum(n, 0), np.maximum(p, 0), NoNoise())
     assert fit_bbq(noisy).rates == fit_bbq(clipped).rates
 
@@ -103,9 +103,9 @@ def test_the_number_of_bins_follows_the_written_rule():
     # The papers' local rule: noise of sqrt(M)/eps gives sqrt(eps sqrt(M)).
     epsilon = 2.0
     scale = np.sqrt(54_000) / epsilon
-    local = NoisyHistogram(exact.edges, half, half, LaplaceLaw(scale))
+    local = NoisyHistogram(exact.edges, half, half, LaplaceNoise(scale))
     assert bins_for(local) == round(np.sqrt(epsilon * np.sqrt(54_000)))
-    small = NoisyHistogram(exact.edges, half, half, LaplaceLaw(1.0))
+    small = NoisyHistogram(exact.edges, half, half, LaplaceNoise(1.0))
     assert bins_for(small) == bins_for(exact)
 
 

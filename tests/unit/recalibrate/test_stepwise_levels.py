@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.noise.laplace import LaplaceLaw
+from discreet.noise.laplace import LaplaceNoise
 from discreet.recalibrate.rates import Rates
 from discreet.recalibrate.stepwise import APART, fit_isotonic, fit_levels, levels
 
@@ -30,7 +30,7 @@ def test_noise_leaves_fewer_levels(sample, read):
 def test_counts_that_are_known_to_be_noisy_have_fewer_levels(sample, counted):
     """The same numbers, once exact and once with noise: only the law differs."""
     exact = counted(*sample(20_000, 2, slope=1.4), bins=32)
-    noisy = replace(exact, law=LaplaceLaw(40.0))
+    noisy = replace(exact, noise=LaplaceNoise(40.0))
     found = [levels(Rates.of(each, exact)).starts.size for each in (exact, noisy)]
     assert found[1] < found[0] - 3
 

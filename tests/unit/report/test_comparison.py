@@ -15,7 +15,7 @@ from discreet.estimate.estimate import Zero
 from discreet.estimate.fit import Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
@@ -26,7 +26,7 @@ from discreet.report.build import result_of
 from discreet.report.comparison import JointCounts, ModelComparison
 from discreet.report.evaluation import Evaluation
 from discreet.statistic import Paired
-from discreet.statistic.summed import SummedLaw
+from discreet.statistic.summed import SummedNoise
 from discreet.transport.in_process import simulate
 from oracles import auc_by_pairs
 
@@ -56,12 +56,12 @@ def released(form, scores, y):
     return paired, counted.astype(float)
 
 
-def compared(paired, counts, law, estimator):
+def compared(paired, counts, noise, estimator):
     a, b = (
-        Evaluation(estimator.read(part), CLAIM, 1, 1)
-        for part in paired.parts(counts, law).values()
+        Evaluation(estimator.fit(part), CLAIM, 1, 1)
+        for part in paired.parts(counts, noise).values()
     )
-    joint = JointCounts(counts, law) if paired.joint else None
+    joint = JointCounts(counts, noise) if paired.joint else None
     return ModelComparison(a, b, CLAIM, joint)
 
 
@@ -113,9 +113,9 @@ def test_equal_models_cannot_be_told_apart_and_the_reason_is_named(rng):
     paired, counts = released("marginals", scores, y)
     exact = compared(paired, counts, NoNoise(), Flat())
     assert exact.verdict().startswith("cannot tell them apart with this much data")
-    law = LaplaceLaw(2 / 0.01)
-    noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
-    private = compared(paired, noisy, law, Flat())
+    noise = LaplaceNoise(2 / 0.01)
+    noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
+    private = compared(paired, noisy, noise, Flat())
     assert private.verdict().startswith("cannot tell them apart at this epsilon")
     assert private.difference().noise.sd > private.difference().sampling.sd
 
@@ -125,32 +125,34 @@ def test_equal_models_cannot_be_told_apart_and_the_reason_is_named(rng):
 def test_intervals_of_the_difference_cover_the_truth(rng, form):
     """200 test sets of equal models: 95% is known to 1.5%, marginals cover more."""
     held = 0
-    law = LaplaceLaw((1 if form == "joint" else 2) / 1.0)
+    noise = LaplaceNoise((1 if form == "joint" else 2) / 1.0)
     for _ in range(200):
         paired, counts = released(form, *models(rng, 3000, shared=0.5))
-        noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
-        low, high = compared(paired, noisy, law, Flat("linear")).difference().interval()
+        noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
+        low, high = (
+            compared(paired, noisy, noise, Flat("linear")).difference().interval()
+        )
         held += low <= 0 <= high
     assert held / 200 > 0.90
 
 
 def test_the_default_estimator_under_noise_compares_too(rng):
     paired, counts = released("marginals", *models(rng, 20_000, better=0.5))
-    law = LaplaceLaw(2.0)
-    noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
-    found = compared(paired, noisy, law, Smooth())
+    noise = LaplaceNoise(2.0)
+    noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
+    found = compared(paired, noisy, noise, Smooth())
     assert found.verdict().startswith("a is better")
     assert json.loads(json.dumps(found.to_dict()))["verdict"] == found.verdict()
 
 
 def test_noise_of_pairs_that_hold_nothing_does_not_reach_a_difference(rng):
     """Against the exact difference of the same test set, and the plain counts' own."""
-    law, drawn, plain, said = LaplaceLaw(1.0), [], [], []
+    noise, drawn, plain, said = LaplaceNoise(1.0), [], [], []
     for _ in range(30):
         paired, counts = released("joint", *models(rng, 5000, shared=0.995))
-        noisy = counts + simulate_discrete_laplace(law.scale, counts.shape, rng)
+        noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
         exact = compared(paired, counts, NoNoise(), Flat("linear")).difference().value
-        found = compared(paired, noisy, law, Smooth())
+        found = compared(paired, noisy, noise, Smooth())
         drawn.append(found.difference().value - exact)
         plain.append(found.a.auc.value - found.b.auc.value - exact)
         said.append(found.difference().noise.sd)
@@ -171,11 +173,11 @@ def test_two_separate_histograms_say_how_wide_the_difference_may_be(rng):
 def test_whatever_pairs_are_released_every_difference_is_one_or_says_why(rng):
     paired = Paired(*EDGES, "joint")
     for _ in range(12):
-        law = LaplaceLaw(float(rng.choice([0.1, 3.0, 300.0])))
+        noise = LaplaceNoise(float(rng.choice([0.1, 3.0, 300.0])))
         size = 10 ** rng.uniform(0, 9)
         counts = size * rng.dirichlet(np.full(paired.size, rng.choice([0.02, 1.0])))
-        counts = np.rint(counts + rng.laplace(0, law.scale, paired.size))
-        found = compared(paired, counts, law, Smooth())
+        counts = np.rint(counts + rng.laplace(0, noise.scale, paired.size))
+        found = compared(paired, counts, noise, Smooth())
         for gap in (*found.differences().values(), found.difference_at("recall", 0.5)):
             if math.isnan(gap.value):
                 assert gap.status.reason
@@ -188,11 +190,11 @@ def test_whatever_pairs_are_released_every_difference_is_one_or_says_why(rng):
 def test_summed_noise_has_the_variance_of_its_draws(rng):
     table = np.zeros((2, 3, 5))
     for axis, bins in ((1, 5), (2, 3)):
-        law = SummedLaw(LaplaceLaw(2.0), table, axis)
+        noise = SummedNoise(LaplaceNoise(2.0), table, axis)
         at = np.zeros(2 * bins)
-        drawn = law.sample(at, 20_000, rng)
+        drawn = noise.sample(at, 20_000, rng)
         assert drawn.shape == (20_000, 2 * bins)
-        expected = law.covariance(at)
+        expected = noise.covariance(at)
         np.testing.assert_allclose(
             drawn.var(axis=0),
             np.append(expected.negatives, expected.positives),

@@ -7,7 +7,7 @@ import pytest
 
 import discreet
 from discreet.errors import InputError
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.report.conformal import conformal_classes
 
 pytestmark = [
@@ -101,10 +101,8 @@ def test_several_classes_share_one_threshold():
         scores, np.array(["a", "b", "c"])[y], classes=["a", "b", "c"]
     )
     result = discreet.evaluate([site], classes=["a", "b", "c"], examples=20_000)
-    readings = {
-        n: p.reading for n, p in result.items() if isinstance(p.reading, Reading)
-    }
-    tau = conformal_classes(readings, 0.1)
+    fits = {n: p.fit for n, p in result.items() if isinstance(p.fit, Fit)}
+    tau = conformal_classes(fits, 0.1)
     assert np.mean(scores[np.arange(y.size), y] >= tau) == pytest.approx(0.9, abs=2e-3)
 
 

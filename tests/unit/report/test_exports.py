@@ -20,7 +20,7 @@ def _data():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     site = discreet.Examples(*_data())
-    result = discreet.evaluate([site], thresholds=[0.4], model="sepsis")
+    result = discreet.evaluate([site], thresholds=[0.4], name="sepsis")
     where = tmp_path_factory.mktemp("tables")
     result.export(where, min_cell_count=40)
     return where, result

@@ -78,7 +78,7 @@ RESULTS = {
     "models": lambda: discreet.compare(
         _sites(3, 2), privacy="distributed", epsilon=4, names=("new", "old")
     ),
-    "sites": lambda: discreet.evaluate(_sites(12), between=True, edges=EDGES),
+    "sites": lambda: discreet.evaluate(_sites(12), heterogeneity=True, edges=EDGES),
     "random groups": lambda: discreet.evaluate(
         _sites(6), privacy="distributed", epsilon=4, random_groups=3, edges=EDGES
     ),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import BetweenSites, Examples
+from discreet import Examples, HeterogeneityQuestion
 from discreet.data.prior_spread import PriorSpread
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
 from discreet.plan import file as planfile
@@ -37,7 +37,7 @@ def sites():
 @pytest.fixture(scope="module")
 def result(sites):
     names = ("auc", "log_oe", "recall@0.5")
-    return _evaluate(sites, between=BetweenSites(names))
+    return _evaluate(sites, heterogeneity=HeterogeneityQuestion(names))
 
 
 def _evaluate(sites, **choices):
@@ -72,7 +72,9 @@ def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, nam
 
 def test_the_real_protocol_opens_the_same_sums(sites, result):
     names = ("auc", "log_oe", "recall@0.5")
-    masked = _evaluate(sites, between=BetweenSites(names), aggregation="secagg")
+    masked = _evaluate(
+        sites, heterogeneity=HeterogeneityQuestion(names), aggregation="secagg"
+    )
     assert masked.releases[0].total.tolist() == result.releases[0].total.tolist()
 
 
@@ -99,7 +101,7 @@ def test_a_site_without_an_effect_of_its_own_stays_out_of_exact_sums(sites):
     """Else one site alone might add to a sum, and everybody would read its value."""
     lonely = Examples([0.3] * 9 + [0.4], [0] * 9 + [1])
     with pytest.raises(discreet.InputError, match="no value of its own"):
-        _evaluate([*sites, lonely], between=True)
+        _evaluate([*sites, lonely], heterogeneity=True)
 
 
 def test_under_noise_sites_without_an_effect_are_counted_as_such():
@@ -109,7 +111,7 @@ def test_under_noise_sites_without_an_effect_are_counted_as_such():
         [*hospitals(60), *lonely],
         privacy=private,
         examples=12_000,
-        between=BetweenSites(within=False),
+        heterogeneity=HeterogeneityQuestion(within=False),
     ).heterogeneity["auc"]
     assert found.sites < 75
     assert "more not estimable" in found.sentence()
@@ -125,20 +127,22 @@ def test_a_plan_with_sums_over_sites_survives_its_file(result):
 
 def test_so_few_sites_are_refused_before_anything_is_counted(sites):
     with pytest.raises(discreet.PlanError, match="at least 10"):
-        discreet.evaluate(sites[:9], between=True)
+        discreet.evaluate(sites[:9], heterogeneity=True)
 
 
 def test_classes_and_groups_do_not_go_with_it(sites):
     with pytest.raises(discreet.PlanError, match="two classes and no groups"):
-        discreet.evaluate(sites, groups=["a"], between=True)
+        discreet.evaluate(sites, groups=["a"], heterogeneity=True)
     with pytest.raises(discreet.PlanError, match="name@number"):
-        discreet.evaluate(sites, between=BetweenSites(("recall@half",)))
+        discreet.evaluate(sites, heterogeneity=HeterogeneityQuestion(("recall@half",)))
 
 
 def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
     names = [f"{n}@0.5" if SITE_EFFECTS[n].at else n for n in SITE_EFFECTS]
     for some in (names[:4], names[4:]):
-        found = _evaluate(sites, between=BetweenSites(tuple(some), within=False))
+        found = _evaluate(
+            sites, heterogeneity=HeterogeneityQuestion(tuple(some), within=False)
+        )
         for name in some:
             spread = found.heterogeneity[name]
             low, high = spread.prediction()
@@ -147,10 +151,13 @@ def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
 
 def test_under_noise_for_whole_sites_the_interval_knows_the_noise():
     many = hospitals(60)
-    exact = _evaluate(many, between=True).heterogeneity["auc"]
+    exact = _evaluate(many, heterogeneity=True).heterogeneity["auc"]
     private = discreet.DistributedDP(16, unit="client", max_examples=200)
     noisy = _evaluate(
-        many, privacy=private, examples=12_000, between=BetweenSites(within=False)
+        many,
+        privacy=private,
+        examples=12_000,
+        heterogeneity=HeterogeneityQuestion(within=False),
     )
     spread = noisy.heterogeneity["auc"]
     assert spread.effects.noise is not None
@@ -176,8 +183,8 @@ def repeated(rows, seed, *, people=400):
 @pytest.mark.parametrize("metric", ["auc", "average_precision", "brier"])
 def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
     """Rows that repeat a person add little: deviations are near those of people."""
-    people = BetweenSites((), within=False, clusters="subject")
-    found = _evaluate([repeated(6, k) for k in range(10)], between=people)
+    people = HeterogeneityQuestion((), within=False, clusters="subject")
+    found = _evaluate([repeated(6, k) for k in range(10)], heterogeneity=people)
     alone = _evaluate([repeated(1, k) for k in range(10)])
     low, high = found.metric(metric).interval(cluster="subject")
     plain = found.metric(metric).interval()
@@ -187,8 +194,8 @@ def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
 
 
 def test_single_rows_are_clusters_that_change_nothing():
-    people = BetweenSites((), within=False, clusters="subject")
-    found = _evaluate([repeated(1, k) for k in range(10)], between=people)
+    people = HeterogeneityQuestion((), within=False, clusters="subject")
+    found = _evaluate([repeated(1, k) for k in range(10)], heterogeneity=people)
     for metric in ("auc", "average_precision", "brier"):
         factor = found.metric(metric).clustered.factor
         assert factor == pytest.approx(1.0, abs=1e-4)
@@ -196,9 +203,9 @@ def test_single_rows_are_clusters_that_change_nothing():
 
 def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
     """The six functions of a row stand for the slopes well enough."""
-    asked = BetweenSites((), within=False, clusters="site")
-    found = _evaluate(sites, between=asked, edges=PriorSpread(1024, 0.05))
-    cells = found.reading.bins
+    asked = HeterogeneityQuestion((), within=False, clusters="site")
+    found = _evaluate(sites, heterogeneity=asked, edges=PriorSpread(1024, 0.05))
+    cells = found.fit.bins
     from discreet.metrics.table import METRICS
 
     inner = found.plan.statistic.inner
@@ -222,7 +229,7 @@ def test_an_interval_over_clusters_that_were_not_asked_for_is_an_error(result):
 
 
 def test_the_report_says_the_interval_over_clusters(sites):
-    found = _evaluate(sites, between=BetweenSites(clusters="site"))
+    found = _evaluate(sites, heterogeneity=HeterogeneityQuestion(clusters="site"))
     assert "If rows of one site are alike" in str(found)
     plain = json.loads(found.to_json())["metrics"]["auc"]
     low, high = plain["clustered"]["interval95"]

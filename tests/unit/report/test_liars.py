@@ -114,8 +114,10 @@ def test_negative_counts_of_a_noisy_sum_are_noise(rng):
 def test_a_noisy_total_is_told_only_beyond_what_the_noise_allows(rng, sds, told):
     plan = plan_of(DistributedDP(epsilon=1), max_examples_per_site=EACH)
     release = released(plan, honest(rng))
-    law = plan.privacy.noise(plan.resolve(0, []), plan.cohort).law(SITES)
-    noise = law.covariance(release.total.astype(float))
+    distribution = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort).noise(
+        SITES
+    )
+    noise = distribution.covariance(release.total.astype(float))
     sd = np.sqrt(noise.negatives.sum() + noise.positives.sum())
     excess = int(SITES * EACH + sds * sd - release.total.sum())
     lie = np.zeros_like(release.total)
@@ -152,7 +154,7 @@ def test_a_printed_bound_is_never_below_the_bound(rng):
 def test_under_noise_the_bound_rests_on_totals_less_the_noise(rng):
     plan = plan_of(DistributedDP(epsilon=1), max_examples_per_site=EACH)
     found = found_in(plan, released(plan, honest(rng)))
-    noise = found.observed.law.covariance(found.releases[0].total.astype(float))
+    noise = found.observed.noise.covariance(found.releases[0].total.astype(float))
     least = found.observed.total_positives - 6 * np.sqrt(noise.positives.sum())
     assert least < found.observed.total_negatives
     assert found.influence["auc"] == pytest.approx(EACH / least)

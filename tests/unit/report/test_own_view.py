@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
-from discreet import BetweenSites, Examples
+from discreet import Examples, HeterogeneityQuestion
 from discreet.cli.main import app
 from discreet.plan import file as planfile
 from discreet.report.own_view import own_view
@@ -23,7 +23,9 @@ def opened():
     rng = np.random.default_rng(1)
     sites = [Examples(*site(rng, s)) for s in rng.normal(1.3, 0.15, 10)]
     return discreet.evaluate(
-        sites, edges=discreet.Warped(128), between=BetweenSites(("auc", "recall@0.5"))
+        sites,
+        edges=discreet.Warped(128),
+        heterogeneity=HeterogeneityQuestion(("auc", "recall@0.5")),
     )
 
 
@@ -52,7 +54,7 @@ def test_a_result_of_another_plan_or_no_result_is_refused(opened):
     with pytest.raises(discreet.InputError, match="no result of discreet"):
         own_view(opened.plan, mine, {"plan_digest": opened.plan.digest().hex()})
     plain = discreet.recommend(discreet.PublicFacts(), discreet.SecureAggregation())
-    with pytest.raises(discreet.InputError, match="--between auc"):
+    with pytest.raises(discreet.InputError, match="--heterogeneity auc"):
         own_view(plain, mine, {})
 
 

@@ -85,7 +85,7 @@ def test_clients_with_few_examples_each_are_evaluated_together(rng):
     )
     total = result.observed.total_positives + result.observed.total_negatives
     assert total == pytest.approx(12_000, abs=200)  # 20 of each client's 30
-    assert result.observed.law.scale == pytest.approx(20 / 8)
+    assert result.observed.noise.scale == pytest.approx(20 / 8)
     assert 0.85 < result.auc.value < 0.9
 
 
@@ -271,13 +271,13 @@ def test_groups_and_classes_are_evaluated_under_one_budget(rng):
         prevalence=0.33,
     )
     # Three counts an example: the noise's scale is 3 / 3.
-    assert multi["a"].observed.law.scale == pytest.approx(1.0)
+    assert multi["a"].observed.noise.scale == pytest.approx(1.0)
     assert multi.average().noise.sd > 0
     # A rest adds up the noise of two other classes.
     at = np.zeros(2 * len(multi["a"].observed.edges))
-    noise = multi["a"].observed.law.covariance(at)
+    noise = multi["a"].observed.noise.covariance(at)
     np.testing.assert_allclose(noise.negatives, 2 * noise.positives)
-    drawn = multi["a"].observed.law.sample(at, 2000, rng)
+    drawn = multi["a"].observed.noise.sample(at, 2000, rng)
     assert drawn[:, 0].var() == pytest.approx(noise.negatives[0], rel=0.3)
     assert 0.8 < multi.average_pairs().value < 1
 
@@ -298,7 +298,7 @@ def test_the_papers_methods_can_be_selected(sites, method, privacy):
     assert result.average_precision.value == pytest.approx(
         exact.average_precision.value, abs=0.08
     )
-    assert result.reading.estimator == method.name
+    assert result.fit.estimator == method.name
     assert discreet.area_error(exact.curves.roc, result.curves.roc) < 0.02
     assert isinstance(result.auc.noise, Normal) == (privacy.protects is not None)
     fpr, tpr, _ = result.roc_curve()
@@ -309,7 +309,7 @@ def test_the_papers_methods_can_be_selected(sites, method, privacy):
     if privacy.protects is not None:
         # Each level has eps/h: the L1 sensitivity of a tree is its height.
         height = result.plan.statistic.height
-        assert result.observed.law.scale == pytest.approx(height)
+        assert result.observed.noise.scale == pytest.approx(height)
 
 
 @pytest.mark.parametrize(

@@ -141,12 +141,12 @@ def test_a_plan_of_two_rounds_is_admitted_only_if_both_can_be_paid(ledger):
 def test_a_refusal_names_its_reason_and_charges_nothing(
     ledger, plan, examples, error, message
 ):
-    def look():
+    def pilot():
         admit(plan, POLICY, ledger)
         check_data(plan, POLICY, examples)
 
     with pytest.raises(error, match=message) as caught:
-        look()
+        pilot()
     assert isinstance(caught.value, DiscreetError)
     assert ledger.entries() == ()
 
@@ -206,7 +206,11 @@ def test_answering_checks_the_policy_again(ledger):
 def test_what_is_charged_is_what_the_mechanism_loses(privacy):
     plan = planned(privacy)
     this = plan.resolve(0, [])
-    assert plan.privacy.noise(this, plan.cohort).loss() == this.loss == privacy.loss
+    assert (
+        plan.privacy.mechanism_for(this, plan.cohort).loss()
+        == this.loss
+        == privacy.loss
+    )
 
 
 def test_nothing_is_made_when_the_charge_is_refused(ledger):

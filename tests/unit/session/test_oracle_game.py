@@ -164,7 +164,7 @@ def play(folder: Path, plan: Plan, columns, **more):
             opened(path, limits=POLICY.limits()),
             Seeded(bytes([place])),
             onces[place],
-            flips=ResponseKey(bytes([place]) * 32),
+            response_key=ResponseKey(bytes([place]) * 32),
         )
 
     onces = {place: InMemoryOnce() for place in (1, 2, 3)}

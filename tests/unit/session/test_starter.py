@@ -139,14 +139,14 @@ def test_trust_writes_a_starter_for_the_named_models_and_never_writes_over_one(
     run("keys", "new", "north", "--folder", tmp_path / "north")
     run("keys", "coordinator", tmp_path / "c")
     public = tmp_path / "c" / "coordinator.public.toml"
-    said = run("keys", "trust", tmp_path / "north", public, "--model", "sepsis-*")
+    said = run("keys", "trust", tmp_path / "north", public, "--name", "sepsis-*")
     assert "allows no model yet" not in said
     policy = policyfile.load(tmp_path / "north" / "policy.toml")
     assert policy.models == ("sepsis-*",)
     assert len(policy.coordinators) == 1
     assert (policy.exact_sums, policy.require_roster, policy.colluders) == (0, True, 1)
     assert "secure-aggregation" not in policy.privacy
-    run("keys", "trust", tmp_path / "north", public, "--model", "other")
+    run("keys", "trust", tmp_path / "north", public, "--name", "other")
     assert policyfile.load(tmp_path / "north" / "policy.toml") == policy
 
 
@@ -163,7 +163,7 @@ def test_a_consortium_allows_the_model_of_its_plan_and_the_named_ones(
     path = tmp_path / "plan.toml"
     path.write_text(dumps(replace(NOISY, roster=None)))
     sites = [part for name in "abc" for part in ("--site", name)]
-    run("consortium", tmp_path / "m", *sites, "--plan", path, "--model", "mortality-*")
+    run("consortium", tmp_path / "m", *sites, "--plan", path, "--name", "mortality-*")
     for name in "abc":
         policy = policyfile.load(tmp_path / "m" / name / "policy.toml")
         assert policy.models == ("sepsis-xgb", "mortality-*")

@@ -88,9 +88,9 @@ def test_one_wrong_count_hardly_moves_the_edges():
 
 @pytest.mark.parametrize("scores", [ScoreRange(), LOGITS])
 def test_logits_and_probabilities_have_the_same_edges(scores):
-    look = ClassHistogram(Edges.realise(PriorSpread(64, 0.05), scores))
+    pilot = ClassHistogram(Edges.realise(PriorSpread(64, 0.05), scores))
     counts = np.concatenate([seen(20, 40), seen(25, 45)])
-    found = PlacedFrom(look, 20).resolve(counts).edges.array[1:-1]
+    found = PlacedFrom(pilot, 20).resolve(counts).edges.array[1:-1]
     z = found if scores is LOGITS else np.log(found / (1 - found))
     there = edges_of([seen(20, 40), seen(25, 45)]).array[1:-1]
     np.testing.assert_allclose(z, np.log(there / (1 - there)), atol=2e-5)
@@ -98,7 +98,7 @@ def test_logits_and_probabilities_have_the_same_edges(scores):
 
 def test_a_plan_says_that_it_looks_first_and_what_the_look_costs():
     facts = PublicFacts(100_000, 0.01)
-    plan = recommend(facts, DistributedDP(1), look=True)
+    plan = recommend(facts, DistributedDP(1), pilot=True)
     assert [r.budget for r in plan.rounds] == [Fraction(6, 100), Fraction(94, 100)]
     assert plan.rounds[0].statistic == ClassHistogram(
         Edges.realise(PriorSpread(64, 0.01), thresholds=(0.5,))
@@ -106,9 +106,9 @@ def test_a_plan_says_that_it_looks_first_and_what_the_look_costs():
     assert isinstance(plan.statistic, PlacedFrom)
     assert plan.statistic.thresholds == (0.5,)
     assert loads(dumps(plan)) == plan
-    few = recommend(PublicFacts(2_000, 0.1), DistributedDP(1), look=True)
+    few = recommend(PublicFacts(2_000, 0.1), DistributedDP(1), pilot=True)
     assert few.rounds[0].budget == Fraction(20, 100)
-    blind = recommend(PublicFacts(), DistributedDP(1), look=True)
+    blind = recommend(PublicFacts(), DistributedDP(1), pilot=True)
     assert blind.rounds[0].budget == Fraction(5, 100)
 
 
@@ -117,7 +117,7 @@ def test_a_plan_says_that_it_looks_first_and_what_the_look_costs():
 )
 def test_a_look_is_refused_where_its_noise_is_not_pure(privacy):
     with pytest.raises(PlanError, match="first look needs pure"):
-        recommend(PublicFacts(1000, 0.5), privacy, look=True)
+        recommend(PublicFacts(1000, 0.5), privacy, pilot=True)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_look_is_refused_where_its_noise_is_not_pure(privacy):
 )
 def test_a_look_is_refused_with_what_it_cannot_place(also):
     with pytest.raises(PlanError, match="places the bins of two classes"):
-        recommend(PublicFacts(1000, 0.5), DistributedDP(1), look=True, **also)
+        recommend(PublicFacts(1000, 0.5), DistributedDP(1), pilot=True, **also)
 
 
 def test_placed_bins_follow_their_own_look():
     facts = PublicFacts(1000, 0.5)
-    plan = recommend(facts, DistributedDP(1), look=True)
+    plan = recommend(facts, DistributedDP(1), pilot=True)
     with pytest.raises(PlanError, match="follow the round"):
         Plan(DistributedDP(1), (Round(plan.statistic),), facts=facts)
     with pytest.raises(PlanError, match="between 2 and"):
@@ -142,7 +142,7 @@ def test_scores_that_nobody_expected_are_measured_after_a_look(rng):
     y = rng.random(40_000) < 0.5
     z = -4.6 + 0.05 * (rng.normal(size=40_000) + y)
     sites = [discreet.Examples(1 / (1 + np.exp(-z)), y)]
-    plan = recommend(PublicFacts(40_000, 0.5), DistributedDP(1), look=True)
+    plan = recommend(PublicFacts(40_000, 0.5), DistributedDP(1), pilot=True)
     releases = simulate(plan, sites, entropy=Seeded(b"1"))
     result = run(plan, sites, entropy=Seeded(b"1"))
     assert result.observed.edges == plan.resolve(1, releases[:1]).statistic.edges

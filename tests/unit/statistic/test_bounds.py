@@ -195,7 +195,7 @@ def test_two_large_floats_in_a_plan_are_refused():
     plan = discreet.recommend(
         PublicFacts(1000, 0.3),
         discreet.DistributedDP(1, min_survivors=3),
-        between=discreet.BetweenSites(within=False),
+        heterogeneity=discreet.HeterogeneityQuestion(within=False),
     )
     from discreet.plan import file as planfile
 

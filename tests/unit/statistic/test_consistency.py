@@ -6,7 +6,7 @@ import pytest
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
-from discreet.noise.laplace import LaplaceLaw, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.consistency import consistent_levels
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.tree import NoisyTree, merged_levels
@@ -53,7 +53,7 @@ def test_a_level_that_is_known_exactly_is_not_moved(rng):
 
 def test_consistency_cuts_the_variance_of_range_queries(rng):
     b, h = 2, 7
-    variance = LaplaceLaw(1.0).variance
+    variance = LaplaceNoise(1.0).variance
     raw, after = [], []
     for _ in range(400):
         levels = [simulate_discrete_laplace(1.0, (b**k,), rng) for k in range(1, h + 1)]

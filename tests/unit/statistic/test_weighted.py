@@ -139,7 +139,7 @@ def test_the_effective_number_is_kishs_and_careful_under_noise():
     privacy = discreet.DistributedDP(2)
     noisy = evaluated(y, s, w, privacy)
     assert "at least" in noisy.notes[0]
-    assert noisy.observed.law.scale == pytest.approx(1 / 2)
+    assert noisy.observed.noise.scale == pytest.approx(1 / 2)
     assert noisy.auc.sampling.sd > exact.auc.sampling.sd
     assert noisy.auc.value == pytest.approx(exact.auc.value, abs=0.02)
 
@@ -167,9 +167,9 @@ def test_under_noise_the_release_has_the_noise_of_the_largest_weight():
     )  # fmt: skip
     assert loads(dumps(plan)) == plan
     assert loads(dumps(plan)).digest() == plan.digest()
-    law = plan.privacy.noise(plan.resolve(0, []), plan.cohort)
-    opened = law.open(np.zeros(plan.statistic.size, dtype=np.int64), 1)
-    assert opened.law.scale == pytest.approx(MOST)
+    noise = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
+    opened = noise.open(np.zeros(plan.statistic.size, dtype=np.int64), 1)
+    assert opened.noise.scale == pytest.approx(MOST)
     y, s, w = rows()
     found = run(plan, [discreet.Examples(s, y, weights=w)], entropy=Seeded(b"w"))
     again = run(plan, [discreet.Examples(s, y, weights=w)], entropy=Seeded(b"w"))

@@ -29,7 +29,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.published.xu2025.quantiles import (
     Ecdf,
     exact_quantiles,
@@ -96,7 +96,7 @@ class FedCurve:
         """Return the tree over equal-width leaves of [0, 1]."""
         return Hierarchy.over_unit_interval(self.branching, self.height)
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Read the released tree."""
         return read_tree(self, observed)
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import PlanError, ReleaseError
-from discreet.estimate.fit import Reading
+from discreet.estimate.fit import Fit
 from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.quantiles import Ecdf
@@ -108,7 +108,7 @@ class RangeQueries:
         """Return the tree that it is compared on: that of ``FedCurve``."""
         return FedCurve().hierarchy()
 
-    def read(self, observed: NoisyHistogram) -> Reading:
+    def fit(self, observed: NoisyHistogram) -> Fit:
         """Read the released tree."""
         return read_tree(self, observed)
 

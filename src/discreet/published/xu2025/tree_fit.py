@@ -14,10 +14,10 @@ from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
-from discreet.estimate.fit import Reading, WithStatistic, unusable_reading
+from discreet.estimate.fit import Fit, WithStatistic, unusable_reading
 from discreet.published.xu2025.quantiles import Ecdf
 from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.observed import NoiseLaw, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.tree import NoisyTree
 
 _PIECES: Final = 16
@@ -191,7 +191,7 @@ class ScoreCurves:
         return 1.0 - whole[::-1]
 
 
-def read_tree(method: TreeMethod, observed: NoisyHistogram) -> Reading:
+def read_tree(method: TreeMethod, observed: NoisyHistogram) -> Fit:
     """Read a released tree by a published method.
 
     The noise error comes from reading it again with the law of its noise added, by a
@@ -209,7 +209,7 @@ def read_tree(method: TreeMethod, observed: NoisyHistogram) -> Reading:
             observed, observed.projected(), reason, estimator=method.name
         )
         return replace(nothing, notes=notes)
-    return Reading(
+    return Fit(
         observed,
         observed.projected(),
         _drawn(found, observed),
@@ -248,24 +248,24 @@ def _drawn(found: ScoreCurves, observed: NoisyHistogram) -> Curves:
 
 def _resampled(
     method: TreeMethod, tree: NoisyTree, observed: NoisyHistogram
-) -> list[Reading]:
+) -> list[Fit]:
     """Read the tree again with noise of its law added; unreadable ones are left out."""
     flat = np.concatenate([*tree.negatives, *tree.positives])
     seed = hashlib.sha256(flat.tobytes()).digest()
     rng = np.random.default_rng(int.from_bytes(seed, "big"))
-    noises = observed.law.sample(flat, _RESAMPLES, rng)
+    noises = observed.noise.sample(flat, _RESAMPLES, rng)
     again = [
-        read_tree(method, histogram_of(_moved(tree, noise), observed.law))
+        read_tree(method, histogram_of(_moved(tree, noise), observed.noise))
         for noise in noises
     ]
-    return [reading for reading in again if reading.refusal is None]
+    return [fit for fit in again if fit.refusal is None]
 
 
-def histogram_of(tree: NoisyTree, law: NoiseLaw) -> NoisyHistogram:
+def histogram_of(tree: NoisyTree, noise: NoiseDistribution) -> NoisyHistogram:
     """Return a tree's consistent leaves as a class histogram that remembers it."""
     leaves = tree.consistent
     return NoisyHistogram(
-        tree.edges, leaves.negatives[-1], leaves.positives[-1], law, tree=tree
+        tree.edges, leaves.negatives[-1], leaves.positives[-1], noise, tree=tree
     )
 
 

@@ -108,7 +108,7 @@ def flip_key(ledger: Path) -> ResponseKey:
 
     It is made once: other flips of the same labels would average out.
     """
-    path = ledger.with_name(ledger.name + ".flips")
+    path = ledger.with_name(ledger.name + ".response_key")
     if not path.exists():
         with suppress(SecretExistsError):  # another process was faster
             write_secret(path, SYSTEM(32))
@@ -136,7 +136,7 @@ def handler(
         answered: told each letter with its answer.
         kept: where the state is between two letters; by default with Flower.
     """
-    between = InContext() if kept is None else kept
+    heterogeneity = InContext() if kept is None else kept
 
     def answer(message: Message, context: Context) -> Message:
         try:
@@ -144,7 +144,7 @@ def handler(
         except MessageError as error:
             report(str(error))
             raise
-        state = between.load(context)
+        state = heterogeneity.load(context)
         try:
             site = site_of(message, context)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
@@ -154,7 +154,7 @@ def handler(
         else:
             with site.ledger:
                 following, reply = site.answer(state, letter, report=report)
-        between.save(context, following)
+        heterogeneity.save(context, following)
         if answered is not None:
             answered(letter, reply)
         return Message(to_content(reply), reply_to=message)

@@ -136,7 +136,7 @@ def _site_of(
             entropy,
             once_beside(ledger),
             identity=None if identity is None else read_identity(identity),
-            flips=flip_key(ledger),
+            response_key=flip_key(ledger),
             rehearsal=rehearsal,
             simulated=policy is PERMISSIVE and not rehearsal,
         )

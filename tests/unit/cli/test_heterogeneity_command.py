@@ -1,4 +1,4 @@
-"""``--between`` and ``--clusters``: asked on the command line, in the plan and the text."""
+"""``--heterogeneity`` and ``--clusters``: asked on the command line, in the plan and the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUN = CliRunner()
 PRIVATE = [
     *("plan", "--examples", "30000", "--prevalence", "0.25", "--repetitions", "2"),
     *("--privacy", "distributed", "--unit", "client", "--max-examples", "50"),
-    *("--between", "auc", "--sites", "30"),
+    *("--heterogeneity", "auc", "--sites", "30"),
 ]
 
 
@@ -55,8 +55,15 @@ def test_evaluate_says_how_the_files_differ(files):
     said = RUN.invoke(
         app,
         [
-            *("evaluate", *files, "--bins", "64", "--between", "auc"),
-            *("--between", "recall@0.5", "--clusters", "subject", "--subject", "who"),
+            *("evaluate", *files, "--bins", "64", "--heterogeneity", "auc"),
+            *(
+                "--heterogeneity",
+                "recall@0.5",
+                "--clusters",
+                "subject",
+                "--subject",
+                "who",
+            ),
         ],
     )
     assert said.exit_code == 0, said.output
@@ -68,6 +75,6 @@ def test_evaluate_says_how_the_files_differ(files):
 
 
 def test_an_unknown_effect_is_one_clear_line(files):
-    said = RUN.invoke(app, ["evaluate", *files, "--between", "charm"])
+    said = RUN.invoke(app, ["evaluate", *files, "--heterogeneity", "charm"])
     assert said.exit_code != 0
     assert "unknown effect of a site" in str(said.exception or said.output)

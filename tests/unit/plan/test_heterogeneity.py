@@ -8,8 +8,8 @@ import numpy as np
 
 import discreet
 from discreet.metrics.heterogeneity import AnchoredSums
-from discreet.plan.between_sites import SHARES, predicted_spreads
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.heterogeneity import SHARES, predicted_spreads
 from discreet.plan.rounds import ResolvedRound
 from discreet.statistic.effect_terms import Effect
 
@@ -19,7 +19,7 @@ def planned(sites, epsilon=1, unit="client", **choices):
     return discreet.recommend(
         PublicFacts(examples=1000 * sites, prevalence=0.25),
         discreet.DistributedDP(epsilon, unit=unit, max_examples=most),
-        between=discreet.BetweenSites(within=False, **choices),
+        heterogeneity=discreet.HeterogeneityQuestion(within=False, **choices),
         cohort=Cohort(sites, 1),
     )
 
@@ -52,10 +52,10 @@ def test_the_predicted_noise_is_what_simulated_releases_have():
     plan = planned(300, epsilon=4)
     statistic, cohort = plan.statistic, plan.cohort
     terms = statistic.effects[0]
-    mechanism = plan.privacy.noise(
+    mechanism = plan.privacy.mechanism_for(
         ResolvedRound(0, statistic, plan.privacy.loss), cohort
     )
-    law = mechanism.law(300).laws[1]
+    noise = mechanism.noise(300).noises[1]
     rng = np.random.default_rng(2)
     errors = []
     for _ in range(200):
@@ -63,7 +63,7 @@ def test_the_predicted_noise_is_what_simulated_releases_have():
         effects = rng.normal(1.1, np.sqrt(variances + 0.07))
         pairs = zip(effects, variances, strict=True)
         total = sum(terms.of_effect(Effect(*e)) for e in pairs).astype(float)
-        noisy = total + law.sample(total, 1, rng)[0]
+        noisy = total + noise.sample(total, 1, rng)[0]
         exact, read = (
             AnchoredSums.of_numbers(terms.totals(t), 0.1) for t in (total, noisy)
         )
@@ -86,7 +86,9 @@ def test_a_release_whose_noise_hides_the_sites_says_so():
         sites,
         privacy=discreet.DistributedDP(60, unit="client", max_examples=60),
         edges=discreet.Uniform(4),
-        between=discreet.BetweenSites(within=False, share=Fraction(1, 100)),
+        heterogeneity=discreet.HeterogeneityQuestion(
+            within=False, share=Fraction(1, 100)
+        ),
     )
     assert "more sites or a larger epsilon" in str(result.heterogeneity["auc"].refusal)
     assert "more sites or a larger epsilon" in str(result)
@@ -95,7 +97,10 @@ def test_a_release_whose_noise_hides_the_sites_says_so():
 def test_exact_sums_have_no_noise_to_predict():
     model = discreet.SecureAggregation()
     plan = discreet.recommend(
-        PublicFacts(), model, between=discreet.BetweenSites(), cohort=Cohort(12)
+        PublicFacts(),
+        model,
+        heterogeneity=discreet.HeterogeneityQuestion(),
+        cohort=Cohort(12),
     )
     found = predicted_spreads(plan.statistic, model, plan.facts, plan.cohort)[0]
     assert found.noise_of_tau2 == 0

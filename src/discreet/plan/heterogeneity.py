@@ -35,7 +35,7 @@ _PREVALENCE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class BetweenSites:
+class HeterogeneityQuestion:
     """What somebody wants to know about how sites differ.
 
     Args:
@@ -51,11 +51,13 @@ class BetweenSites:
     share: Fraction | None = None
 
     @classmethod
-    def asked(cls, wanted: BetweenSites | Sequence[str] | bool) -> BetweenSites | None:
+    def asked(
+        cls, wanted: HeterogeneityQuestion | Sequence[str] | bool
+    ) -> HeterogeneityQuestion | None:
         """Read yes, no, or the names of measures."""
         if isinstance(wanted, bool):
             return cls() if wanted else None
-        if isinstance(wanted, BetweenSites):
+        if isinstance(wanted, HeterogeneityQuestion):
             return wanted
         names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
         return cls(names)
@@ -102,25 +104,30 @@ class PredictedSpread:
 
 
 def shared(
-    between: BetweenSites, model: PrivacyModel, facts: PublicFacts, cohort: Cohort
-) -> BetweenSites:
+    heterogeneity: HeterogeneityQuestion,
+    model: PrivacyModel,
+    facts: PublicFacts,
+    cohort: Cohort,
+) -> HeterogeneityQuestion:
     """Choose the share of the budget: the least whose noise is half of what is usual."""
-    if between.share is not None or not between.effects:
-        return replace(between, share=between.share or USUAL_SHARE)
+    if heterogeneity.share is not None or not heterogeneity.effects:
+        return replace(heterogeneity, share=heterogeneity.share or USUAL_SHARE)
     for share in SHARES:
-        found = replace(between, share=share)
-        statistic = found.statistic(_few_bins(facts, between), model.protects)
+        found = replace(heterogeneity, share=share)
+        statistic = found.statistic(_few_bins(facts, heterogeneity), model.protects)
         if all(
             spread.noise_of_tau2 <= spread.usual / 2
             for spread in predicted_spreads(statistic, model, facts, cohort)
         ):
             return found
-    return replace(between, share=SHARES[-1])
+    return replace(heterogeneity, share=SHARES[-1])
 
 
-def _few_bins(facts: PublicFacts, between: BetweenSites) -> ClassHistogram:
+def _few_bins(
+    facts: PublicFacts, heterogeneity: HeterogeneityQuestion
+) -> ClassHistogram:
     """Return a histogram over few bins: noise in the effects does not depend on it."""
-    cuts = [t for t in map(_threshold, between.effects) if t is not None]
+    cuts = [t for t in map(_threshold, heterogeneity.effects) if t is not None]
     return ClassHistogram(Edges.realise(Uniform(2), facts.scores, thresholds=cuts))
 
 
@@ -135,9 +142,9 @@ def predicted_spreads(
     from discreet.plan.rounds import ResolvedRound  # noqa: PLC0415 - it knows this room
 
     sites = cohort.min_survivors
-    law = model.noise(ResolvedRound(0, statistic, model.loss), cohort)
-    opened = law.open(np.zeros(statistic.size, dtype=np.int64), sites)
-    each = cell_variance(law_of_block(opened.law, 1)) if opened.law.scale else 0.0
+    noise = model.mechanism_for(ResolvedRound(0, statistic, model.loss), cohort)
+    opened = noise.open(np.zeros(statistic.size, dtype=np.int64), sites)
+    each = cell_variance(law_of_block(opened.noise, 1)) if opened.noise.scale else 0.0
     size = _EACH if facts.examples is None else max(facts.examples / sites, 1.0)
     share = _PREVALENCE if facts.prevalence is None else facts.prevalence
     variance = 2.0 / (size * share * (1 - share))
