@@ -226,7 +226,7 @@ class Output:
         verify``.
         """
         from discreet.report.page import signed_json  # noqa: PLC0415 - it loads plots
-        from discreet.report.words import holds_counts  # noqa: PLC0415 - likewise
+        from discreet.report.text import holds_counts  # noqa: PLC0415 - likewise
 
         if result.claim.setting == "REHEARSAL":
             typer.echo(REHEARSAL.partition(". ")[0] + ".\n")

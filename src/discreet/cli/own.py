@@ -13,7 +13,7 @@ from discreet.cli.loading import with_option_groups
 from discreet.cli.site import PlanFile
 from discreet.errors import InputError
 from discreet.parsing import read_text
-from discreet.report.own_view import own_view
+from discreet.report.heterogeneity import own_view
 
 
 @with_option_groups

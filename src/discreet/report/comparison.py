@@ -19,6 +19,19 @@ tell:
   same people would make it too narrow.
 
 The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts.
+
+Net reclassification: whom the first model moves up and down against the second.
+
+With categories cut by thresholds (or, without any, every rise of the score),
+
+.. math::
+    \mathrm{NRI}_+ = P(\text{up} \mid y = 1) - P(\text{down} \mid y = 1), \quad
+    \mathrm{NRI}_- = P(\text{down} \mid y = 0) - P(\text{up} \mid y = 0),
+
+(Pencina et al. 2008, 2011). Both are means over examples of a number of a cell of the
+joint counts. With one threshold they are the differences of recall and of specificity.
+A miscalibrated model can have a high NRI without any use (Hilden and Gerds 2014): it is
+here because forms ask for it; report the difference of net benefits beside it.
 """
 
 from __future__ import annotations
@@ -27,11 +40,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
+from discreet.data.edges import Edges
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
 from discreet.estimate.fit import Fit
@@ -44,19 +58,97 @@ from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold, probability_of
 from discreet.privacy.claim import Claim
-from discreet.report import report
 from discreet.report.evaluation import Evaluation
 from discreet.report.explorer import counted
-from discreet.report.made import Made
 from discreet.report.page import Page
-from discreet.report.parts import Parts
-from discreet.report.reclassified import Reclassification, reclassification
-from discreet.report.record import record_of
-from discreet.report.text import metric_table
+from discreet.report.record import Made, record_of
+from discreet.report.shown import Parts
+from discreet.report.text import document, extra_pictures, metric_table, note_lines
 from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+_SIGNED: Final = Interval(-1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reclassification:
+    """Net reclassification of positives, of negatives, and their sum."""
+
+    of_positives: Estimate
+    of_negatives: Estimate
+    total: Estimate
+
+
+def reclassification(
+    counts: FloatVector,
+    distribution: NoiseDistribution,
+    first: Edges,
+    second: Edges,
+    thresholds: Sequence[float] = (),
+) -> Reclassification:
+    """Read net reclassification from counts per class and pair of bins.
+
+    A threshold inside a bin takes the bin whole, by its lower edge; without
+    thresholds, examples of equal bins count as unmoved.
+    """
+    if first.array.tolist() != second.array.tolist() and not thresholds:
+        raise InputError("rises of a score are read over the same bins of both models")
+    a, b = (_categories(edges, thresholds) for edges in (first, second))
+    moved = np.sign(a[:, None] - b[None, :]).ravel()
+    n, p = np.split(counts, 2)
+    up = _mean(moved, p, distribution, counts, positives=True)
+    down = _mean(-moved, n, distribution, counts, positives=False)
+    sampling = math.hypot(_sd(up.sampling), _sd(down.sampling))
+    noise = math.hypot(
+        *(e.noise.sd if isinstance(e.noise, Normal) else 0.0 for e in (up, down))
+    )
+    value = up.value + down.value
+    total = Estimate(
+        value,
+        Normal(sampling),
+        Normal(noise) if noise else Zero(),
+        Binning(-2.0, 2.0, 0.0),
+        support=Interval(-2.0, 2.0),
+    )
+    return Reclassification(up, down, total)
+
+
+def _categories(edges: Edges, thresholds: Sequence[float]) -> FloatVector:
+    """Return each bin's category, or its own place without thresholds."""
+    if not thresholds:
+        return np.arange(len(edges), dtype=np.float64)
+    lower = edges.array[:-1]
+    return np.searchsorted(np.sort(np.asarray(thresholds)), lower, "right").astype(
+        np.float64
+    )
+
+
+def _mean(
+    moved: FloatVector,
+    cells: FloatVector,
+    distribution: NoiseDistribution,
+    counts: FloatVector,
+    *,
+    positives: bool,
+) -> Estimate:
+    """Return the mean of a number of a cell over one class's examples."""
+    total = float(cells.sum())
+    if not total > 0:
+        return Estimate.undefined("the pooled data hold none of this class", _SIGNED)
+    value = min(max(float(moved @ cells) / total, -1.0), 1.0)
+    slopes: FloatArray = (moved - value) / total
+    variance = float(np.maximum(cells, 0.0) @ slopes**2)
+    each = distribution.covariance(counts)
+    noise = float((each.positives if positives else each.negatives) @ slopes**2)
+    return Estimate(
+        value,
+        Normal(math.sqrt(max(variance, 0.0))),
+        Normal(math.sqrt(noise)) if noise > 0 else Zero(),
+        Binning(-1.0, 1.0, 0.0),
+        support=_SIGNED,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,8 +445,7 @@ class ModelComparison(Parts):
     def _values(self, *, curves: bool) -> dict[str, Any]:
         return {
             "parts": {
-                name: report.document(part, curves=curves)
-                for name, part in self.items()
+                name: document(part, curves=curves) for name, part in self.items()
             },
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
@@ -377,8 +468,8 @@ class ModelComparison(Parts):
             summary=self.summary(),
             verdict=f"{self.verdict()}. Assumed: {self.dependence}.",
             models=self.names,
-            sentences=report.notes,
-            pictures=report.pictures,
+            sentences=note_lines,
+            pictures=extra_pictures,
             gap=lambda name, t: differences(t)[name],
         )
 

@@ -5,14 +5,21 @@ server: its content security policy allows its own script and style, by their ha
 nothing else. Without scripts it shows the same pictures and tables at the plan's
 threshold; the script only moves points and looks numbers up
 (``docs/decisions/page.md``).
+
+Filling in a page: its style, its script, and the policy that allows these alone.
+
+The page's tables and panels, as its template takes them: words and figures alone.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,30 +27,24 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.privacy.claim import Claim
-from discreet.report.explorer import Explorer
-from discreet.report.made import Made
-from discreet.report.page_tables import (
-    estimate_table,
-    explorer_panel,
-    gap_table,
-    rate_tables,
-    shown_measures,
-)
+from discreet.report.explorer import COUNTS, MEASURES, Explorer
 from discreet.report.plot import png
-from discreet.report.record import Sign, signature_of
-from discreet.report.template import page_parts, render_template, script_json
-from discreet.report.words import (
+from discreet.report.record import Made, Sign, signature_of
+from discreet.report.text import (
     UNVERIFIABLE,
     Headline,
     calibration_words,
     counted_words,
     headlines,
     holds_counts,
+    interval_column,
     plain_claim,
+    titled,
 )
 from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from matplotlib.figure import Figure
 
     from discreet.report.evaluation import Evaluation
@@ -303,3 +304,173 @@ def _gaps(explorer: Explorer, page: Page) -> dict[str, Any] | None:
     at = explorer.thresholds[explorer.start]
     untold = {k: v.refusal for k, v in page.parts.items() if k not in page.drawn}
     return gap_table(page.fairness(at), at, untold)
+
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+
+
+def page_parts(script_name: str) -> dict[str, str]:
+    """Return the style, the script and the policy that allows these two alone."""
+    style, script = _text("report.css"), _text(script_name)
+    return {"style": style, "script": script, "policy": _policy(style, script)}
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Fill in a template; every value is escaped unless it says that it is safe."""
+    return _template(name).render(**values)
+
+
+def _policy(style: str, script: str) -> str:
+    """Allow this script and this style, and nothing else at all."""
+    hashed = {
+        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        for kind, content in (("script", script), ("style", style))
+    }
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
+        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_json(content: Any) -> str:
+    """Return JSON that cannot end the script element that holds it."""
+    plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+@cache
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template(name: str) -> Template:
+    from jinja2 import (  # noqa: PLC0415 - only a report needs it
+        Environment,
+        FileSystemLoader,
+        StrictUndefined,
+    )
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+def explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
+    """Return the slider's frames, and every measure at the threshold shown first."""
+    several = len(explorer.parts) > 1
+    return {
+        "thresholds": explorer.thresholds,
+        "start": explorer.start,
+        "shown": explorer.thresholds[explorer.start],
+        "frames": [
+            {"name": frame.name, "title": frame.title, "svg": frame.svg()}
+            for frame in explorer.frames()
+        ],
+        "recalibrated": not several
+        and explorer.first.calibratable
+        and explorer.first.recalibrated is not None,
+        "measures": [
+            {
+                "name": name,
+                "title": MEASURES[name],
+                "cells": [_cell(e) for e in explorer.shown(name)],
+                "gap": _gap(explorer, name) if several else None,
+            }
+            for name in explorer.measures
+        ],
+        "counts": [
+            {
+                "name": name,
+                "title": title,
+                "cells": [_count(e) for e in explorer.shown(name)],
+            }
+            for name, title in COUNTS.items()
+        ],
+        "several": several,
+        "gap": " less ".join(models) if models else "largest gap",
+        "names": list(explorer.parts),
+    }
+
+
+def _cell(found: Estimate) -> tuple[str, str]:
+    return _between(found.value, found.interval())
+
+
+def _count(found: Estimate) -> tuple[str, str]:
+    low, high = (f"{end:,.0f}" for end in found.interval())
+    return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
+
+
+def _gap(explorer: Explorer, name: str) -> tuple[str, str]:
+    value, interval = _cell(explorer.gap_at(name, explorer.start))
+    return value, interval if explorer.gap is not None else ""
+
+
+def gap_table(
+    found: Fairness, at: float, untold: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return the gaps between groups at a threshold, and which groups are unsure."""
+    rows = []
+    for row in found.rows():
+        gaps = [g for g in row["gaps"] if g.difference == g.difference]
+        widest = max(gaps, key=lambda g: abs(g.difference), default=None)
+        rows.append(
+            {
+                "criterion": row["criterion"],
+                "title": row["title"],
+                "largest": _cell(row["largest"]),
+                "between": f"{widest.first}, {widest.second}" if widest else "",
+                "pairs": [
+                    (g.first, g.second, _between(g.difference, g.interval),
+                     _between(g.ratio, g.ratio_interval))
+                    for g in gaps
+                ],
+            }
+        )  # fmt: skip
+    return {"threshold": at, "rows": rows, "unsure": {**found.small(), **untold}}
+
+
+def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
+    if math.isnan(value):
+        return "undefined", ""
+    return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
+
+
+def shown_measures(part: Evaluation) -> dict[str, Estimate]:
+    """Return what is in the big table: all that was asked for, one row a meaning.
+
+    AUPR is average precision but for ties: it is shown where the two differ.
+    """
+    shown = dict(part.metrics)
+    areas = [shown.get(name) for name in ("average_precision", "aupr")]
+    if all(e is not None for e in areas):
+        first, second = (f"{e.value:.4f}" for e in areas if e is not None)
+        if first == second:
+            del shown["aupr"]
+    return titled(shown) if shown else {}
+
+
+def rate_tables(part: Evaluation, name: str) -> list[dict[str, Any]]:
+    """Return all thresholds of the plan as one table."""
+    found = part.at_thresholds()
+    if not found:
+        return []
+    titles = list(found[0].rates())
+    rows = []
+    for at in found:
+        rates = at.rates()
+        rows.append((f"{at.threshold:g}", [_cell(rates[title]) for title in titles]))
+    return [{"name": name, "titles": titles, "rows": rows}]
+
+
+def estimate_table(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
+    """Return estimates as the rows of a table."""
+    interval, cells_of = interval_column(rows)
+    written = {title: cells_of(found) for title, found in rows.items()}
+    return {"name": name, "interval": interval, "rows": written}

@@ -18,9 +18,9 @@ import numpy as np
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
+from discreet.report.page import page_parts, render_template, script_json
 from discreet.report.prediction import Prediction, predict
 from discreet.report.svg import Frame, Stroke
-from discreet.report.template import page_parts, render_template, script_json
 
 _Z: Final = 1.96
 _FACTORS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -27,16 +27,14 @@ from discreet.recalibrate.several_classes import (
     fit_classes,
     top_label_error,
 )
-from discreet.report import report
 from discreet.report.conformal import ConformalThresholds, Given
 from discreet.report.drift import WATCHED, Drift
 from discreet.report.evaluation import Evaluation
 from discreet.report.fairness import Fairness
-from discreet.report.made import Made
 from discreet.report.page import Page
-from discreet.report.parts import Parts
-from discreet.report.record import record_of
-from discreet.report.text import metric_table
+from discreet.report.record import Made, record_of
+from discreet.report.shown import Parts
+from discreet.report.text import document, extra_pictures, metric_table, note_lines
 from discreet.statistic import Grouped
 from discreet.statistic.observed import NoisyHistogram
 
@@ -170,8 +168,7 @@ class MultiEvaluation(Parts):
     def _values(self, *, curves: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
             "parts": {
-                name: report.document(part, curves=curves)
-                for name, part in self.items()
+                name: document(part, curves=curves) for name, part in self.items()
             },
             "macro": {n: self.average(n).to_dict() for n in self._asked()},
             "weighted": {
@@ -200,8 +197,8 @@ class MultiEvaluation(Parts):
             self.parts,
             self.claim,
             summary=self.summary(),
-            sentences=report.notes,
-            pictures=report.pictures,
+            sentences=note_lines,
+            pictures=extra_pictures,
             gap=(lambda name, t: fairness(t).largest(name)) if grouped else None,
             fairness=fairness if grouped else None,
         )

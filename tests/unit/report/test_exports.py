@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.report.exports import table
-from discreet.report.plp import hidden
+from discreet.report.exports import hidden, table
 
 
 def _data():

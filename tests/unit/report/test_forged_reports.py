@@ -18,11 +18,9 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.errors import ReleaseError
-from discreet.report.agreement import compare_documents
-from discreet.report.made import Made
 from discreet.report.page import render
-from discreet.report.record import digest, plan_of, result_from
-from discreet.report.verification import _Report, verify
+from discreet.report.record import Made, digest, plan_of, result_from
+from discreet.report.verification import _Report, compare_documents, verify
 from forged_reports import Forged, forged_documents, forged_pages
 
 pytestmark = [

@@ -10,7 +10,7 @@ import discreet
 from discreet import Examples, HeterogeneityQuestion
 from discreet.cli.main import app
 from discreet.plan import file as planfile
-from discreet.report.own_view import own_view
+from discreet.report.heterogeneity import own_view
 
 
 def site(rng, signal, n=900):

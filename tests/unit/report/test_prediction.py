@@ -16,12 +16,13 @@ from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
 from discreet.report import prediction
 from discreet.report.prediction import (
+    SPREADS,
     PredictedError,
     Prediction,
     check_protocol,
     predict,
+    simulate_population,
 )
-from discreet.report.simulated import SPREADS, simulate_population
 
 pytestmark = pytest.mark.long
 

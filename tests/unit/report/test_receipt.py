@@ -16,9 +16,9 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import fraction_of
-from discreet.report.made import Made
 from discreet.report.page import render
 from discreet.report.receipt import Receipt
+from discreet.report.record import Made
 from discreet.report.verification import attach, verify
 from discreet.transport.simulation import run
 

@@ -10,9 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import discreet
 from discreet.errors import ReleaseError
 from discreet.plan.roster import Member, Roster
-from discreet.report.made import Made
 from discreet.report.page import render
-from discreet.report.record import SIGNED, digest
+from discreet.report.record import SIGNED, Made, digest
 from discreet.report.verification import verify
 
 pytestmark = pytest.mark.long
