@@ -32,7 +32,7 @@ from scipy.stats import norm
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
-from discreet.estimate.estimate import Estimate, Usable
+from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
@@ -214,7 +214,7 @@ def read(cell: Cell, release: NoisyHistogram) -> dict[str, Outcome]:
 
 def _outcome(found: Estimate, released: Estimate) -> Outcome:
     low, high = found.interval(0.95)
-    usable = isinstance(found.status, Usable) and found.caution is None
+    usable = found.unusable is None and found.caution is None
     return Outcome(found.value, low, high, usable, released.value)
 
 

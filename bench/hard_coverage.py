@@ -34,7 +34,7 @@ from coverage import Outcome, Tally
 from datasets import lacking
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
-from discreet.estimate.estimate import Estimate, Usable
+from discreet.estimate.estimate import Estimate
 from discreet.label.public_scores import PublicScores
 from discreet.metrics.calibration import DEFAULT_BINS
 from discreet.models.distributed import DistributedDP
@@ -239,7 +239,7 @@ def _privacy(noise: str) -> DistributedDP | LocalDP | SecureAggregation:
 
 def _outcome(found: Estimate) -> Outcome:
     low, high = found.interval(0.95)
-    usable = isinstance(found.status, Usable) and found.caution is None
+    usable = found.unusable is None and found.caution is None
     return Outcome(found.value, low, high, usable, found.value)
 
 

@@ -25,17 +25,7 @@ from discreet.curator.grid import GridNoise
 from discreet.curator.weighted_count import WeightedCount, WeightTable
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
-from discreet.estimate.estimate import (
-    Binning,
-    ClusterKind,
-    Estimate,
-    Interval,
-    Normal,
-    NotYet,
-    ScalarDistribution,
-    Unusable,
-    Usable,
-)
+from discreet.estimate.estimate import Binning, ClusterKind, Estimate, Interval
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import ROW
@@ -223,8 +213,8 @@ class PrivateEstimate(Estimate):
             low, high = self.interval()
             lines[0] += f", 95% interval [{low:.4f}, {high:.4f}] from "
             lines[0] += " and ".join(s for s in self.covers if s != "binning")
-        if isinstance(self.status, Unusable):
-            lines.append(f"Unusable: {self.status.reason}.")
+        if self.unusable is not None:
+            lines.append(f"Unusable: {self.unusable}.")
         lines.append(f"Mechanism: {self.mechanism}.")
         lines += [f"Note: {note}." for note in self.notes]
         return "\n".join([*lines, str(self.claim)])
@@ -252,14 +242,10 @@ def private_estimate(
 ) -> PrivateEstimate:
     """Cut the value to 0 .. 1 and summarise its errors; refuse when told to."""
     value = min(max(released.value, 0.0), 1.0)
-    sampling: ScalarDistribution | NotYet
-    if isinstance(released.sampling, NoSampling):
-        sampling = NotYet("the class counts are private and were not released")
-    else:
-        sampling = Normal(released.sampling.sd(value))
-    status: Usable | Unusable = Usable()
+    unknown = isinstance(released.sampling, NoSampling)
+    sampling = None if unknown else released.sampling.sd(value)
     if refusal is not None:
-        status, value = Unusable(refusal), math.nan
+        value = math.nan
         warnings.warn(
             f"the released value is withheld (NaN): {refusal}",
             UndefinedMetricWarning,
@@ -268,9 +254,9 @@ def private_estimate(
     return PrivateEstimate(
         value=value,
         sampling=sampling,
-        noise=Normal(released.noise_sd),
+        noise=released.noise_sd,
         binning=Binning(value, value, 0.0),
-        status=status,
+        unusable=refusal,
         claim=claim,
         mechanism=mechanism,
         released=released,

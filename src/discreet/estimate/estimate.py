@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from statistics import NormalDist
 from typing import Any, Final, Literal, NamedTuple, SupportsFloat, TypeAlias
 
@@ -16,32 +16,6 @@ class Interval(NamedTuple):
 
     low: float
     high: float
-
-
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """A source of error that this release's estimator does not quantify."""
-
-    reason: str = "not estimated"
-
-
-@dataclass(frozen=True, slots=True)
-class Zero:
-    """A source that is exactly absent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Normal:
-    """An error that is close to normal with mean zero."""
-
-    sd: float
-
-    def __post_init__(self) -> None:
-        if not self.sd >= 0:
-            raise InputError("a standard deviation cannot be negative")
-
-
-ScalarDistribution: TypeAlias = Zero | Normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +41,7 @@ class Binning:
         return max(self.typical, self.below, self.above)
 
 
-@dataclass(frozen=True, slots=True)
-class Usable:
-    """The estimate can be relied on within its error sources."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """The estimate must not be used, and why."""
-
-    reason: str
-
-
 UNIT: Final = Interval(0.0, 1.0)
-
-
 ClusterKind: TypeAlias = Literal["site", "subject"]
 
 
@@ -101,7 +61,7 @@ class Estimate:
 
     It prints with its interval, and formats, rounds and orders as its value does.
 
-    >>> auc = Estimate(0.9, Normal(0.01), Zero(), Binning(0.899, 0.902, 0.0005))
+    >>> auc = Estimate(0.9, 0.01, 0.0, Binning(0.899, 0.902, 0.0005))
     >>> auc
     0.900 [0.880, 0.920]
     >>> f"{auc:.2f}", auc > 0.85, round(auc, 1)
@@ -113,10 +73,13 @@ class Estimate:
     """
 
     value: float
-    sampling: ScalarDistribution | NotYet
-    noise: ScalarDistribution
+    sampling: float | None
+    """Standard deviation from drawing the examples; None where it is not estimated."""
+    noise: float
+    """Standard deviation from the release's noise."""
     binning: Binning
-    status: Usable | Unusable = Usable()
+    unusable: str | None = None
+    """Why the estimate must not be used, if so."""
     support: Interval = UNIT
     shape: Shape = SYMMETRIC
     """How the error changes with the value: decides the interval's two sides."""
@@ -125,12 +88,15 @@ class Estimate:
     clustered: Clustered | None = None
     """What clusters change, where they were added up."""
 
+    def __post_init__(self) -> None:
+        if not (self.noise >= 0 and (self.sampling is None or self.sampling >= 0)):
+            raise InputError("a standard deviation cannot be negative")
+
     @classmethod
     def undefined(cls, reason: str, support: Interval = UNIT) -> Estimate:
         """Return NaN for what the pooled data do not define, with the cause."""
         nan = math.nan
-        binning = Binning(nan, nan, nan)
-        return cls(nan, NotYet(reason), Zero(), binning, Unusable(reason), support)
+        return cls(nan, None, 0.0, Binning(nan, nan, nan), reason, support)
 
     def interval(
         self,
@@ -142,7 +108,7 @@ class Estimate:
         """Combine the known sources: sampling and noise convolved, binning added.
 
         ``shape`` says how (:mod:`discreet.estimate.intervals`); the ends never
-        leave the support. A source that is ``NotYet`` estimated is not in it;
+        leave the support. A sampling error that is not estimated is not in it;
         ``covers`` says which sources are. With ``cluster``, rows of one site or one
         subject are taken as alike, not as independent.
         """
@@ -151,12 +117,10 @@ class Estimate:
         if math.isnan(self.value):
             return Interval(math.nan, math.nan)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        sampling = standard_deviation(self.sampling)
+        sampling = self.sampling or 0.0
         if cluster is not None:
             sampling, z = self._over_clusters(cluster, sampling, z, level)
-        low, high = self.shape.ends(
-            self.value, sampling, standard_deviation(self.noise), z
-        )
+        low, high = self.shape.ends(self.value, sampling, self.noise, z)
         below, above = self.value - self.binning.low, self.binning.high - self.value
         if not worst_case_binning:
             below = min(max(self.binning.typical, self.binning.below), below)
@@ -183,31 +147,17 @@ class Estimate:
     @property
     def covers(self) -> tuple[str, ...]:
         """Which sources of error the interval takes into account."""
-        sampled = () if isinstance(self.sampling, NotYet) else ("sampling",)
+        sampled = () if self.sampling is None else ("sampling",)
         return (*sampled, "binning", "noise")
 
     def scaled(self, factor: float) -> Estimate:
         """Return the estimate of a multiple of the quantity."""
-
-        def stretch(noise: ScalarDistribution) -> ScalarDistribution:
-            return Normal(noise.sd * factor) if isinstance(noise, Normal) else noise
-
         return replace(
             self,
             value=self.value * factor,
-            sampling=(
-                self.sampling
-                if isinstance(self.sampling, NotYet)
-                else stretch(self.sampling)
-            ),
-            noise=stretch(self.noise),
-            binning=Binning(
-                self.binning.low * factor,
-                self.binning.high * factor,
-                self.binning.typical * factor,
-                self.binning.below * factor,
-                self.binning.above * factor,
-            ),
+            sampling=None if self.sampling is None else self.sampling * factor,
+            noise=self.noise * factor,
+            binning=Binning(*(number * factor for number in astuple(self.binning))),
             support=Interval(self.support.low * factor, self.support.high * factor),
             shape=Scaled(self.shape, factor),
         )
@@ -237,7 +187,7 @@ class Estimate:
         """Write the value and its interval, as many digits as the interval deserves."""
         if math.isnan(self.value):
             return "undefined"
-        low, high = self.interval(worst_case_binning=isinstance(self.sampling, NotYet))
+        low, high = self.interval(worst_case_binning=self.sampling is None)
         width = high - low
         digits = 4 if width <= 0 else max(min(1 - math.floor(math.log10(width)), 6), 0)
         value, low_end, high_end = (f"{v:,.{digits}f}" for v in (self.value, low, high))
@@ -245,39 +195,25 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes null."""
-        found = self._plain()
-        if self.clustered is not None:
-            kind = self.clustered.kind
-            ends = [_number(end) for end in self.interval(cluster=kind)]
-            found["clustered"] = {"by": kind, "interval95": ends}
-        return found
-
-    def _plain(self) -> dict[str, Any]:
-        return {
+        plain: dict[str, Any] = {
             "value": _number(self.value),
             "interval95": [_number(end) for end in self.interval()],
             "interval_covers": list(self.covers),
-            "sampling_sd": _law(self.sampling),
-            "noise_sd": _law(self.noise),
+            "sampling_sd": self.sampling,
+            "noise_sd": self.noise,
             "binning": {
                 "low": _number(self.binning.low),
                 "high": _number(self.binning.high),
                 "typical": _number(self.binning.usual),
             },
-            "unusable": (
-                self.status.reason if isinstance(self.status, Unusable) else None
-            ),
+            "unusable": self.unusable,
             "caution": self.caution,
         }
-
-
-def standard_deviation(noise: ScalarDistribution | NotYet) -> float:
-    """Return the size of an error, 0 where it is absent or not estimated."""
-    return noise.sd if isinstance(noise, Normal) else 0.0
-
-
-def _law(noise: ScalarDistribution | NotYet) -> float | None:
-    return None if isinstance(noise, NotYet) else standard_deviation(noise)
+        if self.clustered is not None:
+            kind = self.clustered.kind
+            ends = [_number(end) for end in self.interval(cluster=kind)]
+            plain["clustered"] = {"by": kind, "interval95": ends}
+        return plain
 
 
 def _number(value: float) -> float | None:

@@ -33,7 +33,6 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import Normal, ScalarDistribution, Zero
 from discreet.noise.decoded_noise import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
 
@@ -230,14 +229,14 @@ def numeric_slopes(
 
 def propagated(
     function: Callable[[FloatVector], float], at: FloatVector, covariance: FloatArray
-) -> ScalarDistribution:
-    r"""Return the law of a function of noisy numbers: :math:`\nabla f^T C \nabla f`."""
+) -> float:
+    r"""Return the sd of a function of noisy numbers, by :math:`\nabla f^T C \nabla f`."""
     if not covariance.any():
-        return Zero()
+        return 0.0
     slopes = numeric_slopes(function, at)
     if not np.isfinite(slopes).all():
-        return Zero()
-    return Normal(math.sqrt(max(float(slopes @ covariance @ slopes), 0.0)))
+        return 0.0
+    return math.sqrt(max(float(slopes @ covariance @ slopes), 0.0))
 
 
 def _totals(negatives: FloatVector, positives: FloatVector) -> tuple[float, float]:

@@ -16,14 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from discreet.estimate.estimate import (
-    Binning,
-    Estimate,
-    Normal,
-    Unusable,
-    Usable,
-    Zero,
-)
+from discreet.estimate.estimate import Binning, Estimate
 
 _TOO_FEW: Final = 3.0
 """Positives or negatives within so many standard deviations of none are noise."""
@@ -150,27 +143,27 @@ def rank_auc(
         )
     return Estimate(
         value,
-        Normal(sampling_sd(value, p, n)),
-        Zero() if exact else Normal(sd),
+        sampling_sd(value, p, n),
+        0.0 if exact else sd,
         Binning(value, value, 0.0),
-        status=_status(p, n, sd, covariance),
+        unusable=_unusable(p, n, sd, covariance),
         caution=caution,
     )
 
 
-def _status(
+def _unusable(
     positives: float, negatives: float, sd: float, covariance: TotalsCovariance
-) -> Usable | Unusable:
+) -> str | None:
     rarer = min(positives, negatives)
     if rarer < _TOO_FEW * math.sqrt(covariance.positives):
-        return Unusable(
+        return (
             f"the rarer class is estimated at {rarer:.0f} examples, within "
             f"{_TOO_FEW:g} standard deviations of the noise in that number from none; "
             "use a larger epsilon or more data"
         )
     if sd > _TOO_WIDE:
-        return Unusable(
+        return (
             f"the noise has a standard deviation of {sd:.2f}; use a larger epsilon or "
             "more data"
         )
-    return Usable()
+    return None

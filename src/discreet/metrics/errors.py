@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Unusable, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import AnyFit, Fit, Other, ScalarFit
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.measured import Measured
@@ -80,8 +80,8 @@ def measure(row: MetricRow, fit: Fit) -> Estimate:
         return Estimate.undefined(_TOO_LITTLE, row.support)
     return Estimate(
         value,
-        Normal(sampling),
-        Zero() if fit.observed.exact else Normal(noise),
+        sampling,
+        0.0 if fit.observed.exact else noise,
         binning,
         support=row.support,
         shape=shape,
@@ -113,7 +113,7 @@ def _by_convention(row: MetricRow, fit: Fit, reason: str) -> Estimate:
         return Estimate.undefined(reason, row.support)
     value, every = row.alone[_ALONE.index(missing)], row.support
     binning = Binning(every.low, every.high, every.high - every.low)
-    return Estimate(value, NotYet(reason), Zero(), binning, Unusable(reason), every)
+    return Estimate(value, None, 0.0, binning, reason, every)
 
 
 def _value(row: MetricRow, fit: Fit) -> tuple[float, Binning]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
-from discreet.estimate.estimate import Interval, Normal
+from discreet.estimate.estimate import Interval
 from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import RatioShape
 from discreet.estimate.slopes import covariance_of
@@ -113,12 +113,7 @@ class FoundThreshold:
                 "there are somewhat too good: judge it on new data"
             )
         own = self.at[_ROWS.get(self.aim.kind, self.aim.kind)]
-        spread = math.hypot(
-            *(
-                noise.sd if isinstance(noise, Normal) else 0.0
-                for noise in (own.sampling, own.noise)
-            )
-        )
+        spread = math.hypot(own.sampling or 0.0, own.noise)
         return (
             f"{found}; it was chosen on the data that judge it: on new data the aim "
             f"would be met only up to about {_Z * spread:.2g} either way"

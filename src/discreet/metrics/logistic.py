@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
+from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.slopes import Slopes, covariance_of, sampling_sd
 from discreet.estimate.sub_bins import cell_scores
 from discreet.statistic.observed import NoisyHistogram
@@ -151,12 +151,10 @@ def _line(
             slopes, np.maximum(counts.negatives, 0), np.maximum(counts.positives, 0)
         )
         everywhere = Binning(-np.inf, np.inf, 0.0)
-        estimate = Estimate(
-            float(value), Normal(spread), Zero(), everywhere, support=_REAL
-        )
+        estimate = Estimate(float(value), spread, 0.0, everywhere, support=_REAL)
         if not counts.exact:
             row = np.concatenate([on_n[k], on_p[k]])[None, :]
             variance = float(covariance_of(counts, row)[0, 0])
-            estimate = replace(estimate, noise=Normal(np.sqrt(max(variance, 0.0))))
+            estimate = replace(estimate, noise=np.sqrt(max(variance, 0.0)))
         found.append(estimate)
     return found

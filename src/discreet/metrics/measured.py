@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from discreet.estimate.estimate import (
-    Estimate,
-    Normal,
-    NotYet,
-    ScalarDistribution,
-    Unusable,
-)
+from discreet.estimate.estimate import Estimate
 
 
 class Measured(Mapping[str, Estimate]):
@@ -71,7 +65,6 @@ def tidy(
 ) -> dict[str, Any]:
     """Return an estimate as one row of a tidy table."""
     low, high = found.interval()
-    unusable = found.status.reason if isinstance(found.status, Unusable) else None
     return {
         "measure": name,
         "title": title,
@@ -79,15 +72,9 @@ def tidy(
         "value": found.value,
         "low": low,
         "high": high,
-        "sampling_sd": _sd(found.sampling),
-        "noise_sd": _sd(found.noise),
+        "sampling_sd": found.sampling,
+        "noise_sd": found.noise,
         "binning_low": found.binning.low,
         "binning_high": found.binning.high,
-        "note": unusable or found.caution,
+        "note": found.unusable or found.caution,
     }
-
-
-def _sd(noise: ScalarDistribution | NotYet) -> float | None:
-    if isinstance(noise, NotYet):
-        return None
-    return noise.sd if isinstance(noise, Normal) else 0.0

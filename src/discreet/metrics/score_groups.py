@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.inside_bins import Refits
 from discreet.estimate.intervals import SYMMETRIC, Shape
 from discreet.estimate.slopes import Slopes, covariance_of, sampling_sd
@@ -238,12 +238,12 @@ class Groups:
         shape: Shape = SYMMETRIC,
     ) -> Estimate:
         """Put a value and its three errors together."""
-        noise: Zero | Normal = Zero()
+        noise = 0.0
         if not self.counts.exact:
             row = np.concatenate([slopes.negatives, slopes.positives])[None, :]
             variance = float(covariance_of(self.counts, row)[0, 0])
-            noise = Normal(math.sqrt(max(variance, 0.0)))
-        sampling = Normal(sampling_sd(slopes, *np.split(self.every, 2)))
+            noise = math.sqrt(max(variance, 0.0))
+        sampling = sampling_sd(slopes, *np.split(self.every, 2))
         return Estimate(value, sampling, noise, binning, shape=shape)
 
     @cached_property

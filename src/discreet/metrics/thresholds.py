@@ -12,14 +12,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import (
-    Binning,
-    Estimate,
-    Interval,
-    Normal,
-    ScalarDistribution,
-    Zero,
-)
+from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
 from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
@@ -160,7 +153,6 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         reason = "nothing to divide by at this threshold"
         return Estimate.undefined(reason, row.support)
     shape: Shape = SYMMETRIC
-    noise: ScalarDistribution
     if isinstance(row.value, Share):
         noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
         a, b = np.array(row.value.successes), np.array(row.value.failures)
@@ -183,13 +175,13 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         if not math.isfinite(sampling + added + value * value):
             reason = "it changes too fast at this threshold"
             return Estimate.undefined(reason, row.support)
-        noise = Normal(added) if cut.noise.any() else Zero()
+        noise = added if cut.noise.any() else 0.0
         trials = max(float(cut.counts.sum()), 0.0)
         spread = math.sqrt(max(float(cut.noise.sum()), 0.0))
         shape = LOGARITHMIC if row.factor else SYMMETRIC
     return Estimate(
         value,
-        Normal(sampling),
+        sampling,
         noise,
         _limits(
             value,
@@ -207,7 +199,7 @@ def _count(place: int, cut: _Cut) -> Estimate:
     """Estimate a confusion count: of these very data, so nothing is sampled."""
     return Estimate(
         float(cut.counts[place]),
-        Zero(),
+        0.0,
         propagated(lambda c: float(c[place]), cut.counts, cut.noise),
         _limits(
             float(cut.counts[place]),

@@ -10,7 +10,7 @@ from typing import Final
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import ScalarFit
 from discreet.estimate.intervals import AreaShape, ProportionShape, Shape
 from discreet.metrics.table import Metric
@@ -31,7 +31,7 @@ from discreet.report.evaluation import Evaluation
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
 )
-_UNKNOWN: Final = NotYet(
+_UNKNOWN: Final = (
     "the class counts were not opened; declare a prevalence to have it, or open them "
     "with interval=True"
 )
@@ -172,7 +172,7 @@ def _exact_estimate(
     else:
         positives = 0 if known is None else round(known * rows)
     if not 0 < positives < rows:
-        return Estimate(value, _UNKNOWN, Zero(), binning)
+        return Estimate(value, None, 0.0, binning, caution=_UNKNOWN)
     shape: Shape
     if metric == "auc":
         area = AreaShape(positives, rows - positives)
@@ -183,8 +183,8 @@ def _exact_estimate(
             ProportionShape(trials=positives),
             value * (1 - value) / positives,
         )
-    sampling = Normal(math.sqrt(max(variance, 0.0)))
-    return Estimate(value, sampling, Zero(), binning, shape=shape)
+    sampling = math.sqrt(max(variance, 0.0))
+    return Estimate(value, sampling, 0.0, binning, shape=shape)
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, NotYet, Unusable, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import ScalarFit
 from discreet.label.midranks import rank_sites
 from discreet.label.rank_totals import RankTotals, add_totals
@@ -74,13 +74,7 @@ def _estimate(value: float) -> Estimate:
     if math.isnan(value):
         return Estimate.undefined("one class is empty, and an AUC needs both")
     why = "noise on the scores pulls the AUC towards one half by an unknown amount"
-    return Estimate(
-        value,
-        NotYet(why),
-        Zero(),
-        Binning(value, value, 0.0),
-        status=Unusable(why),
-    )
+    return Estimate(value, None, 0.0, Binning(value, value, 0.0), unusable=why)
 
 
 def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:

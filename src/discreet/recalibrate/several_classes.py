@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Normal, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.slopes import covariance_of
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.logistic import fit_logistic, logit, sigmoid
@@ -130,8 +130,8 @@ def top_label_error(classes: Mapping[str, NoisyHistogram]) -> Estimate:
     unsure = min(max(1 - sure / total, 0.0), 1.0)
     return Estimate(
         value,
-        Normal(math.sqrt(sampling)),
-        Normal(math.sqrt(noise)) if noise else Zero(),
+        math.sqrt(sampling),
+        math.sqrt(noise),
         Binning(value, min(value + unsure, 1.0), 0.0),
         caution=(
             f"of the top scores {unsure:.1%} lie below one half, where no class's own "

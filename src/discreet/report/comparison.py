@@ -47,7 +47,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import Binning, Estimate, Interval, Normal, Zero
+from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
 from discreet.estimate.pair_cells import Expected, expected_counts
 from discreet.estimate.slopes import Slopes, sampling_sd
@@ -100,15 +100,13 @@ def reclassification(
     n, p = np.split(counts, 2)
     up = _mean(moved, p, distribution, counts, positives=True)
     down = _mean(-moved, n, distribution, counts, positives=False)
-    sampling = math.hypot(_sd(up.sampling), _sd(down.sampling))
-    noise = math.hypot(
-        *(e.noise.sd if isinstance(e.noise, Normal) else 0.0 for e in (up, down))
-    )
+    sampling = math.hypot(up.sampling or 0.0, down.sampling or 0.0)
+    noise = math.hypot(up.noise, down.noise)
     value = up.value + down.value
     total = Estimate(
         value,
-        Normal(sampling),
-        Normal(noise) if noise else Zero(),
+        sampling,
+        noise,
         Binning(-2.0, 2.0, 0.0),
         support=Interval(-2.0, 2.0),
     )
@@ -144,8 +142,8 @@ def _mean(
     noise = float((each.positives if positives else each.negatives) @ slopes**2)
     return Estimate(
         value,
-        Normal(math.sqrt(max(variance, 0.0))),
-        Normal(math.sqrt(noise)) if noise > 0 else Zero(),
+        math.sqrt(max(variance, 0.0)),
+        math.sqrt(max(noise, 0.0)),
         Binning(-1.0, 1.0, 0.0),
         support=_SIGNED,
     )
@@ -283,8 +281,8 @@ class ModelComparison(Parts):
         apart = self.difference("auc")
         if math.isnan(apart.value):
             return said
-        most = sum(_sd(part.metric("auc").sampling) for part in (self.a, self.b))
-        low, high = replace(apart, sampling=Normal(most)).interval()
+        most = sum(part.metric("auc").sampling or 0.0 for part in (self.a, self.b))
+        low, high = replace(apart, sampling=most).interval()
         return f"{said}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
 
     def _difference(
@@ -309,8 +307,8 @@ class ModelComparison(Parts):
         ways = [e.binning.above - e.binning.below for e in (first, second)]
         return Estimate(
             value,
-            Normal(sampling),
-            Normal(noise) if noise > 0 else Zero(),
+            sampling,
+            noise,
             Binning(
                 min(first.binning.low - second.binning.high, value),
                 max(first.binning.high - second.binning.low, value),
@@ -333,12 +331,12 @@ class ModelComparison(Parts):
 
         ``slopes`` are those in the counts read, ``followed`` in the released ones.
         """
-        own, other = _sd(first.sampling), _sd(second.sampling)
+        own, other = first.sampling or 0.0, second.sampling or 0.0
         if self.joint is None:
             return (
                 0.0,
                 math.hypot(own, other),
-                math.hypot(_sd(first.noise), _sd(second.noise)),
+                math.hypot(first.noise, second.noise),
             )
         distribution, counts = self.joint.noise, self.joint.counts
         gaps = noisy = _gaps(slopes, self.a, self.b)
@@ -420,7 +418,7 @@ class ModelComparison(Parts):
         if low > 0 or high < 0:
             better, worse = self.names if (low > 0) != lower else self.names[::-1]
             return f"{better} is better than {worse} ({span})"
-        noisy = _sd(gap.noise) > _sd(gap.sampling)
+        noisy = gap.noise > (gap.sampling or 0.0)
         limit = "at this epsilon" if noisy else "with this much data"
         return f"cannot tell them apart {limit} ({span})"
 
@@ -489,7 +487,3 @@ def _variance(slopes: Slopes, each: BinCovariance) -> float:
         + slopes.positives**2 @ each.positives
         + 2 * (slopes.negatives * slopes.positives) @ each.cross
     )
-
-
-def _sd(noise: object) -> float:
-    return noise.sd if isinstance(noise, Normal) else 0.0

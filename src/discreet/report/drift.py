@@ -32,7 +32,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import Estimate, Normal
+from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.rates import RATES
@@ -299,10 +299,6 @@ def _title(name: str) -> str:
 
 def spread_of(estimate: Estimate) -> float:
     """Return by how much a period's value differs from another's where nothing changes."""
-    noise = _sd(estimate.noise)
+    noise = estimate.noise
     shape = _SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
-    return math.hypot(_sd(estimate.sampling), noise, shape)
-
-
-def _sd(noise: object) -> float:
-    return noise.sd if isinstance(noise, Normal) else 0.0
+    return math.hypot(estimate.sampling or 0.0, noise, shape)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from discreet.errors import NotReleasedError
-from discreet.estimate.estimate import Binning, Estimate, NotYet, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Fit
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.svg import Frame, Stroke
@@ -270,4 +270,4 @@ def _apart(estimates: Sequence[Estimate]) -> Estimate:
     if len(known) < 2:
         return Estimate.undefined("fewer than two parts have a value")
     found = max(known) - min(known)
-    return Estimate(found, NotYet(), Zero(), Binning(found, found, 0.0))
+    return Estimate(found, None, 0.0, Binning(found, found, 0.0))

@@ -29,13 +29,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import (
-    Binning,
-    Estimate,
-    Interval,
-    Normal,
-    Zero,
-)
+from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import METRICS
@@ -97,7 +91,7 @@ class Fairness:
         found = {}
         for group in self.groups:
             each = (self.by_group[name][group] for name in MEASURES)
-            reasons = (e.caution or getattr(e.status, "reason", None) for e in each)
+            reasons = (e.caution or e.unusable for e in each)
             reason = next((r for r in reasons if r), None)
             if reason is not None:
                 found[group] = reason
@@ -123,8 +117,8 @@ class Fairness:
         high = max(max(g.interval.high, -g.interval.low) for g in gaps)
         return Estimate(
             value,
-            Normal((high - low) / (2 * 1.959963984540054)),
-            Zero(),
+            (high - low) / (2 * 1.959963984540054),
+            0.0,
             Binning(0.0, high, 0.0),
             support=Interval(0.0, math.inf),
             shape=Fixed(low, high),
@@ -154,15 +148,15 @@ class Fairness:
             return sum(shares[g] * of[g] for g in shares)
 
         def spread(source: str) -> float:
-            each = (shares[g] * _sd(getattr(estimates[g], source)) for g in shares)
+            each = (shares[g] * (getattr(estimates[g], source) or 0.0) for g in shares)
             return math.hypot(*each)
 
         first = next(iter(estimates.values()))
         noise = spread("noise")
         return Estimate(
             mean({g: estimates[g].value for g in shares}),
-            Normal(spread("sampling")),
-            Normal(noise) if noise else Zero(),
+            spread("sampling"),
+            noise,
             Binning(
                 mean({g: estimates[g].binning.low for g in shares}),
                 mean({g: estimates[g].binning.high for g in shares}),
@@ -223,7 +217,7 @@ class Fairness:
     def _z(self, estimates: Mapping[str, Estimate]) -> float:
         """Return the quantile of the largest standardised difference of these groups."""
         sds = np.array(
-            [math.hypot(_sd(e.sampling), _sd(e.noise)) for e in estimates.values()
+            [math.hypot(e.sampling or 0.0, e.noise) for e in estimates.values()
              if not math.isnan(e.value)]
         )  # fmt: skip
         sds = sds[sds > 0]
@@ -291,7 +285,3 @@ def _at(result: Evaluation, threshold: float) -> AtThreshold:
 
 def _title(name: str) -> str:
     return RATES[name].title if name in RATES else METRICS[name].title
-
-
-def _sd(noise: object) -> float:
-    return noise.sd if isinstance(noise, Normal) else 0.0

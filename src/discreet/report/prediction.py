@@ -44,7 +44,7 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate, standard_deviation
+from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit, Flat
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
@@ -346,7 +346,7 @@ class _Exact:
         return self._found[metric].value
 
     def sampling(self, metric: Metric) -> float:
-        return standard_deviation(self._found[metric].sampling)
+        return self._found[metric].sampling or 0.0
 
 
 def _fine(examples: Examples, metrics: Collection[Metric]) -> _Exact:
@@ -387,7 +387,7 @@ class _Run:
     def noise(self, metric: Metric) -> float:
         if self.result is None:
             return math.nan
-        return BEYOND * standard_deviation(self.result.metric(metric).noise)
+        return BEYOND * self.result.metric(metric).noise
 
     def area(self) -> float:
         if self.result is None:

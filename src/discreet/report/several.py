@@ -10,14 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from discreet.errors import NotReleasedError
-from discreet.estimate.estimate import (
-    Binning,
-    Estimate,
-    Normal,
-    NotYet,
-    ScalarDistribution,
-    Zero,
-)
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Fit
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
@@ -215,15 +208,11 @@ def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Es
     def mean(numbers: list[float]) -> float:
         return float(w @ np.asarray(numbers))
 
-    def spread(noises: list[ScalarDistribution | NotYet]) -> ScalarDistribution:
-        sd = mean([noise.sd if isinstance(noise, Normal) else 0.0 for noise in noises])
-        return Normal(sd) if sd else Zero()
-
-    unknown = any(isinstance(e.sampling, NotYet) for e in estimates)
+    unknown = any(e.sampling is None for e in estimates)
     return Estimate(
         float(w @ values),
-        NotYet() if unknown else spread([e.sampling for e in estimates]),
-        spread([e.noise for e in estimates]),
+        None if unknown else mean([e.sampling or 0.0 for e in estimates]),
+        mean([e.noise for e in estimates]),
         Binning(
             mean([e.binning.low for e in estimates]),
             mean([e.binning.high for e in estimates]),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.estimate.estimate import Estimate, Normal, NotYet, ScalarDistribution
+from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit, ScalarFit
 from discreet.metrics.rates import RATES
 from discreet.metrics.scikit_points import pr_points, roc_points
@@ -63,7 +63,7 @@ def interval_column(
     Where no sampling error is known there is no 95% interval: the limits of binning
     are all that can be said.
     """
-    known = any(not isinstance(e.sampling, NotYet) for e in rows.values())
+    known = any(e.sampling is not None for e in rows.values())
     heading = "95% interval" if known else "binning limits"
     return heading, partial(estimate_cells, worst_case_binning=not known)
 
@@ -110,10 +110,10 @@ def number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _source(noise: ScalarDistribution | NotYet) -> str:
-    if isinstance(noise, NotYet):
+def _source(sd: float | None) -> str:
+    if sd is None:
         return "-"
-    return f"±{1.96 * noise.sd:.4f}" if isinstance(noise, Normal) else "0"
+    return f"±{1.96 * sd:.4f}" if sd else "0"
 
 
 def _size(value: float) -> str:

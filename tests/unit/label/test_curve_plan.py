@@ -79,7 +79,7 @@ def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
     for name in ("auc", "average_precision", "brier"):
         found, exact = result.metric(name), truth.metric(name)
         # Five deviations: the seed is fixed, and a wrong decoding is far off.
-        assert abs(found.value - exact.value) < 5 * found.noise.sd + 1e-3
+        assert abs(found.value - exact.value) < 5 * found.noise + 1e-3
     fpr, tpr, _ = result.roc_curve()
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()

@@ -64,5 +64,5 @@ def test_the_variance_is_not_the_papers_equation_seven(data):
     c = p - 0.5 + exact.auc(3000) * (n - p)
     e = math.e
     variance = e / (e - 1) ** 2 * ((ranks.doubled / 2 - c) ** 2).sum() / (p * n) ** 2
-    found = rank_auc(exact, 3000, covariance=mechanism.covariance).noise.sd
+    found = rank_auc(exact, 3000, covariance=mechanism.covariance).noise
     assert found == pytest.approx(math.sqrt(variance), rel=1e-9)

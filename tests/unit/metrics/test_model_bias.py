@@ -61,14 +61,14 @@ def test_a_distance_that_noise_cannot_have_made_is_reached_on_its_side(fit):
 
 def test_a_distance_within_its_noise_adds_nothing_to_the_half(fit):
     plain = measure(AUC, fit)
-    apart = plain.noise.sd / 4
+    apart = plain.noise / 4
     found = measure(AUC, beside(fit, plain.value - apart))
     assert 0 <= found.binning.below < found.binning.typical
     assert math.isclose(found.binning.typical, apart / 2, rel_tol=0.2)
 
 
 def test_noise_includes_what_the_choice_among_fits_may_cost(fit):
-    known = measure(AUC, replace(fit, between=None)).noise.sd
+    known = measure(AUC, replace(fit, between=None)).noise
     unsure = fit.unsure(AUC.slopes(fit.damped))
     assert unsure > 0
-    assert measure(AUC, fit).noise.sd == pytest.approx(math.hypot(known, unsure))
+    assert measure(AUC, fit).noise == pytest.approx(math.hypot(known, unsure))

@@ -44,7 +44,7 @@ def test_sampling_errors_are_those_of_the_bootstrap(data, found, name):
                                                 "false_positives", "true_negatives")])  # fmt: skip
     drawn = rng.multinomial(y.size, counts / y.size, 400).astype(float)
     values = [RATES[name].at(c, CUT) for c in drawn]
-    assert found[name].sampling.sd == pytest.approx(np.std(values), rel=0.14)
+    assert found[name].sampling == pytest.approx(np.std(values), rel=0.14)
 
 
 def test_measures_agree_with_each_other(found):
@@ -68,14 +68,14 @@ def test_what_divides_by_nothing_is_undefined_and_has_a_reason(data):
     with pytest.warns(discreet.UndefinedMetricWarning, match="precision"):
         top = result.at(1.0)
     assert math.isnan(top.likelihood_ratio_positive.value)
-    assert "nothing to divide by" in top.likelihood_ratio_positive.status.reason
+    assert "nothing to divide by" in top.likelihood_ratio_positive.unusable
 
 
 def test_scores_that_are_no_probabilities_have_no_net_benefit(data):
     y, score = data
     site = discreet.Examples(score * 10, y, kind="other", low=0, high=10)
     at = discreet.evaluate([site], thresholds=[3.0], examples=20_000).at(3.0)
-    assert "not probabilities" in at.net_benefit.status.reason
+    assert "not probabilities" in at.net_benefit.unusable
     assert at.mcc.value == pytest.approx(sk.matthews_corrcoef(y, score * 10 >= 3))
 
 

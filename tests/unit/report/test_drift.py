@@ -75,7 +75,7 @@ def test_contrasts_are_those_of_the_mean_before_by_hand():
         if c.measure == "auc"
     ]
     values = [result[p].auc.value for p in result]
-    sds = [result[p].auc.sampling.sd for p in result]
+    sds = [result[p].auc.sampling for p in result]
     for t, change in enumerate(found, start=1):
         w = np.array(sds[:t]) ** -2.0
         mean = float(w @ values[:t] / w.sum())
@@ -103,7 +103,7 @@ def test_what_can_be_seen_is_said_beforehand():
 
 def test_the_planner_says_the_same_of_equal_periods():
     drift = series(7).drift(("auc",))
-    found = [e.sampling.sd for e in drift._values("auc").values()]
+    found = [e.sampling for e in drift._values("auc").values()]
     planned = detectable_change(float(np.mean(found)), len(found), measures=1)
     assert planned == pytest.approx(drift.detectable("auc"), rel=0.1)
 

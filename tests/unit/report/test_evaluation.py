@@ -18,7 +18,7 @@ from discreet import (
 )
 from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
-from discreet.estimate.estimate import Binning, Estimate, Normal, NotYet, Zero
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
@@ -156,7 +156,7 @@ def test_a_pooled_single_class_is_nan_with_a_warning_that_names_it(labels, cause
     assert not math.isnan(result.brier.value)
     ap = result.average_precision
     assert ap.value == average_precision_score(labels, [0.2, 0.7])
-    assert cause in ap.status.reason
+    assert cause in ap.unusable
     assert ap.interval() == (0.0, 1.0)
     assert "undefined" in str(result)
     assert json.loads(result.to_json())["metrics"]["auc"]["value"] is None
@@ -263,7 +263,7 @@ def test_other_scores_have_no_brier_score(rng):
         [discreet.Examples(points, y, kind="other", low=0, high=30)], thresholds=(15,)
     )
     assert "brier" not in result.metrics
-    assert "not probabilities" in result.brier.status.reason
+    assert "not probabilities" in result.brier.unusable
     assert "at 15:" in str(result)
 
 
@@ -393,7 +393,7 @@ def test_progress_is_reported_site_by_site(sites):
 
 
 def test_an_interval_never_leaves_the_support():
-    wide = Estimate(0.99, Normal(0.1), Normal(0.1), Binning(0.9, 1.0, 0.01))
+    wide = Estimate(0.99, 0.1, 0.1, Binning(0.9, 1.0, 0.01))
     low, high = wide.interval()
     assert high == 1.0
     assert low == pytest.approx(0.98 - 1.96 * math.hypot(0.1, 0.1), abs=1e-3)
@@ -402,7 +402,7 @@ def test_an_interval_never_leaves_the_support():
 
 
 def test_a_source_that_is_not_estimated_is_not_claimed_to_be_covered():
-    found = Estimate(0.5, NotYet(), Zero(), Binning(0.4, 0.7, 0.01))
+    found = Estimate(0.5, None, 0.0, Binning(0.4, 0.7, 0.01))
     assert found.covers == ("binning", "noise")
     assert found.interval(worst_case_binning=True) == (0.4, 0.7)
-    assert replace(found, sampling=Normal(0.1)).covers[0] == "sampling"
+    assert replace(found, sampling=0.1).covers[0] == "sampling"

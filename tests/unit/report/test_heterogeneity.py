@@ -218,7 +218,7 @@ def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
         moved = np.array([slopes @ inner.count(site) for site in sites])
         known = math.sqrt(k / (k - 1) * (moved**2).sum())
         estimate = found.metric(metric)
-        said = estimate.sampling.sd * estimate.clustered.factor
+        said = estimate.sampling * estimate.clustered.factor
         assert said == pytest.approx(known, rel=0.15), metric
         assert estimate.clustered.freedom == pytest.approx(k - 1, rel=1e-3)
 

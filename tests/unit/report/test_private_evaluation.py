@@ -14,7 +14,6 @@ from discreet.data.edges import Uniform, Warped
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError, UndefinedMetricWarning
-from discreet.estimate.estimate import Normal
 from discreet.plan.cohort import Cohort
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
@@ -66,11 +65,11 @@ def test_every_model_gives_an_auc_near_the_exact_one_with_a_noise_error(sites, n
     exact = discreet.evaluate(sites).auc.value
     options = {"examples": 30_000, "prevalence": 0.25}
     result = discreet.evaluate(sites, privacy=MODELS[name], **options)
-    assert isinstance(result.auc.noise, Normal)
-    assert result.auc.noise.sd > 0
-    assert result.auc.value == pytest.approx(exact, abs=6 * result.auc.noise.sd + 0.005)
+    assert result.auc.noise > 0
+    assert result.auc.noise > 0
+    assert result.auc.value == pytest.approx(exact, abs=6 * result.auc.noise + 0.005)
     at = result.at(0.5)
-    assert isinstance(at.recall.noise, Normal)
+    assert at.recall.noise > 0
     assert "about" in str(result)
     assert json.loads(result.to_json())["examples"]["noisy"]
     assert math.isfinite(result.average_precision.value)
@@ -93,10 +92,10 @@ def test_the_papers_local_way_splits_clients_over_the_levels(sites):
     exact = discreet.evaluate(sites).auc.value
     result = discreet.evaluate(sites, privacy=LocalDP(5, "levels"))
     assert result.auc.value == pytest.approx(exact, abs=0.08)
-    assert isinstance(result.auc.noise, Normal)
+    assert result.auc.noise > 0
     assert "one example replaced" in str(result.claim)
     arcs = discreet.evaluate(sites, privacy=LocalDP(5))
-    assert arcs.auc.noise.sd < result.auc.noise.sd
+    assert arcs.auc.noise < result.auc.noise
     wider = discreet.evaluate(
         sites, privacy=LocalDP(5, "levels"), method=discreet.FedCurve(quantiles=64)
     )
@@ -272,7 +271,7 @@ def test_groups_and_classes_are_evaluated_under_one_budget(rng):
     )
     # Three counts an example: the noise's scale is 3 / 3.
     assert multi["a"].observed.noise.scale == pytest.approx(1.0)
-    assert multi.average().noise.sd > 0
+    assert multi.average().noise > 0
     # A rest adds up the noise of two other classes.
     at = np.zeros(2 * len(multi["a"].observed.edges))
     noise = multi["a"].observed.noise.covariance(at)
@@ -300,7 +299,7 @@ def test_the_papers_methods_can_be_selected(sites, method, privacy):
     )
     assert result.fit.estimator == method.name
     assert discreet.area_error(exact.curves.roc, result.curves.roc) < 0.02
-    assert isinstance(result.auc.noise, Normal) == (privacy.protects is not None)
+    assert (result.auc.noise > 0) == (privacy.protects is not None)
     fpr, tpr, _ = result.roc_curve()
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()

@@ -128,7 +128,7 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
     assert result.facts == {"examples": 900}
     away = abs(result.auc.value - roc_auc_score(labels, scores))
-    assert away < 6 * result.auc.noise.sd
+    assert away < 6 * result.auc.noise
     assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
     assert "every score, in no telling order" in str(result.claim)
     assert "two noisy sums of each site" in str(result.claim)
