@@ -19,9 +19,8 @@ import opendp.prelude as dp
 
 from discreet.arrays import IntVector
 from discreet.entropy import SYSTEM, Entropy
-from discreet.noise.coins import stretched
+from discreet.noise.coins import poisson, stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.poisson import poisson
 from discreet.noise.polya import polya_difference, simulate_polya_difference
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.noise.skellam import skellam

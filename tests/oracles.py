@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 
-from discreet.noise.calibration import SymmetricTable
+from discreet.noise.skellam import SymmetricTable
 
 
 def auc_by_pairs(scores, labels):
@@ -62,3 +63,30 @@ def gaussian_table(variance):
     """The discrete Gaussian by its definition, as a table of probabilities."""
     x = np.arange(int(17.0 * float(variance) ** 0.5) + 3, dtype=np.float64)
     return SymmetricTable.from_log_weights(-(x**2) / (2.0 * float(variance)))
+
+
+def polya_log_pmf(noise, values):
+    """Log probabilities of sums of Polya shares, where floats underflow too.
+
+    The generating function G satisfies (1+a^2-az-a/z) zG' = ra(z-1/z) G, so
+    (1+a^2) k p_k = a(k+1-r) p_(k+1) + a(k-1+r) p_(k-1). The ratios p_k/p_(k-1)
+    follow downwards from far out, where they tend to a; an error shrinks by a^2 a step.
+    """
+    a, shape, distance = math.exp(-noise.gamma), noise.shape, np.abs(values)
+    common = math.ceil(12 * math.sqrt(noise.variance) + 45 / noise.gamma)
+    reach = max(common, int(distance.max(initial=0))) + 1
+    log_ratios, ratio = np.zeros(reach), a
+    for k in range(reach + math.ceil(25 / noise.gamma), 0, -1):
+        ratio = a * (k - 1 + shape) / ((1 + a * a) * k - a * (k + 1 - shape) * ratio)
+        if k < reach:
+            log_ratios[k] = math.log(ratio)
+    logs = np.cumsum(log_ratios)
+    logs -= logs.max()
+    return (logs - math.log(2 * np.exp(logs).sum() - math.exp(logs[0])))[distance]
+
+
+def polya_pmf(noise):
+    """The probability of each integer under sums of Polya shares, as a function."""
+    values = np.arange(400)
+    table = np.exp(polya_log_pmf(noise, values))
+    return lambda k: float(table[abs(k)])

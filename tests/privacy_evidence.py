@@ -32,11 +32,10 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.mpc.noisy import mechanism as noise_inside
 from discreet.noise.binned_positives import BinnedPositives
-from discreet.noise.calibration import SymmetricTable
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.noise.response import flip_threshold
-from discreet.noise.skellam import SkellamShares, skellam_table
+from discreet.noise.skellam import SkellamShares, SymmetricTable, skellam_table
 from discreet.noise.unary import LevelReports, UnaryEncoding, UnaryReports
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
@@ -62,6 +61,7 @@ from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
+from oracles import polya_log_pmf
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
 SITES = 3
@@ -177,7 +177,7 @@ def loss_of(mechanism: Mechanism, apart: tuple[int, ...], unknown: int) -> float
     """The exact epsilon, or delta at epsilon, of additive noise that nobody knows."""
     if isinstance(mechanism, PolyaShares):
         noise = PolyaNoise(float(mechanism.gamma), unknown / mechanism.honest)
-        logs = noise.log_pmf(np.arange(-80, 81))
+        logs = polya_log_pmf(noise, np.arange(-80, 81))
         return sum(float(np.abs(logs[d:] - logs[:-d]).max()) for d in apart)
     assert isinstance(mechanism, SkellamShares)
     table = skellam_table(mechanism.variance * unknown)

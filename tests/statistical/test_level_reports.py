@@ -76,4 +76,4 @@ def test_bad_vectors_are_refused():
     with pytest.raises(InputError, match="28 exact counts"):
         reports.protect(np.zeros(5, dtype=np.int64), entropy=SYSTEM)
     with pytest.raises(ReleaseError, match="no client"):
-        reports.open(np.zeros(reports.size, dtype=np.int64), 1)
+        reports.open(np.zeros(reports.sent(reports.tree.size), dtype=np.int64), 1)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from discreet.entropy import Seeded
-from discreet.noise.poisson import geometric_half, poisson
+from discreet.noise.coins import geometric_half, poisson
 from statistical_checks import ALPHA, fit_p_value
 
 pytestmark = pytest.mark.statistical

@@ -13,6 +13,7 @@ from discreet.noise.polya import (
 )
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity
+from oracles import polya_pmf
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
 pytestmark = pytest.mark.statistical
@@ -71,17 +72,17 @@ def test_a_single_share_follows_its_pmf(gamma, honest, reach):
     sample = polya_difference(gamma, honest, 150_000, Seeded(b"share"))
     support = range(-reach, reach + 1)
     noise = PolyaNoise(float(gamma), 1 / honest)
-    assert fit_p_value(sample, pmf_of(noise), support) > ALPHA
+    assert fit_p_value(sample, polya_pmf(noise), support) > ALPHA
     for factor in (0.85, 1.15):
         wrong = PolyaNoise(float(gamma) / factor, 1 / honest)
-        assert fit_p_value(sample, pmf_of(wrong), support) < ALPHA
+        assert fit_p_value(sample, polya_pmf(wrong), support) < ALPHA
 
 
 def test_more_contributors_than_honest_sites_follow_the_wider_law():
     gamma, honest, sites = Fraction(1, 2), 4, 6
     total = sum_of_shares(gamma, honest, sites, b"wide")
     noise = PolyaShares(PureDP(gamma), ONE, honest).noise(sites)
-    assert fit_p_value(total, pmf_of(noise), range(-7, 8)) > ALPHA
+    assert fit_p_value(total, polya_pmf(noise), range(-7, 8)) > ALPHA
     assert fit_p_value(total, laplace_pmf(2.0), range(-7, 8)) < ALPHA
 
 
@@ -101,7 +102,3 @@ def test_the_cells_of_a_share_are_independent():
     here, there = share[:-1], share[1:]
     z = float((here * there).mean() / share.var()) * here.size**0.5
     assert abs(z) < 7  # heavier tails than normal; 6.1 is ALPHA for a normal
-
-
-def pmf_of(noise):
-    return lambda k: float(noise.pmf(np.array([k]))[0])

@@ -6,7 +6,12 @@ import pytest
 from scipy import stats
 
 from discreet.attack.audit import audit_scores
-from discreet.noise.response import RandomizedResponse, ResponseKey, simulate_response
+from discreet.noise.response import (
+    RandomizedResponse,
+    ResponseKey,
+    ResponseNoise,
+    simulate_response,
+)
 from discreet.privacy.loss import PureDP
 from statistical_checks import ALPHA
 
@@ -51,8 +56,10 @@ def test_decoded_histograms_are_unbiased_with_the_variance_of_the_law():
     mechanism = response("1")
     rng = np.random.default_rng(4)
     seen = simulate_response(exact, mechanism.flip_probability, 20_000, rng)
-    decoded = np.array([mechanism.decode(row, 1) for row in seen.astype(np.int64)])
-    covariance = mechanism.noise(1).covariance(exact.astype(float))
+    decoded = np.array([mechanism.open(row, 1).counts for row in seen.astype(np.int64)])
+    covariance = ResponseNoise(mechanism.flip_probability).covariance(
+        exact.astype(float)
+    )
     variance = np.concatenate([covariance.negatives, covariance.positives])
     z = (decoded.mean(axis=0) - exact) / np.sqrt(variance / len(seen))
     assert np.abs(z).max() < 6.5
@@ -60,7 +67,9 @@ def test_decoded_histograms_are_unbiased_with_the_variance_of_the_law():
     assert np.abs(ratio - 1).max() < 6.5 * math.sqrt(3 / len(seen))
     cross = [np.cov(decoded[:, b], decoded[:, b + 3])[0, 1] for b in range(3)]
     np.testing.assert_allclose(cross, covariance.cross, rtol=0.1)
-    sampled = mechanism.noise(1).sample(exact.astype(float), 20_000, rng)
+    sampled = ResponseNoise(mechanism.flip_probability).sample(
+        exact.astype(float), 20_000, rng
+    )
     np.testing.assert_allclose(sampled.var(axis=0), variance, rtol=0.1)
 
 

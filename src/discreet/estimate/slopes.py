@@ -33,7 +33,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.noise.decoded_noise import DecodedNoise
+from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
 
 PrecisionRule: TypeAlias = Literal["smooth", "step", "trapezoid"]

@@ -26,7 +26,7 @@ leaves unseen are the fine details of the histogram, which a smooth curve does
 not have: an interval-shaped case of subset selection (Ye and Barg 2018), whose
 subsets of d/(e^eps + 1) cells are the best for unstructured inputs. The channel
 may be singular (an arc of 16 on a circle of 64 hides every fourth frequency):
-:mod:`discreet.noise.arc_decoder` reads it through a smoothness penalty.
+:mod:`discreet.noise.arc_decoder` decodes it with a smoothness penalty.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ from discreet.arrays import CodeVector, FloatArray, IntVector
 from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.noise.coins import MAX_BOUND, uniform_below
-from discreet.noise.mechanism import Opened
+from discreet.noise.coins import MAX_BOUND, uniform
+from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import PureDP
-from discreet.privacy.unit import Unit
 
 DENOMINATOR: Final = 2**32
 """D: the odds of the arc are a multiple of 1/D, less than 2/D below e^epsilon."""
@@ -76,11 +75,6 @@ class CircularArc:
                 f"{len(self.edges)} bins are too many for this epsilon; use fewer"
             )
 
-    @property
-    def unit(self) -> Unit:
-        """What one symbol protects: its example, replaced by any other."""
-        return Unit("example", "replace")
-
     def loss(self) -> PureDP:
         """Return what one symbol costs its client."""
         return PureDP(self.epsilon)
@@ -99,12 +93,9 @@ class CircularArc:
         rationals, :math:`(L - 1/2)^{10} \varepsilon^7 \le (B/2)^{10}`, so that
         every client and every reader finds the same number.
         """
-        bins = len(self.edges)
+        bins, power = len(self.edges), self.epsilon**7
         rounded = 0
-        while (
-            rounded < bins
-            and Fraction(2 * rounded + 1, bins) ** 10 * self.epsilon**7 <= 1
-        ):
+        while rounded < bins and Fraction(2 * rounded + 1, bins) ** 10 * power <= 1:
             rounded += 1
         return max(1, min(rounded, bins - 1))
 
@@ -157,15 +148,15 @@ class CircularArc:
         """One number a symbol: as many as cells."""
         return cells
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
         """Estimate the counts behind the tally of all symbols."""
-        from discreet.noise.arc_decoder import decode  # noqa: PLC0415 - reads arcs
+        from discreet.noise.arc_decoder import decode  # noqa: PLC0415 - imports arcs
 
         del contributors
         decoded = decode(total, self)
         notes = () if decoded.warning is None else (decoded.warning,)
         counts = np.concatenate(decoded.counts)
-        return Opened(counts, decoded.noise, decoded.refusal, notes)
+        return NoisyCounts(counts, decoded.noise, decoded.refusal, notes)
 
     def tally(self, symbols: CodeVector) -> IntVector:
         """Count each symbol: the vector that is added up over clients and sites."""
@@ -179,19 +170,19 @@ class CircularArc:
         return counts
 
     def _randomise(self, cells: IntVector, entropy: Entropy) -> IntVector:
-        bound = np.full(cells.size, self.total_weight, dtype=np.uint64)
-        return self._symbols(cells, uniform_below(bound, entropy).astype(np.int64))
+        drawn = uniform(self.total_weight, cells.size, entropy)
+        return self._symbols(cells, drawn.astype(np.int64))
 
-    def _symbols(self, cells: IntVector, uniform: IntVector) -> IntVector:
+    def _symbols(self, cells: IntVector, drawn: IntVector) -> IntVector:
         """Map a cell and an integer below W to a symbol.
 
         The first L n integers go, n each, to the arcs that hold the cell
         (starting 0 to L - 1 before it), the rest, D each, to the other arcs.
         """
         inside = self.length * self._likely
-        back = uniform // self._likely
-        ahead = (uniform - inside) // DENOMINATOR + 1
-        steps: IntVector = np.where(uniform < inside, -back, ahead)
+        back = drawn // self._likely
+        ahead = (drawn - inside) // DENOMINATOR + 1
+        steps: IntVector = np.where(drawn < inside, -back, ahead)
         symbols: IntVector = np.mod(cells + steps, self.cells)
         return symbols
 

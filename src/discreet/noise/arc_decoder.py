@@ -10,22 +10,24 @@ probabilities :math:`g = f Q`, Q the channel. The fit maximises
         - \tfrac{\lambda_2}{2} \int
           \bigl(\tfrac{\eta^+ + \eta^-}{2}\bigr)'''(\theta)^2\, d\theta
 
-with divided differences for derivatives (:mod:`discreet.noise.arc_roughness`). z is the
-logit of a bin's score: the log-odds of the label may be linear in it at no cost. The two
-weights are set by the data, with the update of Wood and Fasiolo (2017), a generalisation
-of Fellner and Schall, between steps of Fisher scoring.
+with divided differences for derivatives. z is the logit of a bin's score: the log-odds
+of the label may be linear in it at no cost, so that a classifier off by Platt scaling
+costs nothing. :math:`\theta = \arcsin\sqrt u`, with u the bin's place in warped (0, 1):
+the log-density may be quadratic. The two weights are set by the data, with the update of
+Wood and Fasiolo (2017), a generalisation of Fellner and Schall, between steps of Fisher
+scoring.
 
 Where the symbols tell little, among the few highest scores above all, log-odds go on in a
 line. Rates that stop rising there do not, and no posterior of this model shows it. So the
-same symbols are decoded with :math:`(\eta^+ - \eta^-)'(z)^2` in the first integral too, which
-lets odds stop rising (``Decoded.constant``).
+same symbols are decoded with :math:`(\eta^+ - \eta^-)'(z)^2` in the first integral too:
+only constant odds are free, and odds may stop rising (``Decoded.constant``).
 
 Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
 too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
 is left free, and what the level would be were it smooth is kept beside it
 (``Decoded.smooth``). An interval reaches as far as either other value, on its side.
 
-It reads the released total only, so it costs no privacy, and it is
+The decoder uses the released total only, so it costs no privacy, and it is
 deterministic. The rate of positives is never forced to rise with the score.
 """
 
@@ -33,24 +35,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import BoolArray, FloatArray, FloatVector, IntVector
+from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
-from discreet.noise.arc_roughness import Forms, log_widths, roughness, start
-from discreet.noise.decoded_noise import DecodedNoise, Tally
+from discreet.statistic.observed import BinCovariance
 from discreet.statistic.protocol import BinCounts
 
 INFLATION: Final = 1.1
 """Factor on standard deviations, measured: the fit takes its smoothness as known."""
-LEAST_SIGNAL: Final = 4.9
+LEAST_SDS: Final = 4.9
 """A class total below this many standard deviations makes the result unusable."""
 MOST_TIED: Final = 0.03
 """A larger bound on what binning does to the AUC earns a warning; 32 bins of equal
 depth have at most 1/64."""
+WARP: Final = 1.5
+"""Exponent of the bins' places u; the default edges are even in it."""
 _HEAP: Final = 0.1
 """Share of all examples from which on an end bin may hold a heap of equal scores."""
 _FEWEST_HEAPED: Final = 8
@@ -63,6 +67,80 @@ _STEPS: Final = 60
 _SETTLE: Final = 4
 """The smoothing is first updated in this step, when the fit is near."""
 _HALVINGS: Final = 8
+_REFITS: Final = 60
+"""After so many steps only what the emptied bins cannot explain is left."""
+_TRACE: Final = 1e-6
+"""Added to every count, so that none is empty by rounding."""
+
+
+class Tally(NamedTuple):
+    """What was sent: the number of each symbol, and the channel it came through."""
+
+    seen: FloatVector
+    channel: FloatArray
+
+    def refitted(self, cells: FloatArray) -> FloatArray:
+        """Lead each row of shares towards the likeliest; empty cells stay empty.
+
+        Steps of expectation and maximisation (Dempster, Laird and Rubin 1977).
+        """
+        cells = cells / cells.sum(axis=1, keepdims=True)
+        shares = self.seen / self.seen.sum()
+        for _ in range(_REFITS):
+            cells = cells * ((shares / (cells @ self.channel)) @ self.channel.T)
+        return cells
+
+    def value(self, cells: FloatArray) -> FloatVector:
+        """Return the log-likelihood of each row of shares."""
+        value: FloatVector = np.log(cells @ self.channel) @ self.seen
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedNoise:
+    """The errors of decoded counts: close to normal, correlated over all cells.
+
+    Beside the covariance it keeps what was sent, so that a fit may ask how much worse
+    other counts would explain it.
+    """
+
+    matrix: FloatArray
+    tally: Tally
+    otherwise: tuple[FloatVector, ...] = ()
+    """Counts that another smoothness finds in what was sent, where that may matter."""
+
+    @property
+    def scale(self) -> float:
+        """The root mean square error of a cell."""
+        return math.sqrt(float(np.diag(self.matrix).mean()))
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Return the part within each bin."""
+        bins = at.size // 2
+        each = np.diag(self.matrix)
+        return BinCovariance(
+            each[:bins], each[bins:], np.diag(self.matrix[:bins, bins:])
+        )
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw simulated errors."""
+        mean = np.zeros(at.size)
+        return rng.multivariate_normal(mean, self.matrix, size, method="eigh")
+
+    def lost_without(self, counts: FloatVector, held: BoolArray) -> FloatVector:
+        """Return twice the log-likelihood lost if only ``held`` bins hold examples.
+
+        A row of ``held`` a question; the decoded counts, and those with emptied bins,
+        are first refitted alike.
+        """
+        every = np.ones((1, counts.size // 2), dtype=np.bool_)
+        kept = np.tile(np.concatenate([every, held]), 2)
+        cells = np.where(kept, np.maximum(counts, 0.0) + _TRACE, 0.0)
+        value = self.tally.value(self.tally.refitted(cells))
+        lost: FloatVector = 2 * (value[0] - value[1:])
+        return lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +156,6 @@ class Decoded:
     counts: BinCounts
     covariance: FloatArray
     inside_pairs: float
-    smoothing: tuple[float, float]
-    steps: int
     tally: Tally
     constant: BinCounts
     """The counts if odds stop rising where the symbols tell little."""
@@ -96,18 +172,18 @@ class Decoded:
     @property
     def refusal(self) -> str | None:
         """Refuse where the smaller class is not told apart from nothing."""
-        smaller = min(float(found.sum()) for found in self.counts)
-        if smaller >= LEAST_SIGNAL * self.class_sd:
+        smaller = min(float(counts.sum()) for counts in self.counts)
+        if smaller >= LEAST_SDS * self.class_sd:
             return None
         return (
             f"too little data for this epsilon: the smaller class is about "
             f"{smaller:.0f} +- {self.class_sd:.0f} examples, and a usable result "
-            f"needs {LEAST_SIGNAL:g} times its noise; ask more clients or raise epsilon"
+            f"needs {LEAST_SDS:g} times its noise; ask more clients or raise epsilon"
         )
 
     @property
     def warning(self) -> str | None:
-        """Say so when the bins do not suit the scores."""
+        """Warn when the bins do not suit the scores."""
         if self.inside_pairs <= MOST_TIED:
             return None
         return (
@@ -118,7 +194,7 @@ class Decoded:
 
     @property
     def noise(self) -> DecodedNoise:
-        """The law of the error, for error bars."""
+        """The distribution of the error, for error bars."""
         others = tuple(
             np.concatenate(o) for o in (self.constant, self.smooth) if o is not None
         )
@@ -127,37 +203,86 @@ class Decoded:
 
 def decode(total: IntVector, arc: CircularArc) -> Decoded:
     """Estimate the class-by-bin counts behind the tally of all symbols."""
-    if len(arc.edges) < 4:
-        raise PlanError(f"the decoder needs 4 bins or more, got {len(arc.edges)}")
+    edges = arc.edges
+    if len(edges) < 4:
+        raise PlanError(f"the decoder needs 4 bins or more, got {len(edges)}")
     if total.shape != (arc.cells,) or (total < 0).any():
         raise ReleaseError(f"expected the tally of {arc.cells} symbols, none negative")
     if not total.any():
         raise ReleaseError("no client sent a symbol; there is nothing to decode")
+    places = _places(edges)
     likelihood = _Likelihood(
-        total.astype(np.float64), arc.channel(), log_widths(arc.edges)
+        total.astype(np.float64),
+        arc.channel(),
+        np.tile(np.log(np.diff(places) * len(edges)), 2),
     )
-    first = start(arc.edges)
-    fit = _maximise(likelihood, roughness(arc.edges, "line"), first)
-    smooth, heaps = None, (False, False)
+    centres: FloatVector = (places[1:] + places[:-1]) / 2
+    fit = _maximise(likelihood, centres, _LINE, slice(None))
+    smooth, kept = None, slice(None)
     ends = fit.cells.reshape(2, -1).sum(axis=0)[[0, -1]] >= _HEAP
-    if ends.any() and len(arc.edges) >= _FEWEST_HEAPED:
-        smooth, heaps = likelihood.counts(fit), (bool(ends[0]), bool(ends[1]))
-        forms = roughness(arc.edges, "line", first=heaps[0], last=heaps[1])
-        fit = _maximise(likelihood, forms, first)
-    forms = roughness(arc.edges, "constant", first=heaps[0], last=heaps[1])
-    other = _maximise(likelihood, forms, first)
+    if ends.any() and len(edges) >= _FEWEST_HEAPED:
+        smooth = likelihood.counts(fit)
+        kept = slice(int(ends[0]), len(edges) - int(ends[1]))
+        fit = _maximise(likelihood, centres, _LINE, kept)
+    other = _maximise(likelihood, centres, _CONSTANT, kept)
     counts = likelihood.counts(fit)
     pairs = 2 * counts.negatives.sum() * counts.positives.sum()
     return Decoded(
         counts,
         INFLATION**2 * _error_covariance(likelihood, fit),
         float(counts.negatives @ counts.positives / pairs),
-        fit.smoothing,
-        fit.steps,
         Tally(likelihood.seen, likelihood.channel),
         likelihood.counts(other),
         smooth,
     )
+
+
+def _places(edges: Edges) -> FloatVector:
+    """Return the edges in warped (0, 1); by number where scores are no probabilities."""
+    if edges.atoms or edges.scores.kind == "other":
+        return np.arange(len(edges) + 1) / len(edges)
+    s = unit_edges(edges)
+    up, down = s ** (1 / WARP), (1 - s) ** (1 / WARP)
+    places: FloatVector = up / (up + down)
+    return places
+
+
+class _Form(NamedTuple):
+    """A quadratic form on eta, scaled to a mean diagonal of 1, and its rank."""
+
+    matrix: FloatArray
+    rank: int
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> _Form:
+        """Return the sum of the squares of rows times eta, scaled."""
+        square = rows.T @ rows
+        return cls(square * (square.shape[0] / np.trace(square)), rows.shape[0])
+
+
+_Forms: TypeAlias = tuple[_Form, _Form]
+"""The roughness of the log-odds, and of the log-density."""
+_LINE: Final = 2
+_CONSTANT: Final = 1
+"""The derivative of the log-odds that is charged: a line is free, or a constant."""
+
+
+def _roughness(centres: FloatVector, z: FloatVector, order: int, kept: slice) -> _Forms:
+    """Return both forms; the density's is of the ``kept`` bins."""
+    one = np.eye(centres.size)
+    odds = _derivative(z, order) @ np.hstack([-one, one])
+    angle = np.arcsin(np.sqrt(centres))
+    density = _derivative(angle[kept], 3) @ np.hstack([one[kept], one[kept]]) / 2
+    return _Form.of(odds), _Form.of(density)
+
+
+def _derivative(x: FloatVector, order: int) -> FloatArray:
+    r"""Return rows whose squares add up to :math:`\int f^{(k)}(x)^2 dx`."""
+    rows = np.eye(x.size)
+    for k in range(1, order + 1):
+        rows = np.diff(rows, axis=0) * (k / (x[k:] - x[:-k]))[:, None]
+    scaled: FloatArray = rows * np.sqrt((x[order:] - x[:-order]) / order)[:, None]
+    return scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +302,7 @@ class _Likelihood:
         shares: FloatVector = raised / raised.sum()
         return shares
 
-    def counts(self, fit: _Fit) -> BinCounts:
+    def counts(self, fit: _CellFit) -> BinCounts:
         return BinCounts(*np.split(self.clients * fit.cells, 2))
 
     def value(self, cells: FloatVector) -> float:
@@ -192,24 +317,27 @@ class _Likelihood:
     def information(self, cells: FloatVector) -> FloatArray:
         """Return Fisher's information about eta."""
         each = self.scores(cells)
-        found: FloatArray = (each * (self.clients * (cells @ self.channel))) @ each.T
-        return found
+        matrix: FloatArray = (each * (self.clients * (cells @ self.channel))) @ each.T
+        return matrix
 
 
-class _Fit(NamedTuple):
+class _CellFit(NamedTuple):
     cells: FloatVector
     penalty: FloatArray
-    smoothing: tuple[float, float]
-    steps: int
 
 
-def _maximise(likelihood: _Likelihood, forms: Forms, eta: FloatVector) -> _Fit:
+def _maximise(
+    likelihood: _Likelihood, centres: FloatVector, order: int, kept: slice
+) -> _CellFit:
     """Fisher scoring with halved steps; the smoothing follows from step to step."""
+    z: FloatVector = WARP * np.log(centres / (1 - centres))
+    forms = _roughness(centres, z, order, kept)
+    # Log-odds that rise with the score at half the rate of a calibrated model.
+    eta: FloatVector = np.concatenate([-z, z]) / 4 - math.log(2 * z.size)
     identity = np.eye(eta.size)
     smoothing = (100.0, 100.0)
     cells = likelihood.cells(eta)
     penalty = _weighted(forms, smoothing)
-    step = 0
     for step in range(1, _STEPS + 1):
         each = likelihood.scores(cells)
         curvature = likelihood.information(cells) + penalty
@@ -229,7 +357,7 @@ def _maximise(likelihood: _Likelihood, forms: Forms, eta: FloatVector) -> _Fit:
         penalty = _weighted(forms, smoothing)
         if np.abs(move).max() < 2e-3 and np.abs(ratio).max() < 0.08:
             break
-    return _Fit(cells, penalty, smoothing, step)
+    return _CellFit(cells, penalty)
 
 
 def _climb(
@@ -251,32 +379,29 @@ def _climb(
 
 
 def _smoother(
-    forms: Forms,
-    smoothing: tuple[float, float],
-    eta: FloatVector,
-    spread: FloatArray,
+    forms: _Forms, smoothing: tuple[float, float], eta: FloatVector, spread: FloatArray
 ) -> FloatVector:
     r"""Return :math:`\lambda' = (r - \lambda\,\mathrm{tr}(V S))/\eta^T S \eta` for each form.
 
     The update of Wood and Fasiolo (2017): r is the rank of S, V the posterior
     covariance of eta.
     """
-    found = [
+    wanted = [
         max(form.rank - weight * float((spread * form.matrix).sum()), 1e-3)
         / max(float(eta @ form.matrix @ eta), 1e-9)
         for form, weight in zip(forms, smoothing, strict=True)
     ]
-    within: FloatVector = np.clip(found, *_SMOOTHING)
+    within: FloatVector = np.clip(wanted, *_SMOOTHING)
     return within
 
 
-def _weighted(forms: Forms, smoothing: tuple[float, float]) -> FloatArray:
+def _weighted(forms: _Forms, smoothing: tuple[float, float]) -> FloatArray:
     odds, density = forms
     matrix: FloatArray = smoothing[0] * odds.matrix + smoothing[1] * density.matrix
     return matrix + _RIDGE * np.eye(matrix.shape[0])
 
 
-def _error_covariance(likelihood: _Likelihood, fit: _Fit) -> FloatArray:
+def _error_covariance(likelihood: _Likelihood, fit: _CellFit) -> FloatArray:
     r"""Return the covariance of the counts' error about the pooled counts.
 
     Three parts, with J the Jacobian of f, A the penalised information and K the

@@ -27,7 +27,7 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.coins import bernoulli_logistic, stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.mechanism import Opened
+from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 from discreet.statistic.observed import BinCovariance
@@ -56,11 +56,6 @@ class BinnedPositives:
         if self.bins < 1:
             raise PlanError(f"need at least 1 bin, got {self.bins}")
 
-    @property
-    def size(self) -> int:
-        """Five numbers a bin."""
-        return _BLOCKS * self.bins
-
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return what a site sends for its class histogram."""
         if exact.shape != (2 * self.bins,) or (exact < 0).any():
@@ -71,22 +66,14 @@ class BinnedPositives:
         crowded, alone = totals > 1, totals == 1
         scale = SENSITIVITY.l1 / self.budget.epsilon
         noisy = np.where(crowded, positives, 0)
-        noisy[crowded] += discrete_laplace(
-            scale, int(np.count_nonzero(crowded)), secret
-        )
+        noisy[crowded] += discrete_laplace(scale, int(crowded.sum()), secret)
         flipped = np.where(alone, positives, 0)
         flipped[alone] ^= bernoulli_logistic(
-            self.budget.epsilon, int(np.count_nonzero(alone)), secret
+            self.budget.epsilon, int(alone.sum()), secret
         )
-        return np.concatenate(
-            [
-                np.where(crowded, totals, 0) - noisy,
-                noisy,
-                alone - flipped,
-                flipped,
-                crowded.astype(np.int64),
-            ]
-        )
+        rest = np.where(crowded, totals, 0) - noisy
+        parts = [rest, noisy, alone - flipped, flipped, crowded.astype(np.int64)]
+        return np.concatenate(parts)
 
     def loss(self) -> Loss:
         """The whole budget, in each evaluation."""
@@ -96,14 +83,15 @@ class BinnedPositives:
         """Five numbers a bin, for a histogram of two classes."""
         if cells != 2 * self.bins:
             raise PlanError(f"this mechanism counts {self.bins} bins of two classes")
-        return self.size
+        return _BLOCKS * self.bins
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Return unbiased counts, negatives then positives, and their noise's law."""
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
+        """Return unbiased counts, negatives then positives, and their noise."""
         del contributors
-        if total.shape != (self.size,):
+        size = _BLOCKS * self.bins
+        if total.shape != (size,):
             raise ReleaseError(
-                f"binned positives have {self.size} counts, the release {total.size}"
+                f"binned positives have {size} counts, the release {total.size}"
             )
         crowded_n, crowded_p, lone_n, lone_p, cells = np.split(total, _BLOCKS)
         lone = lone_n + lone_p
@@ -113,7 +101,7 @@ class BinnedPositives:
         positives = crowded_p + (lone_p - rho * lone) / (1.0 - 2.0 * rho)
         negatives = crowded_n + crowded_p + lone - positives
         noise = BinnedPositivesNoise(float(self.budget.epsilon), cells, lone)
-        return Opened(np.concatenate([negatives, positives]), noise)
+        return NoisyCounts(np.concatenate([negatives, positives]), noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,16 +115,19 @@ class BinnedPositivesNoise:
     """How many lone labels of a bin were flipped or not."""
 
     @property
+    def _of_one_label(self) -> float:
+        return math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
+
+    @property
     def variances(self) -> FloatVector:
         """The variance in each bin."""
-        each = math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
-        return (2.0 * self.cells + self.flipped).astype(np.float64) * each
+        labels = (2.0 * self.cells + self.flipped).astype(np.float64)
+        return labels * self._of_one_label
 
     @property
     def scale(self) -> float:
         """The root mean square of the bins' noise, at least one label's."""
-        least = math.exp(-self.epsilon) / math.expm1(-self.epsilon) ** 2
-        return math.sqrt(max(float(self.variances.mean()), least))
+        return math.sqrt(max(float(self.variances.mean()), self._of_one_label))
 
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Equal variances, correlation -1."""

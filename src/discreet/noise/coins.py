@@ -1,4 +1,4 @@
-"""Exact random integers and coins from secret bytes, many at a time.
+"""Exact random integers, coins and counts from secret bytes, many at a time.
 
 Everything is integer arithmetic on whole arrays: no float decides an outcome,
 so the distributions hold exactly and not up to rounding.
@@ -6,6 +6,8 @@ so the distributions hold exactly and not up to rounding.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
@@ -13,19 +15,31 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from discreet.arrays import IntVector
+from discreet.arrays import BoolVector, IntVector
 from discreet.entropy import Entropy, words
 from discreet.errors import PlanError
+
+MAX_BOUND: Final = 2**62
+"""Bounds of uniform draws stay below this, so that 64-bit words never wrap."""
+_MAX_DENOMINATOR: Final = 2**56
+"""Coins multiply a denominator by small integers; this leaves them room."""
+_CHUNK: Final = 1 << 16
+"""Draws held at once: memory stays bounded for any mean."""
+_LEADING_ONES: Final = np.array(
+    [8 - (255 - byte).bit_length() for byte in range(256)], dtype=np.uint8
+)
+_BLOCK: Final = 8
+"""The integer weights of a Poisson(8) count fit 62 bits."""
 
 
 def stretched(entropy: Entropy) -> Entropy:
     """Draw a 256-bit seed and return its AES-256-CTR keystream.
 
-    Exact sampling is hungry for bytes, and asking the operating system for each
-    of them takes most of the time. Its generator is itself a stretched seed (of
-    ChaCha20), so nothing is assumed that was not assumed before but that AES is
-    a pseudorandom function. The key is fresh and lives as long as one call of a
-    mechanism: it is never stored, and a retry resends the stored answer.
+    Exact sampling needs many bytes, and asking the operating system for each of them
+    takes most of the time. Its generator is itself a stretched seed (of ChaCha20), so
+    the only further assumption is that AES is a pseudorandom function. The key is fresh
+    and lives as long as one call of a mechanism: it is never stored, and a retry resends
+    the stored answer.
     """
     keystream = Cipher(algorithms.AES256(entropy(32)), modes.CTR(bytes(16))).encryptor()
 
@@ -33,10 +47,6 @@ def stretched(entropy: Entropy) -> Entropy:
         return keystream.update(bytes(size))
 
     return draw
-
-
-MAX_BOUND: Final = 2**62
-"""Bounds of uniform draws stay below this, so that 64-bit words never wrap."""
 
 
 def uniform_below(bound: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.uint64]:
@@ -57,38 +67,18 @@ def uniform_below(bound: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.uin
     return result
 
 
-def bernoulli_exp(
-    numerator: NDArray[np.uint64], denominator: int, entropy: Entropy
-) -> NDArray[np.bool_]:
-    r"""Flip coins that are true with probability :math:`e^{-n/d}`, n <= d.
-
-    Von Neumann's series, Algorithm 1 of Canonne, Kamath and Steinke (2020):
-    draw K, the first k at which a coin of probability :math:`n/(dk)` fails;
-    K is odd with probability :math:`e^{-n/d}`.
-    """
-    odd = np.zeros(numerator.shape, dtype=np.bool_)
-    todo = np.arange(numerator.size)
-    k = 1
-    while todo.size:
-        bound = np.full(todo.size, denominator * k, dtype=np.uint64)
-        again = uniform_below(bound, entropy) < numerator[todo]
-        odd[todo[~again]] = k % 2 == 1
-        todo = todo[again]
-        k += 1
-    return odd
+def uniform(bound: int, size: int, entropy: Entropy) -> NDArray[np.uint64]:
+    """Draw integers uniformly from ``range(bound)``."""
+    return uniform_below(np.full(size, bound, dtype=np.uint64), entropy)
 
 
-def fair(count: int, entropy: Entropy) -> NDArray[np.bool_]:
+def fair(count: int, entropy: Entropy) -> BoolVector:
     """Flip ``count`` fair coins."""
     bits = np.frombuffer(entropy(-(-count // 8)), dtype=np.uint8)
     return np.unpackbits(bits)[:count].astype(np.bool_)
 
 
-_MAX_DENOMINATOR: Final = 2**56
-"""Coins multiply a denominator by small integers; this leaves them room."""
-
-
-def bernoulli(probability: Fraction, size: int, entropy: Entropy) -> NDArray[np.bool_]:
+def bernoulli(probability: Fraction, size: int, entropy: Entropy) -> BoolVector:
     """Flip coins of one rational probability."""
     if not 0 <= probability <= 1:
         raise PlanError("a probability lies between 0 and 1")
@@ -96,67 +86,94 @@ def bernoulli(probability: Fraction, size: int, entropy: Entropy) -> NDArray[np.
         raise PlanError("a probability needs fewer digits: round it")
     if probability in (0, 1):
         return np.full(size, probability == 1)
-    bound = np.full(size, probability.denominator, dtype=np.uint64)
-    return uniform_below(bound, entropy) < np.uint64(probability.numerator)
+    below = uniform(probability.denominator, size, entropy)
+    return below < np.uint64(probability.numerator)
+
+
+def bernoulli_exp(
+    numerator: NDArray[np.uint64], denominator: int, entropy: Entropy
+) -> BoolVector:
+    r"""Flip coins that are true with probability :math:`e^{-n/d}`, n <= d.
+
+    Von Neumann's series, Algorithm 1 of Canonne, Kamath and Steinke (2020):
+    draw K, the first k at which a coin of probability :math:`n/(dk)` fails;
+    K is odd with probability :math:`e^{-n/d}`.
+    """
+    return _fails_at_odd(numerator, denominator, 1, entropy)
+
+
+def _fails_at_odd(
+    numerator: NDArray[np.uint64], denominator: int, first: int, entropy: Entropy
+) -> BoolVector:
+    """Say where the first k, from ``first`` on, at which a coin n/(dk) fails is odd."""
+    odd = np.zeros(numerator.shape, dtype=np.bool_)
+    todo = np.arange(numerator.size)
+    k = first
+    while todo.size:
+        again = uniform(denominator * k, todo.size, entropy) < numerator[todo]
+        odd[todo[~again]] = k % 2 == 1
+        todo = todo[again]
+        k += 1
+    return odd
 
 
 def bernoulli_exp_ratio(
     numerator: IntVector, denominator: int, entropy: Entropy
-) -> NDArray[np.bool_]:
-    """Flip coins of probability exp(-numerator/denominator), however large."""
-    if denominator >= _MAX_DENOMINATOR:
-        raise PlanError("the exponent of a coin needs fewer digits: round it")
-    whole, rest = np.divmod(numerator, denominator)
-    return bernoulli_exp_parts(whole, rest, denominator, entropy)
-
-
-def bernoulli_exp_parts(
-    whole: IntVector, rest: IntVector, denominator: int, entropy: Entropy
-) -> NDArray[np.bool_]:
-    """Flip coins of probability exp(-whole - rest/denominator), rest in range.
+) -> BoolVector:
+    """Flip coins of probability exp(-numerator/denominator), however large.
 
     One coin for the remainder, then coins of probability 1/e for the whole part,
     one after another while they succeed.
     """
+    if denominator >= _MAX_DENOMINATOR:
+        raise PlanError("the exponent of a coin needs fewer digits: round it")
+    whole, rest = np.divmod(numerator, denominator)
     result = bernoulli_exp(rest.astype(np.uint64), denominator, entropy)
-    left = np.flatnonzero(result & (whole > 0))
-    done = 0
-    while left.size:
-        lucky = bernoulli_exp(np.ones(left.size, dtype=np.uint64), 1, entropy)
-        result[left[~lucky]] = False
-        done += 1
-        left = left[lucky & (whole[left] > done)]
+    return _all_succeed(result, whole, lambda _, size: _one_over_e(size, entropy))
+
+
+def _one_over_e(size: int, entropy: Entropy) -> BoolVector:
+    return bernoulli_exp(np.ones(size, dtype=np.uint64), 1, entropy)
+
+
+def geometric_e(size: int, entropy: Entropy) -> IntVector:
+    """Count the successes of coins of probability 1/e before the first failure."""
+    result = np.zeros(size, dtype=np.int64)
+    running = np.arange(size)
+    while running.size:
+        running = running[_one_over_e(running.size, entropy)]
+        result[running] += 1
     return result
 
 
-def bernoulli_two_over_e(power: IntVector, entropy: Entropy) -> NDArray[np.bool_]:
+def _all_succeed(
+    result: BoolVector, times: IntVector, flip: Callable[[int, int], BoolVector]
+) -> BoolVector:
+    """Keep true what succeeds so many times more; ``flip(k, size)`` are k-th coins."""
+    left = np.flatnonzero(result & (times > 0))
+    k = 1
+    while left.size:
+        lucky = flip(k, left.size)
+        result[left[~lucky]] = False
+        left = left[lucky & (times[left] > k)]
+        k += 1
+    return result
+
+
+def bernoulli_two_over_e(power: IntVector, entropy: Entropy) -> BoolVector:
     r"""Flip coins of probability :math:`(2/e)^{power}`, one 2/e coin at a time.
 
     :math:`2/e = 1 - \frac1{3} + \frac1{3\cdot4} - \dots`: with K the first k >= 3
     at which a coin of probability 1/k fails, K is odd with probability 2/e.
     """
-    result = np.ones(power.size, dtype=np.bool_)
-    left = np.flatnonzero(power > 0)
-    done = 0
-    while left.size:
-        lucky = np.zeros(left.size, dtype=np.bool_)
-        running = np.arange(left.size)
-        k = 3
-        while running.size:
-            bound = np.full(running.size, k, dtype=np.uint64)
-            again = uniform_below(bound, entropy) == 0
-            lucky[running[~again]] = k % 2 == 1
-            running = running[again]
-            k += 1
-        result[left[~lucky]] = False
-        done += 1
-        left = left[lucky & (power[left] > done)]
-    return result
+
+    def flip(_: int, size: int) -> BoolVector:
+        return _fails_at_odd(np.ones(size, dtype=np.uint64), 1, 3, entropy)
+
+    return _all_succeed(np.ones(power.size, dtype=np.bool_), power, flip)
 
 
-def bernoulli_logistic(
-    exponent: Fraction, size: int, entropy: Entropy
-) -> NDArray[np.bool_]:
+def bernoulli_logistic(exponent: Fraction, size: int, entropy: Entropy) -> BoolVector:
     r"""Flip coins of probability :math:`1/(1 + e^x)`, x rational and positive.
 
     A fair coin says no, or asks a coin of probability :math:`e^{-x}` to say yes,
@@ -173,3 +190,79 @@ def bernoulli_logistic(
         result[asking[yes]] = True
         todo = asking[~yes]
     return result
+
+
+def geometric_half(size: int, entropy: Entropy) -> IntVector:
+    r"""Count the heads of fair coins before the first tail.
+
+    .. math:: \Pr[K = k] = 2^{-k-1}, \qquad k = 0, 1, 2, \dots
+    """
+    heads = _LEADING_ONES[np.frombuffer(entropy(size), dtype=np.uint8)]
+    result = heads.astype(np.int64)
+    running = np.flatnonzero(heads == 8)
+    if running.size:
+        result[running] += geometric_half(running.size, entropy)
+    return result
+
+
+def poisson(mean: Fraction, size: int, entropy: Entropy) -> IntVector:
+    """Draw exact Poisson counts of a rational mean.
+
+    A count is the sum of Poisson(8) counts and of one for the remainder: of the
+    next integer mean above it, each of its points kept with the rational
+    probability that makes up the difference. The work grows with the mean, at
+    one word of secret bytes for every 8.
+    """
+    if mean < 0:
+        raise PlanError("the mean of a Poisson count cannot be negative")
+    blocks, rest = divmod(mean, _BLOCK)
+    result = np.zeros(size, dtype=np.int64)
+    if rest:
+        above = math.ceil(rest)
+        result += _thin(_poisson_block(above, size, entropy), rest / above, entropy)
+    for start in range(0, size * blocks, _CHUNK):
+        cells = np.arange(start, min(start + _CHUNK, size * blocks)) // blocks
+        np.add.at(result, cells, _poisson_block(_BLOCK, cells.size, entropy))
+    return result
+
+
+def _poisson_block(mean: int, size: int, entropy: Entropy) -> IntVector:
+    r"""Draw Poisson counts of a small integer mean b, by integer weights.
+
+    With :math:`w_k = b^k (2b-1)!/k!`, an integer for k < 2b, a uniform integer
+    below :math:`w_0 + \dots + w_{2b-1} + w_{2b-1}` finds its k by inversion, or
+    falls into the last term, the tail. There :math:`w_{2b} = w_{2b-1}/2`, and
+    :math:`w_{2b+g} = w_{2b}\, 2^{-g} \prod_{i \le g} \frac{2b}{2b+i}`: a geometric
+    g is accepted with the probability of that product, else all is drawn again.
+    """
+    top = 2 * mean - 1
+    weights = [
+        mean**k * math.factorial(top) // math.factorial(k) for k in range(2 * mean)
+    ]
+    running = np.cumsum(np.array(weights, dtype=np.uint64))
+    total = sum(weights) + weights[-1]
+    result = np.zeros(size, dtype=np.int64)
+    todo = np.arange(size)
+
+    def falling(i: int, size: int) -> BoolVector:
+        return bernoulli(Fraction(2 * mean, 2 * mean + i), size, entropy)
+
+    while todo.size:
+        place = uniform(total, todo.size, entropy)
+        k = np.searchsorted(running, place, side="right")
+        result[todo] = k
+        tail = todo[k > top]
+        beyond = geometric_half(tail.size, entropy)
+        result[tail] += beyond
+        accepted = _all_succeed(np.ones(tail.size, dtype=np.bool_), beyond, falling)
+        todo = tail[~accepted]
+    return result
+
+
+def _thin(counts: IntVector, keep: Fraction, entropy: Entropy) -> IntVector:
+    """Keep each counted point with a rational probability."""
+    if keep == 1:
+        return counts
+    owners = np.repeat(np.arange(counts.size), counts)
+    kept = bernoulli(keep, owners.size, entropy)
+    return np.bincount(owners[kept], minlength=counts.size).astype(np.int64)

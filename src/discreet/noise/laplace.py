@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatArray, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.noise.coins import bernoulli_exp, fair, stretched, uniform_below
-from discreet.noise.mechanism import AdditiveNoise
+from discreet.noise.coins import bernoulli_exp, fair, geometric_e, stretched, uniform
+from discreet.noise.mechanism import AdditiveNoise, IndependentNoise
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
-from discreet.statistic.observed import BinCovariance
 
 _MAX_TERM: Final = 2**40
 """Numerator and denominator of a scale stay below this: all integers fit 64 bits."""
@@ -42,10 +41,10 @@ def discrete_laplace(scale: Fraction, size: int, entropy: Entropy) -> IntVector:
     result = np.zeros(size, dtype=np.int64)
     todo = np.arange(size)
     while todo.size:
-        u = uniform_below(np.full(todo.size, t, dtype=np.uint64), entropy)
+        u = uniform(t, todo.size, entropy)
         kept = bernoulli_exp(u, t, entropy)
         u, where = u[kept], todo[kept]
-        v = _geometric_e(u.size, entropy)
+        v = geometric_e(u.size, entropy)
         magnitude = (u.astype(np.int64) + t * v) // d
         negative = fair(u.size, entropy)
         good = ~(negative & (magnitude == 0))  # else zero would come up twice
@@ -53,17 +52,6 @@ def discrete_laplace(scale: Fraction, size: int, entropy: Entropy) -> IntVector:
         done = np.zeros(todo.size, dtype=np.bool_)
         done[np.flatnonzero(kept)[good]] = True
         todo = todo[~done]
-    return result
-
-
-def _geometric_e(size: int, entropy: Entropy) -> IntVector:
-    """Count the successes of coins of probability 1/e before the first failure."""
-    result = np.zeros(size, dtype=np.int64)
-    running = np.arange(size)
-    while running.size:
-        one = np.ones(running.size, dtype=np.uint64)
-        running = running[bernoulli_exp(one, 1, entropy)]
-        result[running] += 1
     return result
 
 
@@ -80,7 +68,7 @@ def simulate_discrete_laplace(
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceNoise:
+class LaplaceNoise(IndependentNoise):
     """Independent discrete Laplace noise of one scale in every cell."""
 
     scale: float
@@ -91,15 +79,9 @@ class LaplaceNoise:
         a = math.exp(-1.0 / self.scale)
         return 2.0 * a / (1.0 - a) ** 2
 
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """The same variance everywhere, nothing across the classes."""
-        return BinCovariance.everywhere(self.variance, at)
-
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Draw simulated noise."""
-        return simulate_discrete_laplace(self.scale, (size, at.size), rng)
+        return simulate_discrete_laplace(self.scale, shape, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +110,5 @@ class DiscreteLaplace(AdditiveNoise):
     def noise(self, contributors: int) -> LaplaceNoise:
         """One contributor's noise; a sum of several is wider."""
         if contributors != 1:
-            raise PlanError("this law is for a single contributor, such as a curator")
+            raise PlanError("this noise is for a single contributor, such as a curator")
         return LaplaceNoise(float(self.scale))

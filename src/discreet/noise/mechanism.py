@@ -17,8 +17,8 @@ from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """An opened total, decoded: unbiased counts and what is known of their noise."""
+class NoisyCounts:
+    """A revealed total, decoded: unbiased counts and the distribution of their noise."""
 
     counts: FloatVector
     noise: NoiseDistribution
@@ -28,7 +28,7 @@ class Opened:
 
 
 class Mechanism(Protocol):
-    """Turns a site's exact vector into what it may send, and reads the total."""
+    """Turns a site's exact vector into what it may send, and decodes the total."""
 
     def sent(self, cells: int) -> int:
         """Return how many numbers a site sends for a statistic of so many cells."""
@@ -42,8 +42,8 @@ class Mechanism(Protocol):
         """Return what one use costs."""
         ...
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Turn the opened total into an unbiased estimate of the exact sum."""
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
+        """Turn the revealed total into an unbiased estimate of the exact sum."""
         ...
 
 
@@ -64,17 +64,40 @@ class AdditiveNoise(ABC):
 
     @abstractmethod
     def noise(self, contributors: int) -> NoiseDistribution:
-        """Return the law of the noise in a sum of that many contributions."""
+        """Return the distribution of the noise in a sum of that many contributions."""
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Read the sum as it is."""
-        return Opened(total.astype(np.float64), self.noise(contributors))
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
+        """Take the sum as it is."""
+        return NoisyCounts(total.astype(np.float64), self.noise(contributors))
+
+
+class IndependentNoise(ABC):
+    """Noise that is drawn alike and independently in every cell."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance in each cell."""
+
+    @abstractmethod
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Draw fast and *not secretly*: simulation only."""
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """The same variance everywhere, nothing across the classes."""
+        return BinCovariance.everywhere(self.variance, at)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw simulated noise."""
+        return self.simulate((size, at.size), rng)
 
 
 def check_honest(honest: int) -> None:
     """Refuse a plan in which nobody is sure to add noise.
 
-    ``honest`` is min_survivors - colluders: the shares that are in every opened
+    ``honest`` is min_survivors - colluders: the shares that are in every revealed
     sum and that no colluding site knows. It comes from the plan, never from a
     count that a coordinator reports.
     """
@@ -90,30 +113,28 @@ def check_contributors(contributors: int, honest: int) -> None:
     if contributors < honest:
         raise ReleaseError(
             f"{contributors} sites contributed, but the noise was sized for at "
-            f"least {honest}; this sum must not be opened"
+            f"least {honest}; this sum must not be revealed"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class NoNoise:
-    """The law of an exact sum."""
+class NoNoise(IndependentNoise):
+    """The noise of an exact sum: none."""
 
     @property
     def scale(self) -> float:
         """There is none."""
         return 0.0
 
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """Zero in every bin."""
-        zero = np.zeros(at.size // 2)
-        return BinCovariance(zero, zero, zero)
+    @property
+    def variance(self) -> float:
+        """There is none."""
+        return 0.0
 
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Zero in every draw."""
         del rng
-        return np.zeros((size, at.size))
+        return np.zeros(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +170,15 @@ class BlockMechanism(AdditiveNoise):
 
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return every block with its own noise."""
-        cuts = np.split(exact, np.cumsum(self.sizes)[:-1])
-        return np.concatenate(
-            [
-                mechanism.protect(cut, entropy=entropy)
-                for mechanism, cut in zip(self.mechanisms, cuts, strict=True)
-            ]
-        )
+        blocks = np.split(exact, np.cumsum(self.sizes)[:-1])
+        both = zip(self.mechanisms, blocks, strict=True)
+        return np.concatenate([m.protect(b, entropy=entropy) for m, b in both])
 
     def loss(self) -> Loss:
         """The whole budget."""
         return self.budget
 
     def noise(self, contributors: int) -> BlockNoise:
-        """Return the law of each block's noise."""
-        return BlockNoise(
-            self.sizes, tuple(m.noise(contributors) for m in self.mechanisms)
-        )
+        """Return the distribution of each block's noise."""
+        noises = tuple(m.noise(contributors) for m in self.mechanisms)
+        return BlockNoise(self.sizes, noises)

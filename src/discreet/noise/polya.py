@@ -3,7 +3,7 @@ r"""Polya shares: sites' noises that add up to discrete Laplace noise, exactly.
 Discrete Laplace noise is infinitely divisible: with :math:`a = e^{-\gamma}`,
 :math:`\gamma = \varepsilon/\Delta`, it is the difference of two geometric
 variables, and a geometric variable is the sum of n negative binomials (Polya
-variables) of shape 1/n. Each site draws one share; only the sum is opened.
+variables) of shape 1/n. Each site draws one share; only the sum is revealed.
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatArray, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.coins import (
     bernoulli_exp_ratio,
     bernoulli_two_over_e,
     fair,
+    geometric_half,
+    poisson,
     stretched,
+    uniform,
     uniform_below,
 )
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.mechanism import AdditiveNoise, check_contributors, check_honest
-from discreet.noise.poisson import geometric_half, poisson
+from discreet.noise.mechanism import (
+    AdditiveNoise,
+    IndependentNoise,
+    check_contributors,
+    check_honest,
+)
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
-from discreet.statistic.observed import BinCovariance
 
 _MAX_TERM: Final = 2**40
 """Numerator and denominator of gamma stay below this: all integers fit 64 bits."""
@@ -71,7 +76,7 @@ def polya_difference(
     if max(gamma.numerator, gamma.denominator) >= _MAX_TERM:
         raise PlanError("epsilon over the sensitivity needs fewer digits: round it")
     if honest == 1:
-        return discrete_laplace(1 / gamma, size, entropy)  # the same law, faster
+        return discrete_laplace(1 / gamma, size, entropy)  # the same noise, faster
     levels = _levels(gamma)
     shares = np.zeros(size, dtype=np.int64)
     rate = Fraction(2 * (levels + 1) * size, honest)
@@ -79,7 +84,7 @@ def polya_difference(
     for start in range(0, proposals, _CHUNK):
         count = min(_CHUNK, proposals - start)
         jumps = _jumps(gamma, levels, count, entropy)
-        cells = uniform_below(np.full(jumps.size, size, dtype=np.uint64), entropy)
+        cells = uniform(size, jumps.size, entropy)
         np.add.at(shares, cells.astype(np.intp), jumps)
     return shares
 
@@ -91,7 +96,7 @@ def _levels(gamma: Fraction) -> int:
 
 def _jumps(gamma: Fraction, levels: int, count: int, entropy: Entropy) -> IntVector:
     """Propose signed jumps and return those that are kept."""
-    level = uniform_below(np.full(count, levels + 1, dtype=np.uint64), entropy)
+    level = uniform(levels + 1, count, entropy)
     block = np.zeros(count, dtype=np.int64)  # i of the tail, 0 below it
     tail = level == levels
     block[tail] = 1 + geometric_half(int(np.count_nonzero(tail)), entropy)
@@ -125,8 +130,8 @@ def simulate_polya_difference(
     return draws.astype(np.float64)
 
 
-@dataclass(frozen=True)
-class PolyaNoise:
+@dataclass(frozen=True, slots=True)
+class PolyaNoise(IndependentNoise):
     r"""The sum of some shares: the difference of two NB(shape, e^-gamma).
 
     ``shape`` is contributors over honest sites: 1 is discrete Laplace noise.
@@ -146,68 +151,16 @@ class PolyaNoise:
         a = math.exp(-self.gamma)
         return 2.0 * self.shape * a / math.expm1(-self.gamma) ** 2
 
-    def log_pmf(self, noise: IntVector) -> FloatVector:
-        """Return the log probability of each noise value."""
-        distance = np.abs(noise)
-        logs: FloatVector = self._log_table(int(distance.max(initial=0)))[distance]
-        return logs
-
-    def pmf(self, noise: IntVector) -> FloatVector:
-        """Return the probability of each noise value."""
-        probability: FloatVector = np.exp(self.log_pmf(noise))
-        return probability
-
-    def _log_table(self, largest: int) -> FloatVector:
-        if largest < self._reach:
-            return self._table
-        return _log_pmf_table(self.gamma, self.shape, largest + 1)
-
-    @cached_property
-    def _reach(self) -> int:
-        return math.ceil(12.0 * math.sqrt(self.variance) + 45.0 / self.gamma) + 1
-
-    @cached_property
-    def _table(self) -> FloatVector:
-        return _log_pmf_table(self.gamma, self.shape, self._reach)
-
-    def covariance(self, at: FloatVector) -> BinCovariance:
-        """The same variance everywhere, nothing across the classes."""
-        return BinCovariance.everywhere(self.variance, at)
-
-    def sample(
-        self, at: FloatVector, size: int, rng: np.random.Generator
-    ) -> FloatArray:
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Draw simulated noise."""
-        return simulate_polya_difference(self.gamma, self.shape, (size, at.size), rng)
-
-
-def _log_pmf_table(gamma: float, shape: float, reach: int) -> FloatVector:
-    r"""Return the log probabilities of 0 .. reach - 1.
-
-    The generating function G satisfies :math:`(1+a^2-az-a/z)\,zG' = ra(z-1/z)G`,
-    so :math:`(1+a^2)k\,p_k = a(k+1-r)\,p_{k+1} + a(k-1+r)\,p_{k-1}`. The ratios
-    :math:`\rho_k = p_k/p_{k-1}` follow downwards from far out, where they tend to
-    a; in this direction an error shrinks by :math:`a^2` each step.
-    """
-    a = math.exp(-gamma)
-    far = reach + math.ceil(25.0 / gamma)
-    log_ratios = np.zeros(reach)
-    ratio = a
-    for k in range(far, 0, -1):
-        ratio = a * (k - 1 + shape) / ((1 + a * a) * k - a * (k + 1 - shape) * ratio)
-        if k < reach:
-            log_ratios[k] = math.log(ratio)
-    logs: FloatVector = np.cumsum(log_ratios)
-    peak = float(logs.max())
-    both_sides = 2.0 * np.exp(logs - peak).sum() - math.exp(-peak)
-    return logs - peak - math.log(both_sides)
+        return simulate_polya_difference(self.gamma, self.shape, shape, rng)
 
 
 @dataclass(frozen=True, slots=True)
 class PolyaShares(AdditiveNoise):
     """Each site adds a share of discrete Laplace noise to each of its counts.
 
-    ``honest`` is the number of shares that are sure to be in the opened sum and
+    ``honest`` is the number of shares that are sure to be in the revealed sum and
     unknown to the adversary: min_survivors minus colluders, never a count that a
     coordinator reports. Their sum alone is discrete Laplace noise of scale
     (L1 sensitivity) / epsilon: pure epsilon-DP for the unit that the sensitivity
@@ -234,10 +187,10 @@ class PolyaShares(AdditiveNoise):
         return exact + share
 
     def loss(self) -> Loss:
-        """The whole budget, once, for the opened sum."""
+        """The whole budget, once, for the revealed sum."""
         return self.budget
 
     def noise(self, contributors: int) -> PolyaNoise:
-        """Return the law of the noise in a sum of that many shares."""
+        """Return the distribution of the noise in a sum of that many shares."""
         check_contributors(contributors, self.honest)
         return PolyaNoise(float(self.gamma), contributors / self.honest)

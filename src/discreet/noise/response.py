@@ -20,7 +20,7 @@ import numpy as np
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.noise.mechanism import Opened
+from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import Loss, PureDP
 from discreet.statistic.observed import BinCovariance
 
@@ -88,7 +88,7 @@ class RandomizedResponse:
 
         The flip of an example is HMAC-SHA256 of its id and of the threshold. The
         threshold must be part of it: one random number compared with two
-        thresholds would say, whenever the answers differ, what the label is.
+        thresholds would tell, whenever the answers differ, what the label is.
         """
         if len(ids) != labels.size:
             raise InputError(f"{labels.size} labels need as many ids, got {len(ids)}")
@@ -101,18 +101,10 @@ class RandomizedResponse:
             raise InputError("randomized response needs labels 0 and 1")
         threshold = flip_threshold(self.budget.epsilon)
         prefix = _DOMAIN + threshold.to_bytes(_BITS // 8, "big")
-        response_key = np.fromiter(
-            (
-                int.from_bytes(
-                    hmac.digest(key.secret, prefix + i, "sha256")[: _BITS // 8], "big"
-                )
-                < threshold
-                for i in ids
-            ),
-            dtype=np.bool_,
-            count=len(ids),
-        )
-        return np.where(response_key, 1 - labels, labels).astype(np.int64)
+        digests = (hmac.digest(key.secret, prefix + i, "sha256") for i in ids)
+        drawn = (int.from_bytes(d[: _BITS // 8], "big") for d in digests)
+        flips = np.fromiter((number < threshold for number in drawn), np.bool_)
+        return np.where(flips, 1 - labels, labels).astype(np.int64)
 
     def loss(self) -> Loss:
         """The whole budget, once, for any number of uses of the same flips."""
@@ -130,23 +122,15 @@ class RandomizedResponse:
             "would average out: answer with discreet.label.response_keys"
         )
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Undo the flips on average."""
-        return Opened(self.decode(total, contributors), self.noise(contributors))
-
-    def decode(self, total: IntVector, contributors: int) -> FloatVector:
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
         """Undo the flips on average: negatives' bins, then positives' bins."""
         del contributors
         negatives, positives = _halves(total.astype(np.float64))
         both = negatives + positives
         rho = self.flip_probability
         estimate = (positives - rho * both) / (1.0 - 2.0 * rho)
-        return np.concatenate([both - estimate, estimate])
-
-    def noise(self, contributors: int) -> ResponseNoise:
-        """Return the law of the noise in decoded counts."""
-        del contributors
-        return ResponseNoise(self.flip_probability)
+        counts = np.concatenate([both - estimate, estimate])
+        return NoisyCounts(counts, ResponseNoise(rho))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +164,8 @@ class ResponseNoise:
         both = np.rint(negatives + positives).astype(np.int64)
         true = np.clip(np.rint(positives), 0, both).astype(np.int64)
         exact = np.concatenate([both - true, true])
-        flipped = simulate_response(exact, self.flip_probability, size, rng)
-        seen = flipped[:, both.size :]
         rho = self.flip_probability
+        seen = simulate_response(exact, rho, size, rng)[:, both.size :]
         noise = (seen - rho * both) / (1.0 - 2.0 * rho) - true
         return np.concatenate([-noise, noise], axis=1)
 
@@ -192,10 +175,9 @@ def simulate_response(
 ) -> FloatArray:
     """Flip the labels of a class histogram, *not secretly*: two binomials a bin."""
     negatives, positives = np.split(exact, 2)
-    became = rng.binomial(negatives, flip_probability, (size, negatives.size))
-    stayed = positives - rng.binomial(
-        positives, flip_probability, (size, positives.size)
-    )
+    shape = (size, negatives.size)
+    became = rng.binomial(negatives, flip_probability, shape)
+    stayed = positives - rng.binomial(positives, flip_probability, shape)
     seen = (became + stayed).astype(np.float64)
     return np.concatenate([negatives + positives - seen, seen], axis=1)
 

@@ -1,29 +1,39 @@
-"""Skellam shares: noise whose sums are again Skellam, exactly."""
+"""Skellam shares: noise whose sums are again Skellam, exactly, and its calibration.
+
+Tables of probabilities serve accounting and error bars. They never draw noise to release.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Final, Self
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
-from discreet.errors import PlanError
-from discreet.noise.calibration import (
-    INTEGER_ORDERS,
-    SymmetricTable,
-    delta_from_renyi,
-    least_variance,
-    within,
+from discreet.errors import InputError, PlanError
+from discreet.noise.coins import poisson, stretched
+from discreet.noise.mechanism import (
+    AdditiveNoise,
+    IndependentNoise,
+    check_contributors,
+    check_honest,
 )
-from discreet.noise.coins import stretched
-from discreet.noise.mechanism import AdditiveNoise, check_contributors, check_honest
-from discreet.noise.poisson import poisson
 from discreet.privacy.loss import ApproxDP, Loss
 from discreet.privacy.unit import Sensitivity
+
+ORDERS: Final[FloatVector] = np.unique(np.round(np.geomspace(2, 1e6, 4000)))
+"""Renyi orders. Integers, as Skellam's bound needs them; any subset is valid."""
+_MOST_VARIANCE: Final = 2**40
+_NEGLIGIBLE: Final = 1e-60
+"""Cells below this are cut off; a table has far fewer than 1e20 cells."""
+_CAUTION: Final = 1e-9
+"""Relative room for the rounding of the bound's own arithmetic."""
 
 
 def skellam(variance: Fraction, size: int, entropy: Entropy) -> IntVector:
@@ -35,6 +45,65 @@ def skellam(variance: Fraction, size: int, entropy: Entropy) -> IntVector:
         raise PlanError("the variance of the noise must be positive")
     each = poisson(variance / 2, 2 * size, entropy)
     return each[:size] - each[size:]
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricTable(IndependentNoise):
+    """Probabilities of the integers -reach .. reach; what is cut off is nothing."""
+
+    probabilities: FloatVector
+
+    def __post_init__(self) -> None:
+        if self.probabilities.ndim != 1 or self.probabilities.size % 2 == 0:
+            raise InputError("a symmetric table has a middle")
+
+    @classmethod
+    def from_log_weights(cls, logs: FloatVector) -> Self:
+        """Normalise the log weights of 0, 1, 2, ... and mirror them."""
+        half = np.exp(logs - logs.max())
+        full = np.concatenate([half[:0:-1], half])
+        return cls(_trimmed(full / full.sum()))
+
+    @property
+    def reach(self) -> int:
+        """The largest integer in the table."""
+        return self.probabilities.size // 2
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the distribution."""
+        k = np.arange(-self.reach, self.reach + 1, dtype=np.float64)
+        return float(self.probabilities @ k**2)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation."""
+        return float(np.sqrt(self.variance))
+
+    def hockey_stick(self, epsilon: float, *, shift: int) -> float:
+        r"""Return the exact delta at epsilon when one cell moves by ``shift``.
+
+        .. math:: \delta(\varepsilon) = \sum_x
+                  \max\{0,\ p(x) - e^{\varepsilon} p(x - \text{shift})\}
+
+        By symmetry both directions agree.
+        """
+        p = np.pad(self.probabilities, (0, abs(shift)))
+        moved = np.pad(self.probabilities, (abs(shift), 0))
+        return float(np.maximum(p - np.exp(epsilon) * moved, 0.0).sum())
+
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Draw by inversion, fast and *not secretly*: simulation only."""
+        running = np.cumsum(self.probabilities)
+        place = np.searchsorted(running, rng.random(shape) * running[-1], "right")
+        drawn: FloatArray = (place - self.reach).astype(np.float64)
+        return drawn
+
+
+def _trimmed(table: FloatVector) -> FloatVector:
+    """Cut negligible cells off both ends."""
+    beyond = int(np.argmax(table > _NEGLIGIBLE))  # the first cell that counts
+    return table[beyond : table.size - beyond]
 
 
 @lru_cache(maxsize=64)
@@ -89,11 +158,11 @@ class SkellamShares(AdditiveNoise):
         return exact + skellam(self.variance, exact.size, stretched(entropy))
 
     def loss(self) -> Loss:
-        """The whole budget, once, for the opened sum."""
+        """The whole budget, once, for the revealed sum."""
         return self.budget
 
     def noise(self, contributors: int) -> SymmetricTable:
-        """Return the law of the noise in a sum of that many shares."""
+        """Return the distribution of the noise in a sum of that many shares."""
         check_contributors(contributors, self.honest)
         return skellam_table(self.variance * contributors)
 
@@ -106,20 +175,10 @@ def _calibrated(budget: ApproxDP, sensitivity: Sensitivity) -> Fraction:
     def delta(variance: Fraction) -> float:
         if sensitivity.l1 == 1:
             return skellam_table(variance).hockey_stick(epsilon, shift=1)
-        return skellam_delta(variance, sensitivity, epsilon)
+        bound = skellam_renyi(ORDERS, float(variance), sensitivity)
+        return delta_from_renyi(epsilon, bound)
 
     return least_variance(lambda v: within(delta(v), budget.delta))
-
-
-def skellam_delta(
-    variance: Fraction, sensitivity: Sensitivity, epsilon: float
-) -> float:
-    """Return a delta of Skellam noise from its Renyi bound."""
-    return delta_from_renyi(
-        epsilon,
-        lambda order: skellam_renyi(order, float(variance), sensitivity),
-        orders=INTEGER_ORDERS,
-    )
 
 
 def skellam_renyi(
@@ -132,3 +191,45 @@ def skellam_renyi(
     bound: FloatVector = order * l2_squared / (2.0 * variance)
     bound += np.minimum(near, far)
     return bound
+
+
+def delta_from_renyi(epsilon: float, divergences: FloatVector) -> float:
+    r"""Return a delta at which divergences at ``ORDERS`` imply (epsilon, delta)-DP.
+
+    Proposition 12 of Canonne, Kamath and Steinke (2020): for every order
+    :math:`\alpha > 1` with the divergence bound :math:`\varepsilon_\alpha`,
+
+    .. math:: \delta \le \frac{e^{(\alpha-1)(\varepsilon_\alpha-\varepsilon)}}{\alpha}
+              \Bigl(1 - \frac1\alpha\Bigr)^{\alpha-1}.
+    """
+    gap = ORDERS - 1.0
+    logs = gap * (divergences - epsilon + np.log(gap / ORDERS)) - np.log(ORDERS)
+    return float(min(1.0, math.exp(min(0.0, float(logs.min())))))
+
+
+def least_variance(holds: Callable[[Fraction], bool]) -> Fraction:
+    """Return a variance at which a claim holds, within 2^-11 of the least one.
+
+    ``holds`` must stay true once it is true. The answer is a fraction with few
+    digits, checked itself, so that nothing rests on the search.
+    """
+    high = Fraction(1, 1024)
+    while not holds(high):
+        high *= 2
+        if high > _MOST_VARIANCE:
+            raise PlanError("no noise that can be drawn keeps so small a budget")
+    low = high / 2
+    step = low / 1024
+    first, last = 0, 1024  # low may fail, high holds
+    while last - first > 1:
+        middle = (first + last) // 2
+        if holds(low + middle * step):
+            last = middle
+        else:
+            first = middle
+    return low + last * step
+
+
+def within(delta: float, budget: Fraction) -> bool:
+    """Whether a computed delta is inside a budget, with room for its rounding."""
+    return delta <= float(budget) * (1.0 - _CAUTION)

@@ -16,12 +16,16 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
-from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform_below
-from discreet.noise.mechanism import Opened
+from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform
+from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import Loss, PureDP
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import BinCovariance
 from discreet.statistic.tree import LevelNoise
+
+_CHUNK: Final = 2**14
+_LEVEL_CHUNK: Final = 2**12
+"""Clients encoded at once, of a histogram and of a tree's level: megabytes of bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,16 @@ class UnaryEncoding:
         bits[holders, own_cells[holders]] = fair(holders.size, stream)
         return bits
 
+    def summed(
+        self, own_cells: IntVector, *, cells: int, chunk: int, entropy: Entropy
+    ) -> IntVector:
+        """Return the sum of all clients' noisy bits, encoded a chunk at a time."""
+        total = np.zeros(cells, dtype=np.int64)
+        for start in range(0, own_cells.size, chunk):
+            some = own_cells[start : start + chunk]
+            total += self.encode(some, cells=cells, entropy=entropy).sum(axis=0)
+        return total
+
     def loss(self) -> Loss:
         """The whole budget, once a client."""
         return self.budget
@@ -72,14 +86,14 @@ class UnaryEncoding:
     def decode(self, total: IntVector, contributors: int) -> FloatVector:
         r"""Return the unbiased counts :math:`(t - nq)/(1/2 - q)`."""
         if contributors < 1:
-            raise ReleaseError("no client contributed")
+            raise ReleaseError("no client sent its bits; there is nothing to decode")
         q = self.other_probability
         return (total.astype(np.float64) - contributors * q) / (0.5 - q)
 
     def noise(self, contributors: int) -> UnaryNoise:
-        """Return the law of the noise in decoded counts of that many clients."""
+        """Return the distribution of the noise in decoded counts of that many clients."""
         if contributors < 1:
-            raise ReleaseError("no client contributed")
+            raise ReleaseError("no client sent its bits; there is nothing to decode")
         return UnaryNoise(self.other_probability, contributors)
 
 
@@ -143,10 +157,6 @@ def simulate_unary(
     return (own + others).astype(np.float64)
 
 
-_CHUNK: Final = 2**14
-"""Clients encoded at once: some megabytes of bits."""
-
-
 @dataclass(frozen=True, slots=True)
 class UnaryReports:
     """The sum of the clients' noisy bits, and how many clients there were.
@@ -159,24 +169,14 @@ class UnaryReports:
     budget: PureDP
     edges: Edges
 
-    @property
-    def size(self) -> int:
-        """Two classes, every bin, and the number of clients."""
-        return 2 * len(self.edges) + 1
-
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Encode every example behind a class histogram, and add the bits up."""
-        if exact.shape != (self.size - 1,) or (exact < 0).any():
-            raise InputError(f"expected {self.size - 1} exact counts, none negative")
-        encoding = UnaryEncoding(self.budget)
-        cells = np.repeat(np.arange(exact.size, dtype=np.int64), exact)
-        total = np.zeros(self.size, dtype=np.int64)
-        for start in range(0, cells.size, _CHUNK):
-            own = cells[start : start + _CHUNK]
-            bits = encoding.encode(own, cells=exact.size, entropy=entropy)
-            total[:-1] += bits.sum(axis=0)
-        total[-1] = cells.size
-        return total
+        size = 2 * len(self.edges)
+        own = _clients(exact, size)
+        bits = UnaryEncoding(self.budget).summed(
+            own, cells=size, chunk=_CHUNK, entropy=entropy
+        )
+        return np.append(bits, own.size)
 
     def loss(self) -> Loss:
         """The whole budget, once a client."""
@@ -186,18 +186,14 @@ class UnaryReports:
         """One number a cell, and the number of clients."""
         return cells + 1
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Return unbiased counts and the law of their noise."""
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
+        """Return unbiased counts and the distribution of their noise."""
         del contributors  # sites: what is decoded are clients, whom the total counts
         clients = int(total[-1])
-        if clients < 1:
-            raise ReleaseError("no client sent its bits; there is nothing to decode")
         encoding = UnaryEncoding(self.budget)
-        return Opened(encoding.decode(total[:-1], clients), encoding.noise(clients))
-
-
-_LEVEL_CHUNK: Final = 2**12
-"""Clients encoded at once: some megabytes of bits at the leaves."""
+        return NoisyCounts(
+            encoding.decode(total[:-1], clients), encoding.noise(clients)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +207,12 @@ class LevelReports:
     budget: PureDP
     tree: Hierarchy
 
-    @property
-    def size(self) -> int:
-        """Every node below the root, both classes, and a number of clients a level."""
-        return self.tree.size + self.tree.height
-
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Encode every example behind an exact tree at a random level."""
-        if exact.shape != (self.tree.size,) or (exact < 0).any():
-            raise InputError(f"expected {self.tree.size} exact counts, none negative")
+        leaf_cells = 2 * len(self.tree.edges)
+        cells = _clients(exact, self.tree.size, leaf_cells)
         stream = stretched(entropy)
-        leaves = exact[-2 * len(self.tree.edges) :]
-        cells = np.repeat(np.arange(leaves.size, dtype=np.int64), leaves)
-        bound = np.full(cells.size, self.tree.height, dtype=np.uint64)
-        levels = uniform_below(bound, stream).astype(np.int64)
+        levels = uniform(self.tree.height, cells.size, stream).astype(np.int64)
         sums = [
             self._level(level, cells[levels == level], stream)
             for level in range(self.tree.height)
@@ -237,13 +225,12 @@ class LevelReports:
         width = self.tree.branching ** (level + 1)
         below = len(self.tree.edges) // width
         label, leaf = np.divmod(cells, len(self.tree.edges))
-        nodes = label * width + leaf // below
-        encoding = UnaryEncoding(self.budget)
-        total = np.zeros(2 * width, dtype=np.int64)
-        for start in range(0, nodes.size, _LEVEL_CHUNK):
-            own = nodes[start : start + _LEVEL_CHUNK]
-            total += encoding.encode(own, cells=2 * width, entropy=entropy).sum(axis=0)
-        return total
+        return UnaryEncoding(self.budget).summed(
+            label * width + leaf // below,
+            cells=2 * width,
+            chunk=_LEVEL_CHUNK,
+            entropy=entropy,
+        )
 
     def loss(self) -> Loss:
         """The whole budget, once a client."""
@@ -253,8 +240,8 @@ class LevelReports:
         """One number a node, and a number of clients a level."""
         return cells + self.tree.height
 
-    def open(self, total: IntVector, contributors: int) -> Opened:
-        """Return unbiased counts of all clients at every level, and their law."""
+    def open(self, total: IntVector, contributors: int) -> NoisyCounts:
+        """Return unbiased counts of all clients at every level, and their noise."""
         del contributors  # sites: what is decoded are clients, whom the total counts
         clients = total[-self.tree.height :]
         if (clients < 1).any():
@@ -270,4 +257,13 @@ class LevelReports:
             empty = encoding.noise(heard).covariance(np.zeros(2)).negatives[0]
             variances.append(float(empty) * factor**2)
             start = stop
-        return Opened(np.concatenate(parts), LevelNoise(tuple(variances), self.tree))
+        noise = LevelNoise(tuple(variances), self.tree)
+        return NoisyCounts(np.concatenate(parts), noise)
+
+
+def _clients(exact: IntVector, size: int, leaves: int = 0) -> IntVector:
+    """Return the cell of every example behind exact counts; of a tree, its leaf."""
+    if exact.shape != (size,) or (exact < 0).any():
+        raise InputError(f"expected {size} exact counts, none negative")
+    counts = exact[-leaves:]
+    return np.repeat(np.arange(counts.size, dtype=np.int64), counts)

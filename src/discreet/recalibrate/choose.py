@@ -38,7 +38,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.slopes import covariance_of
-from discreet.noise.decoded_noise import DecodedNoise
+from discreet.noise.arc_decoder import DecodedNoise
 from discreet.recalibrate.logistic_map import fit_beta, fit_platt
 from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.recalibrate.rates import Rates

@@ -21,7 +21,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.influence import NOISE_SDS
-from discreet.noise.mechanism import Opened
+from discreet.noise.mechanism import NoisyCounts
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
@@ -34,7 +34,7 @@ class RevealedRound:
 
     plan: Plan
     statistic: Statistic
-    opened: Opened
+    opened: NoisyCounts
     contributors: int
 
     @property
@@ -91,7 +91,7 @@ FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
 
 
-def without_negatives(opened: Opened) -> Opened:
+def without_negatives(opened: NoisyCounts) -> NoisyCounts:
     """Read nothing from an exact sum with a negative count: no site counts below none.
 
     The sum was paid for and opened. So it gives a result like any other, in which

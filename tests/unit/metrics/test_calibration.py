@@ -16,7 +16,7 @@ from discreet.metrics.calibration import (
     sampling_floor,
 )
 from discreet.metrics.logistic import calibration_line
-from discreet.noise.decoded_noise import DecodedNoise, Tally
+from discreet.noise.arc_decoder import DecodedNoise, Tally
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.report.plot import draw_reliability

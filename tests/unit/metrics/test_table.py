@@ -23,8 +23,8 @@ from discreet.metrics.rate_row import RateRow
 from discreet.metrics.rates import RATES
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
 from discreet.metrics.thresholds import at_threshold
+from discreet.noise.arc_decoder import DecodedNoise, Tally
 from discreet.noise.binned_positives import BinnedPositivesNoise
-from discreet.noise.decoded_noise import DecodedNoise, Tally
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.polya import PolyaNoise

@@ -24,6 +24,7 @@ from discreet.mpc.program import PARTIES, Program
 from discreet.mpc.spu_engine import SpuSimulator
 from discreet.noise.laplace import discrete_laplace
 from discreet.noise.polya import PolyaShares, simulate_polya_difference
+from oracles import polya_pmf
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
 pytestmark = pytest.mark.long
@@ -109,11 +110,7 @@ def test_three_parties_add_the_law_that_the_reader_assumes(seed):
     noise = noise_law(ROWS, EPSILON)
     sample = shares(100_000, 3, seed)
     assert noise.shape == 1.5
-
-    def pmf(k):
-        return float(noise.pmf(np.array([k]))[0])
-
-    assert fit_p_value(sample, pmf, range(-10, 11)) > ALPHA
+    assert fit_p_value(sample, polya_pmf(noise), range(-10, 11)) > ALPHA
     assert fit_p_value(sample, laplace_pmf, range(-10, 11)) < ALPHA
 
 

@@ -9,7 +9,6 @@ from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.arc import DENOMINATOR, CircularArc, simulate_arc_counts
 from discreet.privacy.loss import PureDP
-from discreet.privacy.unit import Unit
 
 EDGES = Edges.realise(Warped(32))
 EPSILONS = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(16)]
@@ -92,10 +91,8 @@ def test_the_channel_is_the_weights_over_their_total():
     assert arc.channel()[3, 3] == pytest.approx(arc.odds / arc.total_weight * 2**32)
 
 
-def test_one_symbol_costs_epsilon_for_one_replaced_example():
-    arc = arc_of("0.1")
-    assert arc.loss() == PureDP(Fraction(1, 10))
-    assert arc.unit == Unit("example", "replace")
+def test_one_symbol_costs_epsilon():
+    assert arc_of("0.1").loss() == PureDP(Fraction(1, 10))
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "16.1"])
@@ -131,7 +128,7 @@ def test_examples_take_their_place_in_the_class_histogram():
 
 
 @pytest.mark.parametrize(
-    ("bins", "labels", "said"),
+    ("bins", "labels", "message"),
     [
         ([0, 1], [0], "1 labels do not go with 2 bins"),
         ([0, 32], [0, 1], "1 of 2 bins"),
@@ -139,8 +136,8 @@ def test_examples_take_their_place_in_the_class_histogram():
         ([0, 1], [2, -1], "2 of 2 labels"),
     ],
 )
-def test_examples_outside_the_circle_are_refused(bins, labels, said):
-    with pytest.raises(InputError, match=said):
+def test_examples_outside_the_circle_are_refused(bins, labels, message):
+    with pytest.raises(InputError, match=message):
         arc_of(1).encode(np.array(bins), np.array(labels), Seeded(b"a"))
 
 

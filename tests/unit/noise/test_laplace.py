@@ -5,16 +5,11 @@ import pytest
 
 from discreet.entropy import Seeded
 from discreet.errors import PlanError
-from discreet.noise.laplace import (
-    DiscreteLaplace,
-    LaplaceNoise,
-    discrete_laplace,
-)
+from discreet.noise.laplace import DiscreteLaplace, LaplaceNoise, discrete_laplace
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity
 
-TWO = Sensitivity(2, 4, 2, EXAMPLE)
-MECHANISM = DiscreteLaplace(PureDP(Fraction(1, 2)), TWO)
+MECHANISM = DiscreteLaplace(PureDP(Fraction(1, 2)), Sensitivity(2, 4, 2, EXAMPLE))
 
 
 def test_the_scale_is_the_l1_sensitivity_over_epsilon_exactly():
@@ -37,7 +32,7 @@ def test_a_scale_that_cannot_be_drawn_exactly_is_refused(scale):
         discrete_laplace(scale, 3, Seeded(b"x"))
 
 
-def test_a_sum_of_several_contributors_has_another_law():
+def test_a_sum_of_several_contributors_has_other_noise():
     with pytest.raises(PlanError, match="single contributor"):
         MECHANISM.noise(2)
 
@@ -51,7 +46,6 @@ def test_no_cell_needs_no_bytes():
 
 def test_protected_counts_are_integers_and_fresh_each_time():
     zeros, entropy = np.zeros(200, dtype=np.int64), Seeded(b"curator")
-    first = MECHANISM.protect(zeros, entropy=entropy)
-    second = MECHANISM.protect(zeros, entropy=entropy)
+    first, second = (MECHANISM.protect(zeros, entropy=entropy) for _ in range(2))
     assert first.dtype == np.int64
     assert not np.array_equal(first, second)

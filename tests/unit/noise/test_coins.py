@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from discreet.entropy import Seeded
-from discreet.noise.coins import stretched
+from discreet.noise.coins import geometric_half, poisson, stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.poisson import geometric_half, poisson
 from discreet.noise.polya import polya_difference
 from discreet.noise.response import RandomizedResponse, ResponseKey, flip_threshold
 from discreet.noise.skellam import skellam
