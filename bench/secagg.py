@@ -27,7 +27,7 @@ from discreet.secagg.coordinator import (
     CoordinatorState,
     invite,
 )
-from discreet.secagg.keys import Agreement, public_of
+from discreet.secagg.keys import KeyAgreement, public_of
 from discreet.secagg.site_state import SiteState
 from discreet.secagg.terms import Terms
 
@@ -153,7 +153,7 @@ def run(case: Case) -> tuple[Meter, Terms]:
 
 def agreement_microseconds(repeats: int = 2000) -> float:
     """Time the primitive that dominates: it says how busy the machine is."""
-    agreement, peer = Agreement(bytes(range(32))), public_of(bytes(range(1, 33)))
+    agreement, peer = KeyAgreement(bytes(range(32))), public_of(bytes(range(1, 33)))
     start = time.process_time()
     for _ in range(repeats):
         agreement.with_peer(peer)

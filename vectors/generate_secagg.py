@@ -31,13 +31,13 @@ from discreet.secagg.keys import Purpose
 from discreet.secagg.masks import expand
 from discreet.secagg.messages import (
     Advert,
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Masked,
-    Request,
-    Revealed,
-    Roster,
-    Shares,
+    KeyRoster,
+    MaskedVector,
+    RevealedShares,
+    RevealRequest,
+    SealedShares,
     Survivors,
     Withdrawal,
 )
@@ -266,7 +266,7 @@ def bad_cases(
         }
 
     by = "FaultyCoordinatorError"
-    at_site("version", curious, "share", by, lambda raw: b"\1" + raw[1:])
+    at_site("version", curious, "share", by, lambda raw: b"\3" + raw[1:])
     at_site("truncated", curious, "mask", by, lambda raw: raw[:-1])
     at_site("oversized", curious, "reveal", by, lambda raw: raw + b"\0")
     at_site("small_roster", curious, "share", by, _small_roster)
@@ -310,31 +310,31 @@ def _round(run: Document, step: str) -> Document:
 
 
 def _adverts(raw: bytes) -> dict[int, Advert]:
-    roster = Roster(raw)
+    roster = KeyRoster(raw)
     return {site: roster.advert(site) for site in roster.sites}
 
 
 def _small_roster(raw: bytes) -> bytes:
     adverts = _adverts(raw)
-    return Roster.of({s: adverts[s] for s in (1, 2, 3)}, signed=False).raw
+    return KeyRoster.of({s: adverts[s] for s in (1, 2, 3)}, signed=False).raw
 
 
 def _duplicated_key(raw: bytes) -> bytes:
     adverts = _adverts(raw)
     adverts[3] = replace(adverts[3], mask_key=adverts[2].mask_key)
-    return Roster.of(adverts, signed=False).raw
+    return KeyRoster.of(adverts, signed=False).raw
 
 
 def _changed_own_key(raw: bytes) -> bytes:
     adverts = _adverts(raw)
     adverts[1] = replace(adverts[1], mask_key=bytes([9]) * 32)
-    return Roster.of(adverts, signed=False).raw
+    return KeyRoster.of(adverts, signed=False).raw
 
 
 def _changed_peer_key(raw: bytes) -> bytes:
     adverts = _adverts(raw)
     adverts[4] = replace(adverts[4], mask_key=bytes([9]) * 32)
-    return Roster.of(adverts, signed=True).raw
+    return KeyRoster.of(adverts, signed=True).raw
 
 
 def _other_session(raw: bytes) -> bytes:
@@ -342,7 +342,7 @@ def _other_session(raw: bytes) -> bytes:
 
 
 def _withheld_share(raw: bytes) -> bytes:
-    delivery = Delivery.decode(raw)
+    delivery = BoxDelivery.decode(raw)
     boxes = {s: box for s, box in delivery.boxes.items() if s != 4}
     return replace(delivery, boxes=boxes).encode()
 
@@ -369,16 +369,16 @@ def _strange_receipt(raw: bytes) -> bytes:
 
 
 def _missing_receipt(raw: bytes) -> bytes:
-    masked = Masked.decode(raw)
+    masked = MaskedVector.decode(raw)
     return replace(masked, receipts=dict(list(masked.receipts.items())[1:])).encode()
 
 
 def _few_survivors(raw: bytes) -> bytes:
-    return replace(Request.decode(raw), survivors=(1, 2, 4)).encode()
+    return replace(RevealRequest.decode(raw), survivors=(1, 2, 4)).encode()
 
 
 def _few_signatures(raw: bytes) -> bytes:
-    request = Request.decode(raw)
+    request = RevealRequest.decode(raw)
     kept = dict(list(request.signatures.items())[1:])
     return replace(request, signatures=kept).encode()
 
@@ -393,23 +393,23 @@ def _low_order_key(raw: bytes) -> bytes:
 
 
 def _few_holders(raw: bytes) -> bytes:
-    shares = Shares.decode(raw)
+    shares = SealedShares.decode(raw)
     return replace(shares, boxes={2: shares.boxes[2]}).encode()
 
 
 def _short_vector(raw: bytes) -> bytes:
-    masked = Masked.decode(raw)
+    masked = MaskedVector.decode(raw)
     return replace(masked, words=masked.words[:-1]).encode()
 
 
 def _both_shares(raw: bytes) -> bytes:
-    revealed = Revealed.decode(raw)
+    revealed = RevealedShares.decode(raw)
     both = {**revealed.key_shares, 2: revealed.seed_shares[2]}
     return replace(revealed, key_shares=both).encode()
 
 
 def _no_share(raw: bytes) -> bytes:
-    revealed = Revealed.decode(raw)
+    revealed = RevealedShares.decode(raw)
     beyond = shamir.PRIME.to_bytes(shamir.SHARE_SIZE, "big")
     return replace(revealed, seed_shares={**revealed.seed_shares, 2: beyond}).encode()
 

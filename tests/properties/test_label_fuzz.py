@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.label.messages import Answer, Ranks, Scores
@@ -13,7 +14,6 @@ from discreet.label.opened_sums import read
 from discreet.label.rank_mechanisms import Kind, Option
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.route import RankSite, collect
-from discreet.secagg.errors import ProtocolError
 
 MESSAGES = {
     Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),
@@ -34,7 +34,7 @@ def test_damaged_bytes_are_refused_or_are_another_message(kind, data):
     for bad in (bytes(raw), bytes(raw[:cut])):
         try:
             found = kind.decode(bad)
-        except ProtocolError:
+        except MalformedMessageError:
             continue
         assert found.encode() == bad
 

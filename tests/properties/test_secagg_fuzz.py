@@ -13,7 +13,7 @@ from discreet.entropy import Seeded
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.coordinator import RevealedSum, invite
 from discreet.secagg.errors import ProtocolError, SavedStateError
-from discreet.secagg.messages import Request
+from discreet.secagg.messages import RevealRequest
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
 from fuzzing import draws
@@ -175,13 +175,13 @@ def test_a_share_of_an_exact_sum_is_given_only_when_everyone_signed(
     """A hostile coordinator leaves out, invents and exchanges signatures."""
     at_site, _ = recorded("exact")
     state, message = at_site[-1]
-    good = Request.decode(message)
+    good = RevealRequest.decode(message)
     signatures = {s: good.signatures[s] for s in shown} | false
     if swapped:
         moved = list(signatures.values())
         signatures = dict(zip(signatures, moved[1:] + moved[:1], strict=True))
     survivors = tuple(sorted(listed)) or good.survivors
-    request = Request(good.session, survivors, signatures)
+    request = RevealRequest(good.session, survivors, signatures)
     try:
         the_site(1, signed="exact").receive(state, request.encode())
     except ProtocolError:

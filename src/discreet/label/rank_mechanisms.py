@@ -43,8 +43,9 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Final
+from typing import Annotated, Final
 
+from discreet.codec.messages import Choice, Number
 from discreet.errors import PlanError
 from discreet.label.midranks import RankFacts
 from discreet.label.released_sums import (
@@ -94,9 +95,9 @@ class Option:
     budget, in ten-thousandths. Both are zero where a mechanism has no use for them.
     """
 
-    kind: Kind
-    centre: int = 0
-    part: int = 0
+    kind: Annotated[Kind, Choice(Kind, size=4)]
+    centre: Annotated[int, Number(8, signed=True)] = 0
+    part: Annotated[int, Number()] = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.part <= SHARE_STEPS:

@@ -21,6 +21,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Entropy, words
 from discreet.errors import DiscreetError, InputError
 from discreet.label.choice import kinds_of, options_for
@@ -28,8 +29,7 @@ from discreet.label.messages import (
     Answer,
     Ranks,
     Scores,
-    decode_order,
-    encode_order,
+    SentOrder,
 )
 from discreet.label.midranks import SiteRanks, rank_sites
 from discreet.label.opened_sums import SiteSums, encode_sites, encode_summed
@@ -39,7 +39,6 @@ from discreet.label.released_sums import ResponseSums, SummedEndpoint
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteError,
-    MalformedMessageError,
     SavedStateError,
     TooFewSitesError,
 )
@@ -194,10 +193,10 @@ class RankSite:
             raise InputError("scores to be ranked must be finite numbers")
         keys = words(self.entropy, self.scores.size)
         order = np.argsort(keys, kind="stable").astype(np.int64)
-        return encode_order(order), Scores(self.scores[order]).encode()
+        return SentOrder(order).encode(), Scores(self.scores[order]).encode()
 
     def _order(self, state: bytes) -> IntVector:
-        order = _kept(decode_order, state)
+        order = _kept(SentOrder.decode, state).order
         if self.scores.size != order.size:
             raise InputError(
                 f"{order.size} scores were sent, and {self.scores.size} are here now"

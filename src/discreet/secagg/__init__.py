@@ -2,7 +2,7 @@
 
 terms, graph         what is agreed and bound together; who masks with whom
 keys, shamir, masks  agreement, signatures, boxes; shares; masks on and off
-wire, messages       the bytes that travel
+messages             what travels (bytes by discreet.codec.messages)
 site, coordinator    the two ends, without any input or output, and their states
 errors               who is at fault
 conversation         both ends over bytes, a process a message

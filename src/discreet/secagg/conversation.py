@@ -50,7 +50,7 @@ class SiteConversation:
             entropy=self.entropy,
             identity=self.identity,
         )
-        return state.to_bytes(), message
+        return state.encode(), message
 
     def receive(self, state: bytes, message: bytes) -> tuple[bytes, bytes]:
         """Take a message; return the next state and the answer.
@@ -61,7 +61,7 @@ class SiteConversation:
         if current.site != self.site:
             raise SavedStateError(f"this is a state of site {current.site}")
         following, answer = self._step(current, message)
-        return following.to_bytes(), answer
+        return following.encode(), answer
 
     def _step(self, state: SiteState, message: bytes) -> tuple[SiteState, bytes]:
         match state:

@@ -14,7 +14,7 @@ lists of each group name the sites of all groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -22,17 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
+from discreet.codec.messages import (
+    MAX_ENTRIES,
+    MAX_SITE,
+    BinaryMessage,
+    MalformedMessageError,
+)
 from discreet.entropy import Entropy
 from discreet.errors import InputError
 from discreet.secagg import shamir
 from discreet.secagg.errors import (
     FaultySiteError,
-    MalformedMessageError,
     SingleUse,
     TooFewSitesError,
     UnsignedError,
 )
 from discreet.secagg.keys import (
+    NONCE_SIZE,
     WeakKeyError,
     check_strong,
     signature_holds,
@@ -40,16 +46,16 @@ from discreet.secagg.keys import (
 from discreet.secagg.masks import Dealt, MaskedSum, from_ring, unmask
 from discreet.secagg.messages import (
     Advert,
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Masked,
-    Request,
-    Revealed,
-    Roster,
-    Shares,
+    KeyRoster,
+    MaskedVector,
+    MessageTag,
+    RevealedShares,
+    RevealRequest,
+    SealedShares,
     SumInvitation,
     Survivors,
-    Tag,
     Withdrawal,
 )
 from discreet.secagg.terms import (
@@ -59,9 +65,8 @@ from discreet.secagg.terms import (
     survivor_statement,
     withdrawal_statement,
 )
-from discreet.secagg.wire import MAX_SITE, MAX_SITES, NONCE_SIZE
 
-Message = TypeVar("Message")
+MessageT = TypeVar("MessageT", bound=BinaryMessage)
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,10 @@ def invite(
 ) -> tuple[CollectingAdverts, dict[int, bytes]]:
     """Open a session with a fresh nonce."""
     invited = frozenset(sites)
-    if not terms.least_sites <= len(invited) <= MAX_SITES:
+    if not terms.least_sites <= len(invited) <= MAX_ENTRIES:
         raise InputError(
             f"{len(invited)} sites are invited, between {terms.least_sites} and "
-            f"{MAX_SITES} are needed"
+            f"{MAX_ENTRIES} are needed"
         )
     if not all(1 <= site <= MAX_SITE for site in invited):
         raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
@@ -114,7 +119,7 @@ class CollectingAdverts:
     def receive(self, site: int, raw: bytes) -> None:
         """Take one site's advert."""
         _expect(site, self.invited, self.adverts)
-        advert = _read(Advert.decode, site, raw)
+        advert = _read(Advert, site, raw)
         keys = {advert.channel_key, advert.mask_key}
         if len(keys) < 2 or keys & self._keys:
             raise FaultySiteError(site, "advertised a key that is already taken")
@@ -139,7 +144,7 @@ class CollectingAdverts:
         if len(self.adverts) < least:
             raise TooFewSitesError("advertise", len(self.adverts), least)
         signed = self.terms.identities is not None
-        everybody = Roster.of(self.adverts, signed=signed)
+        everybody = KeyRoster.of(self.adverts, signed=signed)
         return [
             (
                 CollectingShares(Roll(self.terms, self.nonce, group, everybody)),
@@ -164,7 +169,9 @@ class CollectingAdverts:
 class CollectingShares:
     """Waits for the encrypted shares."""
 
-    def __init__(self, roll: Roll, shares: Mapping[int, Shares] | None = None) -> None:
+    def __init__(
+        self, roll: Roll, shares: Mapping[int, SealedShares] | None = None
+    ) -> None:
         self.roll = roll
         self.shares = dict(shares or {})
         self._session = roll.session
@@ -175,7 +182,7 @@ class CollectingShares:
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site deals."""
         _expect(site, self._listed, self.shares)
-        message = _read(Shares.decode, site, raw)
+        message = _read(SealedShares, site, raw)
         _same_session(site, self._session, message.session)
         holders = message.boxes.keys()
         if site in holders or not holders <= self._listed:
@@ -208,7 +215,7 @@ class CollectingShares:
                     boxes[holder][dealer] = box
         listed = tuple(sorted({*sharers, *(heard or ())}))
         deliveries = {
-            site: Delivery(self._session, listed, boxes[site]).encode()
+            site: BoxDelivery(self._session, listed, boxes[site]).encode()
             for site in sharers
         }
         dealt = Dealt(
@@ -244,7 +251,7 @@ class CollectingMasked:
     def receive(self, site: int, raw: bytes) -> None:
         """Add one site's masked vector."""
         _expect(site, self.dealt.holders.keys(), self.survivors)
-        message = _read(Masked.decode, site, raw)
+        message = _read(MaskedVector, site, raw)
         _same_session(site, self._session, message.session)
         length = self.roll.terms.length
         if message.words.size != length:
@@ -291,7 +298,7 @@ class CollectingMasked:
                 self.roll, masked, sharers=self.sharers, survivors=listed
             )
             return signing, surveys
-        request = Request(self._session, survivors).encode()
+        request = RevealRequest(self._session, survivors).encode()
         asked = frozenset(survivors)
         return (
             CollectingRevealed(self.roll, masked, asked),
@@ -334,12 +341,14 @@ class CollectingConfirmations:
         """Take one survivor's signature, or that it never signs."""
         _expect(site, self.masked.survivors, {**self.signatures, **self.withdrawals})
         message: Confirmation | Withdrawal
-        if self.roll.terms.everyone_signs and raw[1:2] == bytes([Tag.WITHDRAWAL]):
-            message = _read(Withdrawal.decode, site, raw)
+        if self.roll.terms.everyone_signs and raw[1:2] == bytes(
+            [MessageTag.WITHDRAWAL]
+        ):
+            message = _read(Withdrawal, site, raw)
             statement = withdrawal_statement(self.roll.signing.session, site)
             answers = self.withdrawals
         else:
-            message = _read(Confirmation.decode, site, raw)
+            message = _read(Confirmation, site, raw)
             statement, answers = self._statement, self.signatures
         _same_session(site, self.masked.session, message.session)
         identities = self.roll.terms.identities or {}
@@ -370,7 +379,7 @@ class CollectingConfirmations:
             _enough(self.roll.terms, "confirm", len(signers))
             needed = self.roll.terms.min_survivors
             shown = {site: self.signatures[site] for site in signers[:needed]}
-        request = Request(self.masked.session, self.survivors, shown).encode()
+        request = RevealRequest(self.masked.session, self.survivors, shown).encode()
         following = CollectingRevealed(self.roll, self.masked, frozenset(signers))
         return following, dict.fromkeys(signers, request)
 
@@ -383,7 +392,7 @@ class CollectingRevealed:
         roll: Roll,
         masked: MaskedSum,
         asked: frozenset[int],
-        revealed: Mapping[int, Revealed] | None = None,
+        revealed: Mapping[int, RevealedShares] | None = None,
     ) -> None:
         self.roll = roll
         self.masked = masked
@@ -395,7 +404,7 @@ class CollectingRevealed:
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site reveals."""
         _expect(site, self.asked, self.revealed)
-        message = _read(Revealed.decode, site, raw)
+        message = _read(RevealedShares, site, raw)
         _same_session(site, self.masked.session, message.session)
         dealers = self._dealers[site]
         alive = dealers & self.masked.survivors
@@ -417,9 +426,9 @@ class CollectingRevealed:
         return RevealedSum(self.masked.session, from_ring(words), contributors)
 
 
-def _read(decode: Callable[[bytes], Message], site: int, raw: bytes) -> Message:
+def _read(message: type[MessageT], site: int, raw: bytes) -> MessageT:
     try:
-        return decode(raw)
+        return message.decode(raw)
     except MalformedMessageError as error:
         raise FaultySiteError(
             site, f"sent bytes that make no sense: {error}"

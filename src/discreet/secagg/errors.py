@@ -13,10 +13,6 @@ class ProtocolError(DiscreetError):
     """Base class: this end stops, and the session must be abandoned or reduced."""
 
 
-class MalformedMessageError(ProtocolError):
-    """Bytes that no correct sender produces; the ends turn it into a blame."""
-
-
 class SavedStateError(ProtocolError):
     """Saved bytes are not the state that this step needs. The caller is at fault."""
 

@@ -27,10 +27,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from discreet.entropy import Entropy
 
+DIGEST_SIZE: Final = 32
+NONCE_SIZE: Final = 32
 KEY_SIZE: Final = 32
 SIGNATURE_SIZE: Final = 64
-_NONCE_SIZE: Final = 12
-BOX_OVERHEAD: Final = _NONCE_SIZE + 16
+_BOX_NONCE_SIZE: Final = 12
+BOX_OVERHEAD: Final = _BOX_NONCE_SIZE + 16
 """Bytes that sealing adds: a nonce and a tag."""
 
 RECEIPT_SIZE: Final = 16
@@ -50,7 +52,7 @@ def public_of(secret: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
-class Agreement:
+class KeyAgreement:
     """One secret X25519 key, loaded once and used with many peers."""
 
     def __init__(self, secret: bytes) -> None:
@@ -111,13 +113,13 @@ def seal(key: bytes, plain: bytes, *, bound_to: bytes, entropy: Entropy) -> byte
     The key serves one message, yet the nonce is random: a step that is repeated
     after a crash must not encrypt two plaintexts under one nonce.
     """
-    nonce = entropy(_NONCE_SIZE)
+    nonce = entropy(_BOX_NONCE_SIZE)
     return nonce + AESGCM(key).encrypt(nonce, plain, bound_to)
 
 
 def unseal(key: bytes, box: bytes, *, bound_to: bytes) -> bytes | None:
     """Return the plaintext, or ``None`` when the box was not made with this key."""
-    nonce, sealed = box[:_NONCE_SIZE], box[_NONCE_SIZE:]
+    nonce, sealed = box[:_BOX_NONCE_SIZE], box[_BOX_NONCE_SIZE:]
     try:
         return AESGCM(key).decrypt(nonce, sealed, bound_to)
     except InvalidTag:

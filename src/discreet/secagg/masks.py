@@ -28,13 +28,13 @@ from discreet.errors import InputError
 from discreet.secagg import shamir
 from discreet.secagg.errors import TooFewSitesError, UnknownFaultySiteError
 from discreet.secagg.keys import (
-    Agreement,
+    KeyAgreement,
     Purpose,
     derive_key,
     pair_mask_key,
     seed_commitment,
 )
-from discreet.secagg.messages import Revealed, Roster
+from discreet.secagg.messages import KeyRoster, RevealedShares
 
 _CHUNK: Final = 8192
 """Words that take all masks in turn: 64 KB."""
@@ -158,13 +158,15 @@ class MaskedSum:
 
     session: bytes
     threshold: int
-    roster: Roster = field(repr=False)
+    roster: KeyRoster = field(repr=False)
     dealt: Dealt = field(repr=False)
     survivors: frozenset[int]
     words: NDArray[np.uint64] = field(repr=False)
 
 
-def unmask(masked: MaskedSum, revealed: Mapping[int, Revealed]) -> NDArray[np.uint64]:
+def unmask(
+    masked: MaskedSum, revealed: Mapping[int, RevealedShares]
+) -> NDArray[np.uint64]:
     """Restore every secret that is needed, check each, and remove the masks.
 
     A survivor's own mask goes with its seed. A silent site's masks, which its
@@ -221,7 +223,7 @@ def _surviving_neighbours(masked: MaskedSum) -> dict[int, set[int]]:
 
 
 def _shares_of(
-    masked: MaskedSum, site: int, revealed: Mapping[int, Revealed]
+    masked: MaskedSum, site: int, revealed: Mapping[int, RevealedShares]
 ) -> dict[int, bytes]:
     """Take as many shares of one site's secret as restore it."""
     survives = site in masked.survivors
@@ -248,11 +250,11 @@ def _restore_seed(
 
 def _restore_key(
     masked: MaskedSum, site: int, shares: Mapping[int, bytes], near: tuple[int, ...]
-) -> Agreement:
+) -> KeyAgreement:
     secret = shamir.restore(shares, near=near)
     if secret is None:
         raise UnknownFaultySiteError(site, tuple(shares))
-    agreement = Agreement(secret)
+    agreement = KeyAgreement(secret)
     if agreement.public() != masked.roster.advert(site).mask_key:
         raise UnknownFaultySiteError(site, tuple(shares))
     return agreement

@@ -19,18 +19,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
+from discreet.codec.messages import MAX_SITE, BinaryMessage, MalformedMessageError
 from discreet.entropy import Entropy
 from discreet.errors import InputError
 from discreet.secagg import shamir
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteOrCoordinatorError,
-    MalformedMessageError,
     TooFewHoldersError,
 )
 from discreet.secagg.graph import choose_holders
 from discreet.secagg.keys import (
-    Agreement,
+    KeyAgreement,
     Purpose,
     WeakKeyError,
     derive_key,
@@ -44,13 +44,13 @@ from discreet.secagg.keys import (
 from discreet.secagg.masks import add_masks, into_ring
 from discreet.secagg.messages import (
     Advert,
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Masked,
-    Request,
-    Revealed,
-    Roster,
-    Shares,
+    KeyRoster,
+    MaskedVector,
+    RevealedShares,
+    RevealRequest,
+    SealedShares,
     SumInvitation,
     Survivors,
     Withdrawal,
@@ -80,9 +80,8 @@ from discreet.secagg.terms import (
     survivor_statement,
     withdrawal_statement,
 )
-from discreet.secagg.wire import MAX_SITE
 
-Message = TypeVar("Message")
+MessageT = TypeVar("MessageT", bound=BinaryMessage)
 
 
 def advertise(
@@ -97,7 +96,7 @@ def advertise(
     if not 1 <= site <= MAX_SITE:
         raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
     check_identity(terms, site, identity)
-    invited = _read(SumInvitation.decode, invitation)
+    invited = _read(SumInvitation, invitation)
     if invited.terms_digest != terms.digest:
         raise FaultyCoordinatorError("the invitation is to other terms than agreed")
     state = AwaitingRoster(
@@ -120,8 +119,8 @@ def share(
     """Choose holders and deal them shares of the mask key and of a fresh seed."""
     state.consume()
     terms, site = state.terms, state.site
-    listed = _read(Roster, roster)
-    channel = Agreement(state.channel_secret)
+    listed = _read(KeyRoster, roster)
+    channel = KeyAgreement(state.channel_secret)
     own = (channel.public(), public_of(state.mask_secret))
     check_roster(listed, terms, site, own)
     if terms.groups > 1:  # an invented key anywhere would move the draw
@@ -143,7 +142,7 @@ def share(
         threshold=chosen.threshold,
         entropy=entropy,
     )
-    message = Shares(session, seed_commitment(seed, session, site), boxes)
+    message = SealedShares(session, seed_commitment(seed, session, site), boxes)
     following = AwaitingDelivery(
         site=site,
         terms=terms,
@@ -170,7 +169,7 @@ def mask(
     """
     terms, site = state.terms, state.site
     state.consume()
-    delivered = _read(Delivery.decode, delivery)
+    delivered = _read(BoxDelivery, delivery)
     check_delivery(state, delivered)
     sharers = frozenset(state.signing.sums(delivered.sharers)[0])
     holders = [holder for holder in state.agreed if holder in sharers]
@@ -192,7 +191,7 @@ def mask(
             confirmed=(),
             held=held,
         )
-        return following, Masked(state.session, words).encode()
+        return following, MaskedVector(state.session, {}, words).encode()
     needed, due, receipts = 0, {}, {}
     if not state.everybody_holds:
         needed, session = state.threshold, state.session
@@ -208,7 +207,7 @@ def mask(
         due=due,
         held=held,
     )
-    return signing, Masked(state.session, words, receipts).encode()
+    return signing, MaskedVector(state.session, receipts, words).encode()
 
 
 def confirm(
@@ -217,7 +216,7 @@ def confirm(
     """Sign who shared and who survived; only with identities."""
     check_identity(state.terms, state.site, identity)
     state.consume()
-    told = _read(Survivors.decode, survivors)
+    told = _read(Survivors, survivors)
     check_survivors(state, told.session, told.survivors)
     check_receipts(state, told)
     statement = survivor_statement(state.signing.session, state.sharers, told.survivors)
@@ -250,7 +249,7 @@ def withdraw(state: AwaitingSurvivors, *, identity: Ed25519PrivateKey) -> bytes:
 def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
     """Answer the one unmask request: a seed share or a key share of each dealer."""
     state.consume()
-    asked = _read(Request.decode, request)
+    asked = _read(RevealRequest, request)
     check_survivors(state, asked.session, asked.survivors)
     check_signatures(state, asked)
     survivors = frozenset(asked.survivors)
@@ -258,19 +257,19 @@ def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
     key_shares = {
         d: s[:SHARE_SIZE] for d, s in state.held.items() if d not in survivors
     }
-    message = Revealed(state.session, seed_shares, key_shares)
+    message = RevealedShares(state.session, seed_shares, key_shares)
     finished = Finished(site=state.site, terms=state.terms, session=state.session)
     return finished, message.encode()
 
 
-def _read(decode: Callable[[bytes], Message], raw: bytes) -> Message:
+def _read(message: type[MessageT], raw: bytes) -> MessageT:
     try:
-        return decode(raw)
+        return message.decode(raw)
     except MalformedMessageError as error:
         raise FaultyCoordinatorError(str(error)) from error
 
 
-def _agree(agreement: Agreement, peer: int, public: bytes) -> bytes:
+def _agree(agreement: KeyAgreement, peer: int, public: bytes) -> bytes:
     try:
         return agreement.with_peer(public)
     except WeakKeyError as error:
@@ -304,7 +303,7 @@ def _deal(
 
 def _channels(state: AwaitingDelivery, dealers: Collection[int]) -> dict[int, bytes]:
     """Return the secret agreed with each dealer; holders' are known already."""
-    channel = Agreement(state.channel_secret)
+    channel = KeyAgreement(state.channel_secret)
     unseen = [dealer for dealer in dealers if dealer not in state.agreed]
     public = state.roster.channel_keys(unseen)
     return {
@@ -316,7 +315,7 @@ def _channels(state: AwaitingDelivery, dealers: Collection[int]) -> dict[int, by
 
 
 def _open_boxes(
-    state: AwaitingDelivery, delivered: Delivery, channels: Mapping[int, bytes]
+    state: AwaitingDelivery, delivered: BoxDelivery, channels: Mapping[int, bytes]
 ) -> dict[int, bytes]:
     """Decrypt the packets that other sites dealt to this one."""
     held = {}
@@ -342,7 +341,7 @@ def _add_masks(
     words: NDArray[np.uint64], state: AwaitingDelivery, peers: Collection[int]
 ) -> None:
     """Add, in place, the site's own mask; add or subtract that of each pair."""
-    site, session, pair = state.site, state.session, Agreement(state.mask_secret)
+    site, session, pair = state.site, state.session, KeyAgreement(state.mask_secret)
     public = state.roster.mask_keys(peers)
     keys = {
         peer: pair_mask_key(_agree(pair, peer, public[peer]), session, site, peer)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.errors import InputError
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewHoldersError
 from discreet.secagg.keys import forged, signature_holds
-from discreet.secagg.messages import Delivery, Request, Roster, Survivors
+from discreet.secagg.messages import BoxDelivery, KeyRoster, RevealRequest, Survivors
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
@@ -39,7 +39,7 @@ def check_identity(terms: Terms, site: int, identity: Ed25519PrivateKey | None) 
 
 
 def check_roster(
-    roster: Roster, terms: Terms, site: int, own: tuple[bytes, bytes]
+    roster: KeyRoster, terms: Terms, site: int, own: tuple[bytes, bytes]
 ) -> None:
     """Refuse a roster that is too small, or that lies about keys or members."""
     if roster.signed != (terms.identities is not None):
@@ -63,7 +63,7 @@ def check_roster(
 
 
 def check_adverts(
-    roster: Roster, terms: Terms, nonce: bytes, sites: Iterable[int]
+    roster: KeyRoster, terms: Terms, nonce: bytes, sites: Iterable[int]
 ) -> None:
     """Verify the signatures under the keys of those whom this site deals with."""
     if terms.identities is None:
@@ -80,7 +80,7 @@ def check_adverts(
         )
 
 
-def check_delivery(state: AwaitingDelivery, delivered: Delivery) -> None:
+def check_delivery(state: AwaitingDelivery, delivered: BoxDelivery) -> None:
     """Refuse a delivery of another session or with too few or false senders."""
     if delivered.session != state.session:
         raise FaultyCoordinatorError("the delivery belongs to another session")
@@ -145,7 +145,7 @@ def check_receipts(state: AwaitingSurvivors, told: Survivors) -> None:
         raise TooFewHoldersError("mask", returned, state.needed)
 
 
-def check_signatures(state: AwaitingRequest, asked: Request) -> None:
+def check_signatures(state: AwaitingRequest, asked: RevealRequest) -> None:
     """Enough sites must have signed exactly what this site signed.
 
     Two sets with min_survivors signatures each would need an honest site that

@@ -14,14 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
+import numpy as np
+
+from discreet.codec.messages import MAX_ENTRIES, MAX_SITE, Several, SiteSet
 from discreet.errors import InputError
 from discreet.secagg.graph import Coordinator, Parameters, parameters
-from discreet.secagg.keys import KEY_SIZE, tagged, tagged_hash
-from discreet.secagg.messages import Advert, Roster
+from discreet.secagg.keys import DIGEST_SIZE, KEY_SIZE, tagged, tagged_hash
+from discreet.secagg.messages import Advert, Digest, KeyRoster
 from discreet.secagg.random_groups import FEWEST_GROUPS, drawn_groups
-from discreet.secagg.wire import DIGEST_SIZE, MAX_SITE, MAX_SITES, listed
 
 MAX_LENGTH: Final = 2**27
 """A gigabyte of words."""
@@ -76,10 +78,10 @@ class Terms:
             self._check_identities(identities)
 
     def _check_identities(self, identities: Mapping[int, bytes]) -> None:
-        if not self.least_sites <= len(identities) <= MAX_SITES:
+        if not self.least_sites <= len(identities) <= MAX_ENTRIES:
             raise InputError(
                 f"the roster names {len(identities)} sites, between "
-                f"{self.least_sites} and {MAX_SITES} are needed"
+                f"{self.least_sites} and {MAX_ENTRIES} are needed"
             )
         if not all(1 <= site <= MAX_SITE for site in identities):
             raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
@@ -95,7 +97,7 @@ class Terms:
         """How many must advertise keys for every group to reach its floor."""
         return self.groups * self.min_survivors
 
-    def split(self, roster: Roster, nonce: bytes) -> tuple[Roster, ...]:
+    def split(self, roster: KeyRoster, nonce: bytes) -> tuple[KeyRoster, ...]:
         """Draw the groups of a closed roster: anybody who sees it draws the same."""
         if self.groups == 1:
             return (roster,)
@@ -137,7 +139,7 @@ class Terms:
 
 
 def session_id(
-    terms: Terms, nonce: bytes, roster: Roster, group: Roster, chosen: Parameters
+    terms: Terms, nonce: bytes, roster: KeyRoster, group: KeyRoster, chosen: Parameters
 ) -> bytes:
     """Hash everything that the ends must agree on before a share is dealt."""
     graph = chosen.degree.to_bytes(4, "big") + chosen.threshold.to_bytes(4, "big")
@@ -148,7 +150,7 @@ def session_id(
 
 
 def signing_of(
-    terms: Terms, nonce: bytes, roster: Roster, group: Roster, session: bytes
+    terms: Terms, nonce: bytes, roster: KeyRoster, group: KeyRoster, session: bytes
 ) -> Signing:
     """Return what a site of a group signs for: its own sum, or all of them."""
     if not terms.everyone_signs or terms.groups == 1:
@@ -160,6 +162,13 @@ def signing_of(
     )
     common = tagged_hash(b"all groups", terms.digest, nonce, roster.identified())
     return Signing(common, others)
+
+
+def listed(sites: Sequence[int]) -> bytes:
+    """Return a set of sites as bytes to hash or sign."""
+    if len(sites) > MAX_ENTRIES:
+        raise ValueError(f"at most {MAX_ENTRIES} sites can be listed")
+    return np.array(sites, dtype=">u4").tobytes()
 
 
 def advert_statement(terms: Terms, nonce: bytes, site: int, advert: Advert) -> bytes:
@@ -193,9 +202,9 @@ class Signing:
     ledger must know every sum that a session reveals.
     """
 
-    session: bytes
+    session: Digest
     """What the signed sums have in common; the group's own session if it is one sum."""
-    others: tuple[tuple[int, ...], ...] = ()
+    others: Annotated[tuple[tuple[int, ...], ...], Several(SiteSet())] = ()
     """The members of the other groups whose sums are signed for."""
 
     def sums(self, listed: Iterable[int]) -> tuple[tuple[int, ...], ...]:
@@ -217,8 +226,8 @@ class Roll:
 
     terms: Terms
     nonce: bytes
-    roster: Roster = field(repr=False)
-    everybody: Roster = field(repr=False)
+    roster: KeyRoster = field(repr=False)
+    everybody: KeyRoster = field(repr=False)
 
     @property
     def chosen(self) -> Parameters:

@@ -10,8 +10,8 @@ from discreet.arrays import IntVector
 from discreet.errors import PlanError
 from discreet.plan.plan import Plan
 from discreet.privacy.loss import Unbounded
+from discreet.secagg.keys import NONCE_SIZE
 from discreet.secagg.terms import Terms
-from discreet.secagg.wire import NONCE_SIZE
 from discreet.session.messages import round_digest
 
 NO_ROSTER: Final = (

@@ -30,8 +30,8 @@ from discreet.secagg.coordinator import (
     invite,
 )
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError, UnsignedError
+from discreet.secagg.keys import NONCE_SIZE
 from discreet.secagg.random_groups import drawn_groups
-from discreet.secagg.wire import NONCE_SIZE
 from discreet.session.carried import check_carried, secure_terms, steps_of
 from discreet.session.messages import (
     DIGEST_SIZE,

@@ -24,7 +24,7 @@ from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Account, Permit, Use
 from discreet.privacy.ledger import Ledger
-from discreet.secagg.messages import Request, Survivors
+from discreet.secagg.messages import RevealRequest, Survivors
 from discreet.secagg.site_checks import withdrawn_by
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -100,7 +100,7 @@ def settle(
         case AwaitingSurvivors():
             listed = Survivors.decode(message).survivors
         case AwaitingRequest():
-            listed = Request.decode(message).survivors
+            listed = RevealRequest.decode(message).survivors
         case _:
             return
     sums = sums_of(progress.plan, before, listed)

@@ -31,7 +31,7 @@ from discreet.privacy.account import Account
 from discreet.privacy.ledger import Ledger
 from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
-from discreet.secagg.messages import Delivery
+from discreet.secagg.messages import BoxDelivery
 from discreet.secagg.site import withdraw
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -357,7 +357,7 @@ class Site:
             admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
             if not terms.everyone_signs:
                 return self._respond(progress.plan, this, progress.charged_as)
-            sharers = Delivery.decode(message.body).sharers
+            sharers = BoxDelivery.decode(message.body).sharers
             use = use_of(
                 progress.plan,
                 this,

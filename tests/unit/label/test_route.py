@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.label.messages import Answer, Ranks, Scores, decode_order
+from discreet.label.messages import Answer, Ranks, Scores, SentOrder
 from discreet.label.midranks import SiteRanks, midranks
 from discreet.label.opened_sums import read
 from discreet.label.rank_mechanisms import Kind, Option
@@ -19,7 +20,6 @@ from discreet.privacy.unit import EXAMPLE, LABEL
 from discreet.secagg.errors import (
     FaultyCoordinatorError,
     FaultySiteError,
-    ProtocolError,
     SavedStateError,
     TooFewSitesError,
 )
@@ -162,7 +162,7 @@ def test_under_a_secure_sum_no_site_answers_and_the_opened_sum_reads_again():
 def test_scores_are_sent_shuffled_and_ranks_come_back_in_that_order():
     wire = Wire()
     wire.ask(JOIN, dict.fromkeys(SCORES, b""))
-    order = decode_order(wire.states[1])
+    order = SentOrder.decode(wire.states[1]).order
     wire = Wire()
     wire.run()
     sent = Scores.decode(wire.passed["join reply", 1]).scores
@@ -180,7 +180,7 @@ def test_two_sessions_send_different_orders():
     for seed in (b"a", b"b"):
         site = RankSite(TERMS, scores, lambda: scores, Seeded(seed), lambda make: make)
         state, _ = site.receive(b"", b"")
-        orders.add(decode_order(state).tobytes())
+        orders.add(SentOrder.decode(state).order.tobytes())
     assert len(orders) == 2
 
 
@@ -277,18 +277,18 @@ def test_messages_have_one_encoding(kind, raw):
 
 
 @pytest.mark.parametrize(("kind", "raw"), messages())
-def test_damaged_messages_are_refused_with_a_protocol_error(kind, raw):
+def test_damaged_messages_are_refused(kind, raw):
     for bad in (b"", raw[:1], raw[:5], bytes([9]) + raw[1:], raw[:1] + b"\0" + raw[2:]):
-        with pytest.raises(ProtocolError):
+        with pytest.raises(MalformedMessageError):
             kind.decode(bad)
-    with pytest.raises(ProtocolError):
+    with pytest.raises(MalformedMessageError):
         kind.decode(raw + b"\0")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.0])
 def test_scores_that_cannot_be_ranked_are_refused(value):
     good = Scores(np.array([0.5])).encode()
-    with pytest.raises(ProtocolError):
+    with pytest.raises(MalformedMessageError):
         Scores.decode(good[:-8] + struct.pack(">d", value))
 
 

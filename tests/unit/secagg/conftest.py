@@ -146,6 +146,6 @@ def malformed():
         raw[:1],
         raw[:-1],
         raw + b"\0",
-        b"\1" + raw[1:],
-        b"\3\x7f" + raw[2:],
+        b"\3" + raw[1:],
+        b"\1\x7f" + raw[2:],
     )

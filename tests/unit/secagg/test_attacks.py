@@ -9,15 +9,15 @@ import pytest
 from discreet.errors import InputError
 from discreet.secagg import shamir
 from discreet.secagg.errors import FaultyCoordinatorError
-from discreet.secagg.keys import Agreement, Purpose, derive_key, pair_mask_key
+from discreet.secagg.keys import KeyAgreement, Purpose, derive_key, pair_mask_key
 from discreet.secagg.masks import add_masks, from_ring
 from discreet.secagg.messages import (
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Masked,
-    Request,
-    Revealed,
-    Roster,
+    KeyRoster,
+    MaskedVector,
+    RevealedShares,
+    RevealRequest,
     Survivors,
 )
 from discreet.secagg.terms import Terms, survivor_statement
@@ -31,7 +31,7 @@ def open_alone(f, victim, vector, seed, secret):
     session = vector.session
     own = derive_key(seed, Purpose.SELF_MASK, session, victim)
     add_masks(words, minus=[own])
-    agreement = Agreement(secret)
+    agreement = KeyAgreement(secret)
     roster = f.roster
     for peer in f.sites:
         if peer == victim:
@@ -45,20 +45,20 @@ def open_alone(f, victim, vector, seed, secret):
 def test_without_identities_a_lying_coordinator_opens_a_single_vector(federation):
     """Why the claim says curious: two stories about one victim, and no signatures."""
     f = federation(n=7, min_survivors=4).until("share")
-    f.roster = Roster(f.messages[1])
+    f.roster = KeyRoster(f.messages[1])
     f.play("share").answer("mask")
-    vector = Masked.decode(f.answers[1])
+    vector = MaskedVector.decode(f.answers[1])
     for site, answer in f.answers.items():
         f.coordinator.receive(site, answer)
     f.advance()
-    alive = Request(vector.session, (1, 2, 3, 4)).encode()
-    silent = Request(vector.session, (2, 5, 6, 7)).encode()
+    alive = RevealRequest(vector.session, (1, 2, 3, 4)).encode()
+    silent = RevealRequest(vector.session, (2, 5, 6, 7)).encode()
     seeds = {
-        s: Revealed.decode(f.act("reveal", s, alive)[1]).seed_shares[1]
+        s: RevealedShares.decode(f.act("reveal", s, alive)[1]).seed_shares[1]
         for s in (2, 3, 4)
     }
     keys = {
-        s: Revealed.decode(f.act("reveal", s, silent)[1]).key_shares[1]
+        s: RevealedShares.decode(f.act("reveal", s, silent)[1]).key_shares[1]
         for s in (5, 6, 7)
     }
     seed, secret = shamir.restore(seeds), shamir.restore(keys)
@@ -113,7 +113,7 @@ def test_a_colluder_that_signs_two_lists_opens_neither_beside_the_other(federati
         statement = survivor_statement(session, sharers, story)
         signatures[6] = f.keys[6].sign(statement)
     for site, story in stories.items():
-        request = Request(session, story, shown[story]).encode()
+        request = RevealRequest(session, story, shown[story]).encode()
         with pytest.raises(FaultyCoordinatorError, match="signed the survivors, 5"):
             f.act("reveal", site, request)
 
@@ -129,15 +129,15 @@ def test_two_survivor_sets_do_not_both_find_enough_signatures(federation):
         signatures[site] = Confirmation.decode(answer).signature
     for site, story in stories.items():
         shown = {s: x for s, x in signatures.items() if s in story}
-        request = Request(session, story, shown).encode()
+        request = RevealRequest(session, story, shown).encode()
         with pytest.raises(FaultyCoordinatorError, match="did not sign"):
             f.act("reveal", site, request)
 
 
 def test_a_site_signs_one_set_and_opens_no_other(federation):
     f = federation(**SIGNED).until("reveal")
-    request = Request.decode(f.messages[1])
-    other = Request(request.session, (1, 2, 3, 4, 5), request.signatures)
+    request = RevealRequest.decode(f.messages[1])
+    other = RevealRequest(request.session, (1, 2, 3, 4, 5), request.signatures)
     with pytest.raises(FaultyCoordinatorError, match="differ from those"):
         f.act("reveal", 1, other.encode())
 
@@ -145,7 +145,7 @@ def test_a_site_signs_one_set_and_opens_no_other(federation):
 def test_sites_that_were_told_of_different_sharers_do_not_unmask(federation):
     """Different sharers mean different masks: parts of the sum could be opened."""
     f = federation(**SIGNED).until("mask")
-    told = Delivery.decode(f.messages[1])
+    told = BoxDelivery.decode(f.messages[1])
     boxes = {s: box for s, box in told.boxes.items() if s != 6}
     f.messages[1] = replace(told, sharers=(1, 2, 3, 4, 5), boxes=boxes).encode()
     f.play("mask")
@@ -162,7 +162,7 @@ def test_sites_that_were_told_of_different_sharers_do_not_unmask(federation):
     for site in (1, 2, 3, 4, 5):
         f.states[site], answer = f.act("confirm", site, story)
         signatures[site] = Confirmation.decode(answer).signature
-    request = Request(everybody.session, (1, 2, 3, 4, 5), signatures).encode()
+    request = RevealRequest(everybody.session, (1, 2, 3, 4, 5), signatures).encode()
     for site in (1, 2, 3, 4, 5):
         with pytest.raises(FaultyCoordinatorError, match="did not sign these sharers"):
             f.act("reveal", site, request)
@@ -170,9 +170,9 @@ def test_sites_that_were_told_of_different_sharers_do_not_unmask(federation):
 
 def test_signatures_of_an_earlier_session_count_for_nothing(federation):
     earlier = federation(**SIGNED, seed=b"earlier").until("reveal")
-    old = Request.decode(earlier.messages[1]).signatures
+    old = RevealRequest.decode(earlier.messages[1]).signatures
     f = federation(**SIGNED).until("reveal")
-    request = Request.decode(f.messages[1])
+    request = RevealRequest.decode(f.messages[1])
     with pytest.raises(FaultyCoordinatorError, match="did not sign"):
         f.act("reveal", 1, replace(request, signatures=old).encode())
 
@@ -181,7 +181,7 @@ def test_two_runs_of_one_plan_share_no_key_and_no_session(federation):
     one = federation(seed=b"one").until("share")
     two = federation(seed=b"two").until("share")
     assert one.terms.digest == two.terms.digest
-    keys = [set(Roster(f.messages[1]).keys()) for f in (one, two)]
+    keys = [set(KeyRoster(f.messages[1]).keys()) for f in (one, two)]
     assert not keys[0] & keys[1]
     sessions = {f.play("share").states[1].session for f in (one, two)}
     assert len(sessions) == 2
@@ -190,7 +190,7 @@ def test_two_runs_of_one_plan_share_no_key_and_no_session(federation):
 def test_a_masked_vector_alone_is_not_the_vector(federation):
     f = federation().until("mask").answer("mask")
     for site in f.sites:
-        words = from_ring(Masked.decode(f.answers[site]).words)
+        words = from_ring(MaskedVector.decode(f.answers[site]).words)
         assert not set(words.tolist()) & set(f.vectors[site].tolist())
 
 
@@ -241,11 +241,11 @@ def test_keys_of_those_who_chose_a_site_are_verified_when_their_shares_come(fede
     f = federation(n=101, min_survivors=98, length=1, signed=True).until("mask")
     state = f.states[1]
     assert len(state.agreed) < 100
-    dealers = set(Delivery.decode(f.messages[1]).boxes) - set(state.agreed)
+    dealers = set(BoxDelivery.decode(f.messages[1]).boxes) - set(state.agreed)
     dealer = min(dealers)
     adverts = {s: state.roster.advert(s) for s in state.roster.sites}
     adverts[dealer] = replace(adverts[dealer], signature=bytes(64))
     # The session does not cover signatures: this roster passes for the true one.
-    f.states[1] = replace(state, roster=Roster.of(adverts, signed=True))
+    f.states[1] = replace(state, roster=KeyRoster.of(adverts, signed=True))
     with pytest.raises(FaultyCoordinatorError, match=f"site {dealer} did not sign"):
         f.act("mask", 1)

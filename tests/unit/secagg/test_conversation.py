@@ -66,15 +66,15 @@ def test_a_second_unmask_request_is_refused(federation):
 @pytest.mark.parametrize("step", STEPS)
 def test_site_states_survive_their_bytes(federation, step):
     f = federation(signed=True).until(step)
-    raw = f.states[1].to_bytes()
-    assert restore_site(raw, f.terms).to_bytes() == raw
+    raw = f.states[1].encode()
+    assert restore_site(raw, f.terms).encode() == raw
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_states_of_other_terms_or_cut_short_are_refused(federation, step):
     f = federation(signed=True).until(step)
     other = Terms(bytes(32), length=3, min_survivors=4)
-    raw = f.states[1].to_bytes()
+    raw = f.states[1].encode()
     with pytest.raises(SavedStateError, match="other terms"):
         restore_site(raw, other)
     for bad in (b"", raw[:2], raw[:-1], raw + b"\0", b"\2\x01" + raw[2:]):
@@ -86,14 +86,14 @@ def test_a_state_of_another_site_is_refused(federation):
     f = federation().until("share")
     end = SiteConversation(2, f.terms, lambda: np.zeros(3, np.int64), Seeded(b"x"))
     with pytest.raises(SavedStateError, match="site 1"):
-        end.receive(f.states[1].to_bytes(), f.messages[2])
+        end.receive(f.states[1].encode(), f.messages[2])
 
 
 def test_a_site_that_lost_its_identity_cannot_go_on(federation):
     f = federation(signed=True).until("confirm")
     end = SiteConversation(1, f.terms, lambda: f.vectors[1], Seeded(b"x"))
     with pytest.raises(SavedStateError, match="identity"):
-        end.receive(f.states[1].to_bytes(), f.messages[1])
+        end.receive(f.states[1].encode(), f.messages[1])
 
 
 def test_a_conversation_shows_neither_its_vector_nor_its_key(federation):

@@ -16,9 +16,9 @@ from discreet.secagg.errors import (
 from discreet.secagg.messages import (
     Advert,
     Confirmation,
-    Masked,
-    Revealed,
-    Shares,
+    MaskedVector,
+    RevealedShares,
+    SealedShares,
 )
 from discreet.secagg.shamir import PRIME, SHARE_SIZE
 
@@ -95,7 +95,7 @@ class TestAdvert:
 class TestShares:
     def forge(self, federation, change):
         f = federation().until("share").answer("share")
-        message = Shares.decode(f.answers[1])
+        message = SealedShares.decode(f.answers[1])
         return f, replace(message, boxes=change(dict(message.boxes))).encode()
 
     def test_for_itself(self, federation):
@@ -113,8 +113,8 @@ class TestShares:
 
 def test_a_vector_of_another_length(federation):
     f = federation().until("mask").answer("mask")
-    session = Masked.decode(f.answers[1]).session
-    short = Masked(session, np.zeros(2, dtype=np.uint64)).encode()
+    session = MaskedVector.decode(f.answers[1]).session
+    short = MaskedVector(session, {}, np.zeros(2, dtype=np.uint64)).encode()
     refuses(f, 1, short, "sent 2 words, the terms say 3")
 
 
@@ -132,19 +132,19 @@ class TestRevealed:
         return f.until("reveal", silent=[("mask", 2)]).answer("reveal", without={2})
 
     def test_other_seed_shares_than_asked_for(self, f):
-        message = Revealed.decode(f.answers[1])
+        message = RevealedShares.decode(f.answers[1])
         shares = dict(message.seed_shares)
         del shares[3]
         forged = replace(message, seed_shares=shares)
         refuses(f, 1, forged.encode(), "other seed shares")
 
     def test_other_key_shares_than_asked_for(self, f):
-        message = Revealed.decode(f.answers[1])
+        message = RevealedShares.decode(f.answers[1])
         both = {**message.key_shares, 3: message.seed_shares[3]}
         refuses(f, 1, replace(message, key_shares=both).encode(), "other key shares")
 
     def test_numbers_outside_the_field(self, f):
-        message = Revealed.decode(f.answers[1])
+        message = RevealedShares.decode(f.answers[1])
         shares = {**message.seed_shares, 3: PRIME.to_bytes(SHARE_SIZE, "big")}
         refuses(f, 1, replace(message, seed_shares=shares).encode(), "no shares")
 
@@ -152,7 +152,7 @@ class TestRevealed:
         ("kind", "dealer"), [("seed_shares", 3), ("key_shares", 2)]
     )
     def test_shares_that_do_not_reconstruct_open_nothing(self, f, kind, dealer):
-        message = Revealed.decode(f.answers[1])
+        message = RevealedShares.decode(f.answers[1])
         shares = dict(getattr(message, kind))
         shares[dealer] = bytes(SHARE_SIZE - 1) + b"\5"
         f.answers[1] = replace(message, **{kind: shares}).encode()

@@ -16,9 +16,9 @@ from discreet.secagg.errors import (
     UnsignedError,
 )
 from discreet.secagg.messages import (
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Request,
+    RevealRequest,
     Survivors,
     Withdrawal,
 )
@@ -60,7 +60,7 @@ def test_one_missing_signature_stops_the_coordinator(exact):
 def test_no_site_gives_a_share_on_fewer_signatures_than_listed_sites(exact, shown):
     """Four of five would do under noise: min_survivors is four."""
     run = exact().until("reveal")
-    request = Request.decode(run.messages[1])
+    request = RevealRequest.decode(run.messages[1])
     few = {site: request.signatures[site] for site in shown}
     forged = replace(request, signatures=few).encode()
     for site in run.sites:
@@ -70,7 +70,7 @@ def test_no_site_gives_a_share_on_fewer_signatures_than_listed_sites(exact, show
 
 def test_a_forged_signature_of_the_one_that_refused_is_seen(exact):
     run = exact().until("reveal")
-    request = Request.decode(run.messages[1])
+    request = RevealRequest.decode(run.messages[1])
     statement = survivor_statement(
         run.states[1].signing.session, run.states[1].sharers, request.survivors
     )
@@ -82,10 +82,10 @@ def test_a_forged_signature_of_the_one_that_refused_is_seen(exact):
 
 def test_a_list_without_the_one_that_refused_is_another_list(exact):
     run = exact().until("reveal")
-    request = Request.decode(run.messages[1])
+    request = RevealRequest.decode(run.messages[1])
     without = tuple(s for s in request.survivors if s != 3)
     signatures = {s: request.signatures[s] for s in without}
-    forged = Request(request.session, without, signatures).encode()
+    forged = RevealRequest(request.session, without, signatures).encode()
     with pytest.raises(FaultyCoordinatorError, match="differ from those"):
         run.act("reveal", 1, forged)
 
@@ -128,7 +128,7 @@ def test_nobody_withdraws_from_a_sum_with_noise(federation):
 def withdrawals(run, sites):
     signed = {}
     for site in sites:
-        state = restore_site(run.states[site].to_bytes(), run.terms)
+        state = restore_site(run.states[site].encode(), run.terms)
         word = steps.withdraw(state, identity=run.keys[site])
         signed[site] = Withdrawal.decode(word).signature
     return signed
@@ -194,7 +194,7 @@ class Grouped:
         self.members = [tuple(messages) for _, messages in self.groups]
 
     def act(self, step, site, raw):
-        state = restore_site(self.states[site].to_bytes(), self.terms)
+        state = restore_site(self.states[site].encode(), self.terms)
         match step:
             case "share":
                 return steps.share(state, raw, entropy=self.entropy)
@@ -251,7 +251,7 @@ def test_one_refusal_in_another_group_reveals_nothing_in_this_one():
 def test_signatures_of_ones_own_group_are_not_enough():
     run = Grouped().play("share", "mask", "confirm")
     own = run.members[0]
-    request = Request.decode(run.message(own[0]))
+    request = RevealRequest.decode(run.message(own[0]))
     few = {s: request.signatures[s] for s in own}
     with pytest.raises(FaultyCoordinatorError, match="3 of the 9 listed sites signed"):
         run.act("reveal", own[0], replace(request, signatures=few).encode())
@@ -271,7 +271,7 @@ def test_a_list_that_leaves_out_another_group_is_refused():
 def test_a_delivery_that_leaves_out_another_group_is_refused():
     run = Grouped().play("share")
     own = run.members[0]
-    told = Delivery.decode(run.message(own[0]))
+    told = BoxDelivery.decode(run.message(own[0]))
     forged = replace(told, sharers=own).encode()
     with pytest.raises(FaultyCoordinatorError, match="0 sites shared"):
         run.act("mask", own[0], forged)
@@ -296,7 +296,7 @@ def test_groups_that_were_told_different_lists_get_no_common_signatures():
         if site != away:
             listed = run.states[site].confirmed
             shown = {s: signatures[s] for s in listed}
-            request = Request(run.states[site].session, listed, shown).encode()
+            request = RevealRequest(run.states[site].session, listed, shown).encode()
             with pytest.raises(FaultyCoordinatorError, match="did not sign these"):
                 run.act("reveal", site, request)
 
@@ -306,6 +306,6 @@ def test_states_with_their_groups_come_back_from_their_bytes():
     for step in ("share", "mask", "confirm"):
         run.play(step)
         for state in run.states.values():
-            again = restore_site(state.to_bytes(), run.terms)
+            again = restore_site(state.encode(), run.terms)
             assert again.signing == state.signing
             assert len(again.signing.others) == GROUPS - 1

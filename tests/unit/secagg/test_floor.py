@@ -21,13 +21,13 @@ from discreet.secagg.errors import (
 from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.masks import Dealt, MaskedSum, from_ring, unmask
 from discreet.secagg.messages import (
+    BoxDelivery,
     Confirmation,
-    Delivery,
-    Masked,
-    Request,
-    Revealed,
-    Roster,
-    Shares,
+    KeyRoster,
+    MaskedVector,
+    RevealedShares,
+    RevealRequest,
+    SealedShares,
     Survivors,
 )
 from discreet.secagg.shamir import SHARE_SIZE
@@ -41,9 +41,9 @@ class Liar:
 
     def __init__(self, f):
         f.until("share")
-        self.f, self.roster = f, Roster(f.messages[1])
+        self.f, self.roster = f, KeyRoster(f.messages[1])
         f.answer("share")
-        self.shares = {s: Shares.decode(raw) for s, raw in f.answers.items()}
+        self.shares = {s: SealedShares.decode(raw) for s, raw in f.answers.items()}
         for site, answer in f.answers.items():
             f.coordinator.receive(site, answer)
         f.advance()
@@ -61,11 +61,11 @@ class Liar:
         """Withhold the victim's boxes; collect vectors and receipts."""
         f = self.f
         for site in f.sites:
-            delivery = Delivery.decode(f.messages[site])
+            delivery = BoxDelivery.decode(f.messages[site])
             boxes = {d: b for d, b in delivery.boxes.items() if d != self.victim}
             f.messages[site] = replace(delivery, boxes=boxes).encode()
         f.answer("mask")
-        self.masked = {s: Masked.decode(raw) for s, raw in f.answers.items()}
+        self.masked = {s: MaskedVector.decode(raw) for s, raw in f.answers.items()}
         self.session = self.masked[1].session
 
     def receipts(self, dealer):
@@ -86,7 +86,7 @@ class Liar:
     def open(self):
         """Add up everybody but the victim with what the sites would reveal."""
         revealed = {
-            site: Revealed(
+            site: RevealedShares(
                 self.session,
                 {d: x[SHARE_SIZE:] for d, x in self.f.states[site].held.items()},
                 {d: x[:SHARE_SIZE] for d, x in self.f.states[site].held.items()},
@@ -139,7 +139,7 @@ def test_a_site_whose_boxes_are_withheld_does_not_sign(fresh):
 
 def test_the_others_sign_but_do_not_unmask_without_its_signature(fresh):
     signatures = {s: fresh.confirm(s) for s in fresh.others}
-    request = Request(fresh.session, fresh.survivors, signatures).encode()
+    request = RevealRequest(fresh.session, fresh.survivors, signatures).encode()
     for site in fresh.others[:3]:
         with pytest.raises(FaultyCoordinatorError, match="203 sites signed"):
             fresh.f.act("reveal", site, request)
@@ -187,7 +187,7 @@ def test_receipts_of_sites_that_owe_none_are_the_coordinators_lie(fresh):
 def test_a_coordinator_blames_a_site_that_returns_other_receipts(federation):
     f = federation(n=101, min_survivors=100, length=1, signed=True).until("mask")
     f.answer("mask")
-    message = Masked.decode(f.answers[1])
+    message = MaskedVector.decode(f.answers[1])
     few = dict(list(message.receipts.items())[1:])
     for receipts in (few, {}, {**message.receipts, 1: bytes(RECEIPT_SIZE)}):
         with pytest.raises(FaultySiteError, match="other receipts than it owes"):
@@ -201,9 +201,9 @@ def test_receipts_reach_a_site_that_was_bytes_in_between(federation):
     for site, answer in f.answers.items():
         f.coordinator.receive(site, answer)
     f.advance()
-    held = f.states[1].to_bytes()
+    held = f.states[1].encode()
     f.states[1] = restore_site(held, f.terms)
-    assert f.states[1].to_bytes() == held
+    assert f.states[1].encode() == held
     assert len(Survivors.decode(f.messages[1]).receipts) == len(f.states[1].due) > 0
     f.act("confirm", 1)
 
@@ -221,7 +221,9 @@ def test_a_sparse_signed_session_opens_with_silent_sites_at_every_step(federatio
 def test_no_receipts_travel_where_nobody_can_be_left_out(federation, signed):
     """In a complete graph all mask with all; a curious coordinator leaves nobody out."""
     f = federation(n=6, min_survivors=5, signed=signed).until("mask").answer("mask")
-    assert all(not Masked.decode(raw).receipts for raw in f.answers.values())
-    message = replace(Masked.decode(f.answers[1]), receipts={2: bytes(RECEIPT_SIZE)})
+    assert all(not MaskedVector.decode(raw).receipts for raw in f.answers.values())
+    message = replace(
+        MaskedVector.decode(f.answers[1]), receipts={2: bytes(RECEIPT_SIZE)}
+    )
     with pytest.raises(FaultySiteError, match="other receipts"):
         f.coordinator.receive(1, message.encode())

@@ -6,7 +6,7 @@ from scipy import stats
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.secagg.in_process import Step, secure_sum
-from discreet.secagg.messages import Masked
+from discreet.secagg.messages import MaskedVector
 
 ALPHA = 1e-9
 
@@ -70,7 +70,7 @@ def test_a_masked_vector_of_zeros_looks_uniform(federation):
     f = federation(length=8192)
     f.vectors = {s: np.zeros(8192, dtype=np.int64) for s in f.sites}
     f.until("mask").answer("mask")
-    masked = [Masked.decode(f.answers[s]).words for s in f.sites]
+    masked = [MaskedVector.decode(f.answers[s]).words for s in f.sites]
     for words in masked:
         assert byte_p_value(words) > ALPHA
     # Without the self-masks the pair masks cancel, so the masked sum is uniform

@@ -16,10 +16,10 @@ from discreet.secagg.errors import (
 from discreet.secagg.keys import Purpose, derive_key, public_of, seal
 from discreet.secagg.messages import (
     Advert,
-    Delivery,
-    Request,
-    Roster,
-    Shares,
+    BoxDelivery,
+    KeyRoster,
+    RevealRequest,
+    SealedShares,
     SumInvitation,
     Survivors,
 )
@@ -29,7 +29,7 @@ SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 
 
 def adverts_of(raw):
-    roster = Roster(raw)
+    roster = KeyRoster(raw)
     return {s: roster.advert(s) for s in roster.sites}
 
 
@@ -46,7 +46,7 @@ def test_an_invitation_to_other_terms(federation):
 
 class TestRoster:
     def refuses(self, f, adverts, match, *, signed=False):
-        raw = Roster.of(adverts, signed=signed).raw
+        raw = KeyRoster.of(adverts, signed=signed).raw
         with blames_the_coordinator(match):
             f.act("share", 1, raw)
 
@@ -116,7 +116,7 @@ class TestRoster:
 
 class TestDelivery:
     def refuses(self, f, match, **changes):
-        forged = replace(Delivery.decode(f.messages[1]), **changes)
+        forged = replace(BoxDelivery.decode(f.messages[1]), **changes)
         with blames_the_coordinator(match):
             f.act("mask", 1, forged.encode())
 
@@ -134,7 +134,7 @@ class TestDelivery:
 
     def test_with_too_few_sharers(self, federation):
         f = federation().until("mask")
-        boxes = Delivery.decode(f.messages[1]).boxes
+        boxes = BoxDelivery.decode(f.messages[1]).boxes
         few = {s: boxes[s] for s in (2, 3)}
         self.refuses(f, "3 sites shared", sharers=(1, 2, 3), boxes=few)
 
@@ -144,13 +144,13 @@ class TestDelivery:
 
     def test_that_holds_back_a_share_of_a_complete_graph(self, federation):
         f = federation().until("mask")
-        boxes = dict(Delivery.decode(f.messages[1]).boxes)
+        boxes = dict(BoxDelivery.decode(f.messages[1]).boxes)
         del boxes[4]
         self.refuses(f, "shares of 3 sites came, 4 have dealt", boxes=boxes)
 
     def test_with_a_share_that_does_not_open(self, federation):
         f = federation().until("mask")
-        delivery = Delivery.decode(f.messages[1])
+        delivery = BoxDelivery.decode(f.messages[1])
         box = bytearray(delivery.boxes[3])
         box[-1] ^= 1
         forged = replace(delivery, boxes={**delivery.boxes, 3: bytes(box)})
@@ -162,7 +162,7 @@ class TestDelivery:
     def test_with_a_number_that_is_no_share(self, federation, place):
         """The dealer itself sealed it, and no holder keeps what restores nothing."""
         f = federation().until("mask")
-        delivery = Delivery.decode(f.messages[1])
+        delivery = BoxDelivery.decode(f.messages[1])
         session = delivery.session
         key = derive_key(f.states[3].agreed[1], Purpose.SHARE_BOX, session, 3, 1)
         packet = bytearray(2 * SHARE_SIZE)
@@ -174,7 +174,7 @@ class TestDelivery:
 
     def test_with_shares_swapped_between_two_dealers(self, federation):
         f = federation().until("mask")
-        delivery = Delivery.decode(f.messages[1])
+        delivery = BoxDelivery.decode(f.messages[1])
         swapped = {**delivery.boxes, 3: delivery.boxes[4], 4: delivery.boxes[3]}
         forged = replace(delivery, boxes=swapped)
         with pytest.raises(FaultySiteOrCoordinatorError, match="do not open"):
@@ -182,8 +182,8 @@ class TestDelivery:
 
     def test_with_a_share_that_was_meant_for_another_site(self, federation):
         f = federation().until("mask")
-        delivery = Delivery.decode(f.messages[1])
-        other = Delivery.decode(f.messages[2]).boxes
+        delivery = BoxDelivery.decode(f.messages[1])
+        other = BoxDelivery.decode(f.messages[2]).boxes
         forged = replace(delivery, boxes={**delivery.boxes, 3: other[3]})
         with pytest.raises(FaultySiteOrCoordinatorError, match="do not open"):
             f.act("mask", 1, forged.encode())
@@ -192,7 +192,7 @@ class TestDelivery:
 def test_sites_that_saw_different_rosters_cannot_read_each_others_shares(federation):
     f = federation(n=6).until("share")
     adverts = adverts_of(f.messages[1])
-    f.messages[1] = Roster.of(
+    f.messages[1] = KeyRoster.of(
         {s: adverts[s] for s in (1, 2, 3, 4, 5)}, signed=False
     ).raw
     f.answer("share")
@@ -205,13 +205,13 @@ def test_a_single_key_of_a_third_site_makes_another_session(federation):
     f = federation(n=6).until("share")
     adverts = adverts_of(f.messages[1])
     adverts[5] = replace(adverts[5], mask_key=public_of(b"x" * 32))
-    f.messages[1] = Roster.of(adverts, signed=False).raw
+    f.messages[1] = KeyRoster.of(adverts, signed=False).raw
     f.answer("share")
     assert f.states[1].session != f.states[2].session
-    swapped = Delivery(
+    swapped = BoxDelivery(
         f.states[2].session,
         tuple(f.sites),
-        {s: Shares.decode(f.answers[s]).boxes[2] for s in f.sites if s != 2},
+        {s: SealedShares.decode(f.answers[s]).boxes[2] for s in f.sites if s != 2},
     )
     with pytest.raises(FaultySiteOrCoordinatorError, match="site 1, or the"):
         f.act("mask", 2, swapped.encode())
@@ -237,7 +237,7 @@ class TestSurvivors:
         step = request.param
         f = federation(**SIGNED) if step == "confirm" else federation()
         f.until(step)
-        message = Survivors if step == "confirm" else Request
+        message = Survivors if step == "confirm" else RevealRequest
 
         def refuses(match, **changes):
             forged = replace(message.decode(f.messages[1]), **changes)
@@ -265,7 +265,7 @@ class TestSignedRequest:
         return federation(n=6, min_survivors=5, signed=True).until("reveal")
 
     def refuses(self, f, match, **changes):
-        forged = replace(Request.decode(f.messages[1]), **changes)
+        forged = replace(RevealRequest.decode(f.messages[1]), **changes)
         with blames_the_coordinator(match):
             f.act("reveal", 1, forged.encode())
 
@@ -273,26 +273,26 @@ class TestSignedRequest:
         self.refuses(f, "differ from those this site signed", survivors=(1, 2, 3, 4, 5))
 
     def test_with_too_few_signatures(self, f):
-        signatures = dict(Request.decode(f.messages[1]).signatures)
+        signatures = dict(RevealRequest.decode(f.messages[1]).signatures)
         del signatures[2]
         self.refuses(f, "4 sites signed .* 5 are needed", signatures=signatures)
 
     def test_with_a_false_signature(self, f):
-        signatures = dict(Request.decode(f.messages[1]).signatures)
+        signatures = dict(RevealRequest.decode(f.messages[1]).signatures)
         signatures[2] = signatures[3]
         self.refuses(f, "site 2 did not sign", signatures=signatures)
 
     def test_with_the_signature_of_a_site_that_did_not_survive(self, federation):
         f = federation(n=6, min_survivors=5, signed=True)
         f.until("reveal", silent=[("mask", 6)])
-        signatures = dict(Request.decode(f.messages[1]).signatures)
+        signatures = dict(RevealRequest.decode(f.messages[1]).signatures)
         signatures[6] = bytes(64)
         self.refuses(f, "a site that is silent", signatures=signatures)
 
 
 def test_a_signed_request_where_nobody_can_sign_is_refused(federation):
     f = federation().until("reveal")
-    forged = replace(Request.decode(f.messages[1]), signatures={2: bytes(64)})
+    forged = replace(RevealRequest.decode(f.messages[1]), signatures={2: bytes(64)})
     with blames_the_coordinator("nobody can sign"):
         f.act("reveal", 1, forged.encode())
 
@@ -309,7 +309,7 @@ def test_no_site_ever_reveals_both_shares_of_one_victim(federation):
     f = federation(n=6, min_survivors=4).until("reveal", silent=[("mask", 2)])
     first, _ = f.act("reveal", 1)
     # The same site is asked again, now with the victim on the other side.
-    second = Request(first.session, (1, 2, 3, 4)).encode()
+    second = RevealRequest(first.session, (1, 2, 3, 4)).encode()
     with pytest.raises(ConsumedStateError):
         f.act("reveal", 1, second)
 

@@ -23,7 +23,7 @@ from discreet.report.evaluation import Evaluation
 from discreet.secagg import site as steps
 from discreet.secagg.coordinator import invite
 from discreet.secagg.errors import FaultyCoordinatorError, TooFewSitesError
-from discreet.secagg.messages import Advert, Delivery, Roster
+from discreet.secagg.messages import Advert, BoxDelivery, KeyRoster
 from discreet.secagg.terms import Terms
 from discreet.session.coordinator import (
     AbortedError,
@@ -187,11 +187,11 @@ def test_a_coordinator_cannot_move_the_draw_by_inventing_a_key() -> None:
     wire = Wire()
     (_, messages), *_ = wire.state.split()
     site, raw = next(iter(messages.items()))
-    roster = Roster(raw)
+    roster = KeyRoster(raw)
     stranger = next(s for s in roster.sites if s not in messages)
     adverts = {s: roster.advert(s) for s in roster.sites}
     adverts[stranger] = Advert(bytes([7]) * 32, bytes([9]) * 32, bytes(64))
-    forged = Roster.of(adverts, signed=True).raw
+    forged = KeyRoster.of(adverts, signed=True).raw
     with pytest.raises(FaultyCoordinatorError, match="did not sign"):
         steps.share(wire.sites[site], forged, entropy=wire.entropy)
 
@@ -209,7 +209,7 @@ def test_a_coordinator_cannot_move_a_site_into_another_group() -> None:
     first, second = (set(messages) for _, messages in groups[:2])
     site, moved = min(first), min(second)
     _, deliveries = groups[0][0].advance()
-    delivery = Delivery.decode(deliveries[site])
+    delivery = BoxDelivery.decode(deliveries[site])
     forged = replace(delivery, sharers=tuple(sorted({*delivery.sharers, moved})))
     with pytest.raises(FaultyCoordinatorError, match="outside the roster"):
         steps.mask(states[site], forged.encode(), lambda: np.ones(1, np.int64))
@@ -219,7 +219,7 @@ def test_a_site_refuses_a_roster_too_small_for_its_groups() -> None:
     wire = Wire()
     (_, messages), *_ = wire.state.split()
     site, raw = next(iter(messages.items()))
-    roster = Roster(raw)
+    roster = KeyRoster(raw)
     small = roster.only([s for s in roster.sites if s == site or s not in messages])
     with pytest.raises(FaultyCoordinatorError, match="at least 9"):
         steps.share(wire.sites[site], small.raw, entropy=wire.entropy)

@@ -19,7 +19,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.ledger_entries import Released, Settled
 from discreet.secagg.conversation import SiteConversation
-from discreet.secagg.messages import Confirmation, Request, Survivors, Withdrawal
+from discreet.secagg.messages import Confirmation, RevealRequest, Survivors, Withdrawal
 from discreet.secagg.terms import withdrawal_statement
 from discreet.session.coordinator import (
     AbortedError,
@@ -398,7 +398,7 @@ def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
             own = Progress.of(exchange.seen[k, "end"][0])
             stored = Message.decode(own.replies[asked.digest()])
             signatures[k] = Confirmation.decode(stored.body).signature
-    request = Request(told.session, told.survivors, signatures)
+    request = RevealRequest(told.session, told.survivors, signatures)
     step = Message(
         Kind.STEP, message.plan_digest, message.session, 0, place, request.encode()
     )

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.codec.messages import MAX_ENTRIES
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
@@ -21,7 +22,6 @@ from discreet.plan.rounds import ResolvedRound, Round
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.secagg.wire import MAX_SITES
 from discreet.session.signed_sums import SignedSums, account_for
 from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
 from discreet.statistic.effect_terms import (
@@ -83,14 +83,14 @@ def test_rounding_is_within_the_bound_of_the_docstring():
 
 
 def test_no_sum_can_overflow():
-    assert MOST_UNIT * MAX_SITES < 2**62
+    assert MOST_UNIT * MAX_ENTRIES < 2**62
     full = BinCounts(np.full(65, 1e9), np.full(65, 1e9))
-    assert within_site.encoded(full).max() * MAX_SITES < 2**62
+    assert within_site.encoded(full).max() * MAX_ENTRIES < 2**62
     counts = np.full(INNER.size, 10**9)
     for kind in ("site", "subject"):
         examples = Examples([0.99] * 2000, [1] * 2000, subjects=["one"] * 2000)
         numbers = cluster_products.encoded(kind, INNER, counts, examples)
-        assert numbers.max() * MAX_SITES < 2**62
+        assert numbers.max() * MAX_ENTRIES < 2**62
     with pytest.raises(PlanError, match="unit of an effect"):
         replace(EffectTerms.of("auc", private=False), unit=MOST_UNIT + 1)
 

@@ -1,0 +1,1 @@
+"""The bytes of the package: binary messages, and TOML and JSON documents."""
