@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ def count_folder(folder: Path, cores: list[int], repeats: int) -> None:
     os.sched_setaffinity(0, [allowed[core % len(allowed)] for core in cores])
     alone: list[float] = []
 
-    def noted(parts: Sequence[Any], work: Callable[[Iterator[Any]], Any]) -> list[Any]:
+    def noted(parts: Any, work: Callable[[Iterator[Any]], Any], *_: Any) -> list[Any]:
         def run(raws: Iterator[Any]) -> Any:
             start, ready = time.perf_counter(), ready_seconds()
             found = work(raws)
@@ -112,7 +112,7 @@ def count_folder(folder: Path, cores: list[int], repeats: int) -> None:
         alone.append(max(threads))
         return found
 
-    with patch("discreet.data.pace.spread", noted):
+    with patch("discreet.data.examples.spread", noted):
         seconds, total = timed(lambda: HISTOGRAM.count(discreet.read(folder)), repeats)
     print(int(total.sum()), seconds, peak_megabytes(), min(alone))
 

@@ -26,9 +26,8 @@ import numpy as np
 import discreet
 from discreet.data.arrow_columns import Names
 from discreet.data.cells import canonical
-from discreet.data.counts_file import CountsFile
-from discreet.data.cuts import column_cuts
-from discreet.data.edges import Edges, Uniform
+from discreet.data.csv_file import CountsFile
+from discreet.data.edges import Edges, Uniform, column_cuts
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import UNBOUNDED, weight_name

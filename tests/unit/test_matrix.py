@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import discreet
-from discreet.data.batches import Columns
+from discreet.data.batches import RawBatch
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.labels import LabelCode
 from discreet.data.prior_spread import PriorSpread
@@ -344,7 +344,7 @@ class Read:
     def __call__(self):
         self.times += 1
         for batch in self.examples.batches():
-            yield Columns(batch.scores, batch.labels, batch.groups, batch.subjects)
+            yield RawBatch(batch.scores, batch.labels, batch.groups, batch.subjects)
 
 
 @pytest.mark.parametrize(

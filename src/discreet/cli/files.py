@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from discreet.data.arrow_columns import Names
-from discreet.data.counts_file import CountsFile
+from discreet.data.csv_file import CountsFile
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.sources import read

@@ -16,13 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet.data.batches import Columns
+from discreet.data.batches import RawBatch
 from discreet.data.cells import canonical
 from discreet.errors import InputError
 
 Convert: TypeAlias = Callable[[pa.Array], NDArray[Any]]
 _DATA: Final = re.compile(r"[-+]?[.,]?\d")
 """How a cell begins that may be data, not a name: a number or a date."""
+_TEXTS: Final = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    pa.types.is_fixed_size_binary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,15 @@ class Names:
 
 def plain_columns(
     batches: Iterable[pa.RecordBatch], names: Names, weight: str | None = None
-) -> Iterator[Columns]:
+) -> Iterator[RawBatch]:
     """Take the named columns out of each batch; ``weight`` says how many a row is."""
     for batch in batches:
         try:
-            yield _columns(batch, names, weight)
+            rows = taken(batch, names, _numbers)
+            if weight is not None:
+                many = _numbers(batch.column(batch.schema.get_field_index(weight)))
+                rows = replace(rows, weights=many.astype(np.int64))
+            yield rows
         except (pa.ArrowException, UnicodeDecodeError):
             raise names.problem(
                 "a column holds nested or undecodable values; give plain numbers "
@@ -79,28 +88,21 @@ def plain_columns(
             ) from None
 
 
-def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> Columns:
+def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
     """Take the named columns out of a batch: numbers by a rule, the others as texts."""
 
-    def column(name: str) -> pa.Array:
-        return batch.column(batch.schema.get_field_index(name))
+    def column(name: str | None, rule: Convert) -> Any:
+        if name is None:
+            return None
+        return rule(batch.column(batch.schema.get_field_index(name)))
 
-    return Columns(
-        tuple(numbers(column(name)) for name in names.scores),
-        words(column(names.label)),
-        None if names.group is None else words(column(names.group)),
-        None if names.subject is None else words(column(names.subject)),
-        None,
-        None if names.weight is None else numbers(column(names.weight)),
+    return RawBatch(
+        tuple(column(name, numbers) for name in names.scores),
+        column(names.label, _words),
+        column(names.group, _words),
+        column(names.subject, _words),
+        amounts=column(names.weight, numbers),
     )
-
-
-def _columns(batch: pa.RecordBatch, names: Names, weight: str | None) -> Columns:
-    found = taken(batch, names, _numbers)
-    if weight is None:
-        return found
-    many = batch.column(batch.schema.get_field_index(weight))
-    return replace(found, weights=_numbers(many).astype(np.int64))
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
@@ -124,7 +126,7 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
     return found
 
 
-def words(column: pa.Array) -> NDArray[Any]:
+def _words(column: pa.Array) -> NDArray[Any]:
     """Convert labels, groups or subjects: numbers as they are, all else to texts."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -144,10 +146,10 @@ def words(column: pa.Array) -> NDArray[Any]:
 def _buffer(column: pa.Array) -> NDArray[Any]:
     """Return numbers without copying: to_numpy() would load pandas, for nothing."""
     kind = column.type
-    message = "f"
+    code = "f"
     if pa.types.is_integer(kind):
-        message = "i" if pa.types.is_signed_integer(kind) else "u"
-    dtype = f"{message}{kind.bit_width // 8}"
+        code = "i" if pa.types.is_signed_integer(kind) else "u"
+    dtype = f"{code}{kind.bit_width // 8}"
     if not len(column):
         return np.zeros(0, dtype)
     whole: NDArray[Any] = np.frombuffer(column.buffers()[1], dtype)
@@ -166,12 +168,12 @@ def _by_value(
         cells, places = column.to_pylist(), np.arange(len(column))
     values = [rule(cell) for cell in cells]
     if bits and {*values} <= {"0", "1"}:  # labels, mostly: numbers of the same texts
-        told = np.array([*map(float, values), np.nan])  # type: ignore[arg-type]
+        meant = np.array([*map(float, values), np.nan])  # type: ignore[arg-type]
     else:
-        told = np.empty(len(cells) + 1, dtype=object)
-        told[:-1] = values
-    found: NDArray[Any] = told[places]
-    return found
+        meant = np.empty(len(cells) + 1, dtype=object)
+        meant[:-1] = values
+    each: NDArray[Any] = meant[places]
+    return each
 
 
 def _plain(values: pa.Array) -> list[Any]:
@@ -188,16 +190,7 @@ def _plain(values: pa.Array) -> list[Any]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    told = pa.types
-    return bool(
-        told.is_string(kind)
-        or told.is_large_string(kind)
-        or told.is_string_view(kind)
-        or told.is_binary(kind)
-        or told.is_large_binary(kind)
-        or told.is_binary_view(kind)
-        or told.is_fixed_size_binary(kind)
-    )
+    return any(test(kind) for test in _TEXTS)
 
 
 def _decoded(cell: object) -> str | None:

@@ -1,48 +1,47 @@
 """A few rows at a time: raw columns, validated rows, and what a source can do.
 
-A source yields raw columns from the first row on, as often as it is called. It may
-be able to do more: give parts that can be read at once (``Parted``), or count its
-rows itself where they are (``CountsItself``).
+A source yields raw columns from the first row on, as often as it is called. What it can
+do beyond that it overrides: parts that can be read at once, counts made where the rows
+are, a word on its own damage or on how far its query is.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.data.cuts import Cuts
-from discreet.data.scores import ScoreRange
+from discreet.arrays import BoolVector, CodeVector, FloatVector, IntVector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from discreet.data.edges import Cuts
+    from discreet.data.scores import ScoreRange
+
 BATCH_ROWS: Final = 2**16
 """Rows a batch: half a megabyte of scores, which stays in the processor's cache."""
-
 PART_ROWS: Final = 16 * BATCH_ROWS
 """Rows in memory that one thread takes at a time."""
+_QUIET: Final = 2.0
+"""Seconds in which no listener is told of a pass: most are over by then."""
+_EVERY: Final = 0.5
 
 T = TypeVar("T")
+Listener: TypeAlias = Callable[[float | None, float], None]
+"""Called with the share done, None where nobody knows it, and the seconds so far."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class RawBatch:
     """Raw columns of a few rows, as a source reads them: not yet validated.
 
     What is missing is None in an object array or NaN in a float one. Where a
@@ -55,13 +54,32 @@ class Columns:
     subjects: NDArray[Any] | None = None
     weights: IntVector | None = None
     amounts: NDArray[Any] | None = None
-    """What each example weighs, where a plan adds weights up."""
+    """What each example weighs, as the source has it: the statistic judges it."""
     worded: bool = False
     """Whether groups and subjects are texts already."""
 
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def some(self, rows: slice | BoolVector) -> Self:
+        """Return some of the rows."""
+
+        def taken(column: NDArray[Any] | None) -> Any:
+            return None if column is None else column[rows]
+
+        return replace(
+            self,
+            scores=tuple(column[rows] for column in self.scores),
+            labels=self.labels[rows],
+            groups=taken(self.groups),
+            subjects=taken(self.subjects),
+            weights=taken(self.weights),
+            amounts=taken(self.amounts),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class Batch(RawBatch):
     """Validated rows: float scores in their range, labels coded 0 .. K-1.
 
     Groups and subjects are texts (``data.cells``), None where one is missing.
@@ -69,21 +87,13 @@ class Batch:
 
     scores: tuple[FloatVector, ...]
     labels: CodeVector
-    groups: NDArray[Any] | None = None
-    subjects: NDArray[Any] | None = None
-    weights: IntVector | None = None
-    amounts: NDArray[Any] | None = None
-    """As the source has them: the statistic that adds them up judges them."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     @property
     def rows(self) -> int:
         """How many of the source's rows these are."""
         return len(self) if self.weights is None else int(self.weights.sum())
 
-    def number(self, marked: NDArray[np.bool_]) -> int:
+    def number(self, marked: BoolVector) -> int:
         """Return how many of the source's rows are marked."""
         if self.weights is None:
             return int(np.count_nonzero(marked))
@@ -104,134 +114,128 @@ class Batch:
         # Sums of whole numbers below 2^53: exact as floats.
         return np.bincount(cells, weights, minlength=size).astype(np.int64)
 
-    def moved(self, strange: NDArray[np.bool_], scores: Sequence[float]) -> Batch:
-        """Return all rows, the strange ones with these scores and the first class."""
+    def moved(self, odd: BoolVector, scores: Sequence[float]) -> Batch:
+        """Return all rows, the odd ones with these scores and the first class."""
         columns = zip(self.scores, scores, strict=True)
-        return Batch(
-            tuple(np.where(strange, low, column) for column, low in columns),
-            np.where(strange, 0, self.labels),
-            self.groups,
-            self.subjects,
-            self.weights,
-            self.amounts,
+        return replace(
+            self,
+            scores=tuple(np.where(odd, low, column) for column, low in columns),
+            labels=np.where(odd, 0, self.labels),
         )
 
-    def where(self, kept: NDArray[np.bool_]) -> Batch:
+    def where(self, kept: BoolVector) -> Batch:
         """Return the rows that are kept."""
-        if kept.all():
-            return self
-        return Batch(
-            tuple(column[kept] for column in self.scores),
-            self.labels[kept],
-            None if self.groups is None else self.groups[kept],
-            None if self.subjects is None else self.subjects[kept],
-            None if self.weights is None else self.weights[kept],
-            None if self.amounts is None else self.amounts[kept],
-        )
+        return self if kept.all() else self.some(kept)
 
 
-Source: TypeAlias = Callable[[], Iterator[Columns]]
+RowReader: TypeAlias = Callable[[], Iterator[RawBatch]]
 """Start reading from the first row; called once a pass."""
 
 
-@runtime_checkable
-class Parted(Protocol):
-    """A source whose rows lie in parts that can be read at once."""
+class RowSource:
+    """The rows of a site; subclasses say what more they can do than be read."""
 
-    def __call__(self) -> Iterator[Columns]:
-        """Read all parts, one after the other."""
+    def __call__(self) -> Iterator[RawBatch]:
+        """Read every row, from the first one on."""
+        for part in self.parts():
+            yield from part()
 
-    def parts(self) -> Sequence[Source]:
-        """Return the parts, each to be read by itself."""
-
-
-@runtime_checkable
-class MayBeDamaged(Protocol):
-    """A source some of whose rows may not be rows: a file of text."""
-
-    def __call__(self) -> Iterator[Columns]:
-        """Read every row."""
+    def parts(self) -> Sequence[RowReader]:
+        """Return the parts that can be read at once, each by itself."""
+        return [self]
 
     def damage(self) -> str | None:
-        """Say what the last pass found, for the site's own operator."""
+        """Describe for the site's operator which lines of the last pass are no rows."""
+        return None
 
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+        """Count the rows where they are, such as in a database.
 
-@runtime_checkable
-class CountsItself(Protocol):
-    """A source that can count its rows where they are, such as a database.
-
-    It gives one row for each combination of label, group and rounded scores, and
-    how many rows that is; what is counted from these is what all rows give.
-    """
-
-    def __call__(self) -> Iterator[Columns]:
-        """Read every row, where counting is not enough."""
-
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[Columns] | None:
-        """Return rounded rows with their numbers; None where it must be read."""
+        One row for each combination of label, group and rounded scores, with how many
+        rows that is: what is counted from these is what all rows give. None where the
+        rows must be read.
+        """
+        del cuts
+        return None
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
-        """Return what the engine is asked, for somebody to read; None as above."""
-
-
-@runtime_checkable
-class BoundsItself(Protocol):
-    """A source that can keep a few rows of each subject where they are."""
-
-    def __call__(self) -> Iterator[Columns]:
-        """Read every row."""
+        """Return what an engine is asked, for somebody to read; None as above."""
+        del cuts
+        return None
 
     def bounded(
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
-    ) -> CountsItself | None:
-        """Return the rows that are kept; None where they must be read."""
+    ) -> RowSource | None:
+        """Keep at most so many rows of each subject (``alone``), or of all rows.
+
+        None where the rows must be read for it.
+        """
+        del most, scores, alone, strict
+        return None
+
+    def pace(self) -> float | None:
+        """Return the share of a running query that is done; None where unknown.
+
+        It is asked from another thread.
+        """
+        return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrays:
+@dataclass(frozen=True, eq=False)
+class PlainRows(RowSource):
+    """Rows that a function reads."""
+
+    read: RowReader
+
+    def __call__(self) -> Iterator[RawBatch]:
+        """Read every row."""
+        return self.read()
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays(RowSource):
     """Arrays in memory as a source: slices, none of them copied."""
 
-    whole: Columns
+    whole: RawBatch
 
-    def __call__(self) -> Iterator[Columns]:
-        """Read all rows, from the first one on."""
-        return self._slices(0, len(self.whole.labels))
-
-    def parts(self) -> Sequence[Source]:
+    def parts(self) -> Sequence[RowReader]:
         """Return parts of a million rows."""
-        rows = len(self.whole.labels)
-        starts = range(0, max(rows, 1), PART_ROWS)
-        return [partial(self._slices, s, min(s + PART_ROWS, rows)) for s in starts]
+        starts = range(0, max(len(self.whole), 1), PART_ROWS)
+        return [partial(self._slices, start) for start in starts]
 
-    def _slices(self, first: int, end: int) -> Iterator[Columns]:
-        whole = self.whole
+    def _slices(self, first: int) -> Iterator[RawBatch]:
+        end = min(first + PART_ROWS, len(self.whole))
         for start in range(first, end, BATCH_ROWS):
-            rows = slice(start, min(start + BATCH_ROWS, end))
-            yield Columns(
-                tuple(column[rows] for column in whole.scores),
-                whole.labels[rows],
-                None if whole.groups is None else whole.groups[rows],
-                None if whole.subjects is None else whole.subjects[rows],
-                amounts=None if whole.amounts is None else whole.amounts[rows],
-            )
+            yield self.whole.some(slice(start, min(start + BATCH_ROWS, end)))
 
 
-def spread(parts: Sequence[Source], work: Callable[[Iterator[Columns]], T]) -> list[T]:
+def spread(
+    parts: Sequence[RowReader],
+    work: Callable[[Iterator[RawBatch]], T],
+    listener: Listener | None = None,
+    pace: Callable[[], float | None] = lambda: None,
+) -> list[T]:
     """Share the parts out among as many threads as there are cores.
 
     ``work`` runs once in each thread, over the columns of all the parts that the
     thread takes: so it holds one table of its own, however many parts there are.
     Decoding and arithmetic on arrays leave the interpreter's lock alone.
-    """
-    waiting, lock, failed = iter(parts), threading.Lock(), threading.Event()
 
-    def taken() -> Iterator[Columns]:
+    A listener is told how far a long pass is: by ``pace``, else by the parts that were
+    read. It is for the site's own terminal, since the share tells how many parts there are.
+    """
+    waiting, lock, failed, done = iter(parts), threading.Lock(), threading.Event(), 0
+
+    def taken() -> Iterator[RawBatch]:
+        nonlocal done
         while not failed.is_set():
             with lock:
                 part = next(waiting, None)
             if part is None:
                 return
             yield from part()
+            with lock:
+                done += 1
 
     def run() -> T:
         try:
@@ -240,12 +244,39 @@ def spread(parts: Sequence[Source], work: Callable[[Iterator[Columns]], T]) -> l
             failed.set()
             raise
 
+    def share() -> float | None:
+        return done / len(parts) if len(parts) > 1 else pace()
+
     workers = min(cores(), len(parts))
-    if workers < 2:
-        return [run()]
-    with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(run) for _ in range(workers)]
-        return [one.result() for one in running]
+    with nullcontext() if listener is None else _telling(listener, share):
+        if workers < 2:
+            return [run()]
+        with ThreadPoolExecutor(workers) as pool:
+            running = [pool.submit(run) for _ in range(workers)]
+            return [one.result() for one in running]
+
+
+@contextmanager
+def _telling(listener: Listener, share: Callable[[], float | None]) -> Iterator[None]:
+    """Tell a listener, from a thread, how far a pass is; if at all, its end too."""
+    begun, over, told = time.monotonic(), threading.Event(), threading.Event()
+
+    def tell() -> None:
+        wait = _QUIET
+        while not over.wait(wait):
+            told.set()
+            listener(share(), time.monotonic() - begun)
+            wait = _EVERY
+
+    thread = threading.Thread(target=tell, name="pace", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        if told.is_set():
+            listener(1.0, time.monotonic() - begun)
 
 
 def cores() -> int:

@@ -10,6 +10,8 @@ A line with more or fewer cells than the header is a row of which everything is 
 A quote that its own line does not close would take the next rows in: such a line is read
 without its quotes, so a cell that holds line breaks is no cell. ``damage`` says how many
 lines there were, for the site's own checks.
+
+A CSV file may also hold counts that somebody had an engine make (``CountsFile``).
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import gzip
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,10 +31,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.data.arrow_columns import Names, taken
-from discreet.data.batches import Columns
+from discreet.data.batches import RawBatch, RowSource
 from discreet.data.cells import number
+from discreet.data.edges import Cuts
+from discreet.data.pushdown import UNBOUNDED, RowLimit, weight_name
+from discreet.data.scores import ScoreRange
 
 _BLOCK: Final = 2**22
 """Bytes that Arrow parses at a time."""
@@ -42,26 +47,28 @@ _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 _FIELD: Final = rb'(?:"[^"]*(?:""[^"]*)*"[^,"]*|[^",][^,]*|)'
 _CLOSED: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*[\r\n]*")
 """A line that closes every quote it opens."""
+_MOST: Final = 2**40
+"""No table has more rows alike: sums of such counts are exact."""
 
 
 @dataclass(eq=False)
-class CsvFile:
+class CsvFile(RowSource):
     """The rows of a file."""
 
     path: Path
     names: Names
     more: tuple[str, ...] = ()
     """Columns that are read beside the named ones."""
-    _damaged: list[int] = field(default_factory=list, repr=False)
+    _damaged: int = field(default=0, init=False)
 
     def header(self) -> list[str]:
-        """Return the names of the columns: no row is looked at."""
+        """Return the names of the columns; no row is read."""
         with self._unreadable(), _Lines(self.path) as lines:
             first = next((line for line in lines if line.strip()), b"")
             with pa.csv.open_csv(io.BytesIO(first)) as reader:
                 return list(reader.schema.names)
 
-    def __call__(self) -> Iterator[Columns]:
+    def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""
         for batch in self.batches():
             yield taken(batch, self.names, numbers)
@@ -69,28 +76,30 @@ class CsvFile:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read all rows as bytes; at last the lines that are no rows, all missing."""
         wanted = [*self.names.all(), *self.more]
-        self._damaged.clear()
+        self._damaged = 0
         yield from self._rows(wanted)
         if self._damaged:
-            empty = pa.nulls(len(self._damaged), pa.binary())
+            empty = pa.nulls(self._damaged, pa.binary())
             yield pa.RecordBatch.from_arrays([empty] * len(wanted), names=wanted)
 
     def damage(self) -> str | None:
         """Say which column is no UTF-8, or how many lines of the last pass were no rows."""
         for batch in self.batches():
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                if not _is_utf8(column):
+                try:
+                    column.cast(pa.string())
+                except pa.ArrowException:
                     return f"column {name} is not UTF-8 text; save the file as UTF-8"
         if not self._damaged:
             return None
         return (
-            f"{len(self._damaged)} lines have more or fewer cells than the header: a CSV "
+            f"{self._damaged} lines have more or fewer cells than the header: a CSV "
             "file needs as many cells in every row, and a row is one line"
         )
 
     def _rows(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        def skipped(row: pa.csv.InvalidRow) -> str:
-            self._damaged.append(row.actual_columns)
+        def skipped(_: pa.csv.InvalidRow) -> str:
+            self._damaged += 1
             return "skip"
 
         with (
@@ -117,13 +126,6 @@ class CsvFile:
             raise self.names.problem(
                 "this is not a readable CSV file: it needs UTF-8 text and a header"
             ) from None
-
-
-def csv_file(path: Path, names: Names) -> CsvFile:
-    """Return the rows of a file; its header is looked at once, now."""
-    found = CsvFile(path, names)
-    names.check(found.header())
-    return found
 
 
 class _Lines(io.RawIOBase):
@@ -170,8 +172,8 @@ class _Lines(io.RawIOBase):
 def _in_pairs(text: bytes) -> bool:
     """Say whether quotes stand around whole cells alone, each pair in one line.
 
-    The usual case at the speed of arrays; whatever else is looked at line by line. The
-    text is whole lines.
+    The usual case at the speed of arrays; all else is checked line by line. The text is
+    whole lines.
     """
     raw = np.frombuffer(text, dtype=np.uint8)
     quotes = np.flatnonzero(raw == _QUOTE)
@@ -195,14 +197,6 @@ def _mended(line: bytes) -> bytes:
     return line
 
 
-def _is_utf8(column: pa.Array) -> bool:
-    try:
-        column.cast(pa.string())
-    except pa.ArrowException:
-        return False
-    return True
-
-
 def numbers(column: pa.Array) -> FloatVector:
     """Read each cell as a number, NaN where it is none."""
     try:
@@ -212,3 +206,102 @@ def numbers(column: pa.Array) -> FloatVector:
         cells = column.to_pylist()
         return np.array([math.nan if c is None else number(c) for c in cells])
     return found
+
+
+@dataclass(eq=False)
+class CountsFile(RowSource):
+    """Counts that somebody had the engine make, for a site that lets no tool connect.
+
+    ``discreet query`` writes the query of a plan; its result, saved as CSV with its
+    header, stands for the rows. The header says which query it was: counts of another
+    plan, of another unit of privacy or by another column of people are refused. A file
+    of counts holds no rows, so plans that need each row by itself cannot use one.
+
+    A cell that is no count (negative, or no whole number) counts as 0, and so do more
+    rows than a client may have; ``damage`` says so, for the site's own checks.
+    """
+
+    path: Path
+    names: Names
+    cuts: tuple[Cuts, ...]
+    """How the query rounded: as all of the plan's rounds need it."""
+    bound: RowLimit = UNBOUNDED
+    """Of whom the query kept how many rows, as the plan says it."""
+    _wrong: int = field(default=0, init=False)
+    _beyond: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.path.is_file():
+            raise self.names.problem("no such file")
+        header = self._file.header()
+        if self.weight not in header:
+            raise self.names.problem(
+                "these are not the counts of this plan's query, with its unit of privacy "
+                f"and its column of people: no column {self.weight}; run `discreet "
+                "query` for this plan and save its result with the header"
+            )
+        self.names.check(header)
+
+    @property
+    def weight(self) -> str:
+        """The column of counts; its name tells which query they come from."""
+        return weight_name(self.cuts, self.bound)
+
+    @property
+    def _file(self) -> CsvFile:
+        return CsvFile(self.path, self.names, (self.weight,))
+
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> CountsFile | None:
+        """Return itself, if the query has bounded these people's rows like this."""
+        del scores, strict
+        kind = "subject" if alone else "client"
+        return self if (kind, most) == (self.bound.kind, self.bound.most) else None
+
+    def __call__(self) -> Iterator[RawBatch]:
+        """Refuse: there are no rows."""
+        raise self.names.problem(
+            "a file of counts holds no rows, and this plan needs each of them"
+        )
+
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch]:
+        """Return the counts, if they were made for these cuts."""
+        if not all(
+            mine.covers(other) for mine, other in zip(self.cuts, cuts, strict=True)
+        ):
+            raise self.names.problem("these counts were made for other edges")
+        return self._rows()
+
+    def damage(self) -> str | None:
+        """Say what was wrong with the counts of the last pass."""
+        if self._wrong:
+            return (
+                f"{self._wrong} lines have a count that is no whole number from 0 on: "
+                "run the query of `discreet query` again and save its result as it is"
+            )
+        if self._beyond:
+            return (
+                f"these are counts of more than the {self.bound.most} rows that the plan "
+                "takes of a client: run the query of `discreet query` again"
+            )
+        return None
+
+    def _rows(self) -> Iterator[RawBatch]:
+        self._wrong, self._beyond, file = 0, False, self._file
+        left = self.bound.most if self.bound.kind == "client" else None
+        for batch in file.batches():
+            rows = taken(batch, self.names, numbers)
+            given = numbers(batch.column(batch.schema.get_field_index(self.weight)))
+            fits = (given >= 0) & (given <= _MOST) & (given == np.floor(given))
+            self._wrong += int(np.count_nonzero(~fits))
+            many: IntVector = np.where(fits, given, 0).astype(np.int64)
+            if left is not None:
+                allowed = np.minimum(np.cumsum(many), left)
+                kept = np.diff(allowed, prepend=0)
+                fits &= kept == many
+                self._beyond |= bool((kept != many).any())
+                many, left = kept, left - int(kept.sum())
+            # A score that is missing leads whoever checks the file to ``damage``.
+            scores = (np.where(fits, s, np.nan) for s in rows.scores)
+            yield replace(rows, scores=tuple(scores), weights=many)

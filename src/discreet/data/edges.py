@@ -3,21 +3,23 @@
 Bin k holds the scores e_k <= s < e_(k+1); the last bin is closed, so a score of
 exactly 1 is counted. With ``score >= threshold`` as the positive decision, the
 counts above an edge are exact.
+
+``CellTable`` finds bins by one product and one load a score. ``Cuts`` rounds scores, here
+or in a database, so that they stay in their bins.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from discreet.arrays import CodeVector, FloatVector
-from discreet.data.cell_table import GRID, MANY_BINS, CellTable
+from discreet.arrays import BoolVector, CodeVector, FloatVector
 from discreet.data.scores import FARTHEST, ScoreRange
 from discreet.errors import InputError
 from discreet.parsing import whole
@@ -26,6 +28,9 @@ from discreet.registry import Registry
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+GRID: Final = 2**20
+"""Computed edges are multiples of 1/GRID of the range, so that they are the same
+numbers on every machine and a product with GRID finds a score's cell exactly."""
 MOST_BINS: Final = GRID
 """More bins than cells of the grid would be empty."""
 _NARROWEST: Final = 1e-3
@@ -37,6 +42,15 @@ _MOST_STEPS: Final = 1000
 _WHOLE: Final = 1e-6
 _MOST_EXPONENT: Final = 64
 """Beyond it all edges fall on the ends."""
+_MANY_BINS: Final = 2**16 - 1
+"""From so many bins on there is no table."""
+_MIXED: Final = np.uint16(_MANY_BINS)
+_TOGETHER: Final = 16
+_BITS: Final = 20
+"""The finest grid of cuts has 2^20 cells, or up to twice as many, over the range."""
+_EXACT: Final = 2.0**52
+"""Below it every whole number and its neighbours are floats."""
+_MOST_GRID_EXPONENT: Final = 60
 
 
 class EdgeRule(ABC):
@@ -81,7 +95,15 @@ class Warped(EdgeRule):
 
     def inner(self, scores: ScoreRange) -> FloatVector:
         """Return the warped edges on the scale of the scores."""
-        inner = _warped(self.bins, self.exponent)
+        check_bins(self.bins)
+        if not (math.isfinite(self.exponent) and 0 < self.exponent <= _MOST_EXPONENT):
+            raise InputError(
+                f"the warp's exponent must be positive and at most {_MOST_EXPONENT}"
+            )
+        u = np.arange(1, self.bins) / self.bins
+        up, down = u**self.exponent, (1.0 - u) ** self.exponent
+        cells = np.unique(np.round(up / (up + down) * GRID))
+        inner: FloatVector = cells[(cells > 0) & (cells < GRID)] / GRID
         if scores.kind == "logit":
             # Snapped again: the logarithm's last digit differs between machines.
             snapped: FloatVector = np.round(np.log(inner / (1.0 - inner)) * GRID) / GRID
@@ -212,6 +234,62 @@ EDGE_RULES: Final[Registry[type[EdgeRule]]] = Registry(
 """Every rule that a plan can hold, by its name there."""
 
 
+class CellTable:
+    """Which bin each cell of the unit interval lies in.
+
+    A product with a power of two is exact, so truncation finds a score's cell of the
+    grid without error; a table says which bin the cell lies in. Sixteen cells at once
+    make a coarse table that stays in the processor's nearest cache: the few scores
+    whose sixteen cells differ are looked up in the fine one, and those whose cell an
+    edge cuts are searched.
+
+    >>> CellTable(np.array([0.5])).bins_of(np.array([0.0, 0.4999, 0.5, 1.0])).tolist()
+    [0, 0, 1, 1]
+    """
+
+    def __init__(self, inner: FloatVector) -> None:
+        """Take the edges between 0 and 1, in increasing order."""
+        self._inner = inner
+        place = inner * GRID
+        first = np.ceil(place)
+        cut = place != first
+        # An edge is at or below the cells from its ceiling on.
+        ends = np.bincount(first.astype(np.intp), minlength=GRID + 1)
+        fine: NDArray[np.uint16] = np.cumsum(ends, dtype=np.uint16)
+        fine[place[cut].astype(np.intp)] = _MIXED
+        cells = fine[:-1].reshape(-1, _TOGETHER)
+        # Bins increase, so that the first and the last cell tell of all.
+        coarse = np.where(cells[:, 0] == cells[:, -1], cells[:, 0], _MIXED)
+        self._fine = fine
+        self._coarse: NDArray[np.uint16] = np.append(coarse, fine[-1])
+        self._is_mixed = bool((coarse == _MIXED).any())
+        self._is_cut = bool(cut.any())
+
+    def bins_of(self, scores: FloatVector) -> NDArray[np.uint16]:
+        """Return each score's bin, as ``searchsorted`` finds it."""
+        bins = _looked_up(self._coarse, scores)
+        if not self._is_mixed:
+            return bins
+        rest = np.flatnonzero(bins == _MIXED)
+        if rest.size:
+            near = scores[rest]
+            fine = _looked_up(self._fine, near)
+            if self._is_cut:
+                mixed = np.flatnonzero(fine == _MIXED)
+                fine[mixed] = np.searchsorted(self._inner, near[mixed], side="right")
+            bins[rest] = fine
+        return bins
+
+
+def _looked_up(table: NDArray[np.uint16], scores: FloatVector) -> NDArray[np.uint16]:
+    """Return the entry of each score's cell; the last entry is that of 1 itself."""
+    # Processors convert several doubles at once to 32 bits, but only one to 64.
+    cells = np.empty(scores.shape, dtype=np.int32)
+    np.multiply(scores, table.size - 1, out=cells, casting="unsafe")
+    # No index is out of range; "clip" only spares the check of each one.
+    return table.take(cells, mode="clip")
+
+
 @dataclass(frozen=True)
 class Edges:
     """Realised bin edges, and the rule that they come from.
@@ -267,7 +345,7 @@ class Edges:
         """The edges as an array."""
         return np.asarray(self.values, dtype=np.float64)
 
-    def holds(self, scores: FloatVector) -> NDArray[np.bool_]:
+    def holds(self, scores: FloatVector) -> BoolVector:
         """Say which scores have a bin: all in the range, or those of the support."""
         if not self.atoms:
             return np.ones(scores.shape, dtype=np.bool_)
@@ -279,26 +357,24 @@ class Edges:
         Equal to ``searchsorted(edges, scores, side="right") - 1`` at every
         float, with the last bin closed.
         """
-        table = self._table
-        return self._search(scores) if table is None else table.bins_of(scores)
-
-    def _search(self, scores: FloatVector) -> NDArray[np.intp]:
-        if self.atoms:
-            support = self.array[:-1]
-            bins = np.searchsorted(support, scores, side="right") - 1
-            strange = int(np.count_nonzero(support[bins] != scores))
-            if strange:
-                raise InputError(
-                    f"{strange} of {scores.size} scores are not in the declared "
-                    f"support of {len(self)} values; declare them all or use bins"
-                )
-            return bins
-        return np.searchsorted(self.array[1:-1], scores, side="right")
+        if self._table is not None:
+            return self._table.bins_of(scores)
+        if not self.atoms:
+            return np.searchsorted(self.array[1:-1], scores, side="right")
+        support = self.array[:-1]
+        bins = np.searchsorted(support, scores, side="right") - 1
+        strange = int(np.count_nonzero(support[bins] != scores))
+        if strange:
+            raise InputError(
+                f"{strange} of {scores.size} scores are not in the declared "
+                f"support of {len(self)} values; declare them all or use bins"
+            )
+        return bins
 
     @cached_property
     def _table(self) -> CellTable | None:
         unit = (self.scores.low, self.scores.high) == (0.0, 1.0)
-        if self.atoms or not unit or len(self) >= MANY_BINS:
+        if self.atoms or not unit or len(self) >= _MANY_BINS:
             return None
         return CellTable(self.array[1:-1])
 
@@ -340,7 +416,7 @@ def even_places(edges: Edges) -> FloatVector:
               z = \log\frac{s}{1 - s}
 
     with m the edges' median and c their interquartile range over 2 ln 3, so that the
-    logit of u is the score's up to a line, and even edges lie as a logistic law does.
+    logit of u is the score's up to a line, and even edges lie as logistic quantiles do.
     Scores that are no probabilities, or known values, take their rank.
 
     >>> even_places(Edges.realise(Warped(4))).round(4).tolist()
@@ -362,10 +438,7 @@ def even_places(edges: Edges) -> FloatVector:
 
 
 def _snapped(places: FloatVector) -> FloatVector:
-    """Drop the digits that rounding made.
-
-    1 - u is then exact, and edges that lie symmetrically have symmetric places.
-    """
+    """Drop the last digits: 1 - u is then exact, and symmetric edges stay symmetric."""
     snapped: FloatVector = np.round(places * _SNAP) / _SNAP
     return snapped
 
@@ -384,14 +457,105 @@ def _check_increasing(values: FloatVector) -> None:
         )
 
 
-def _warped(bins: int, exponent: float) -> FloatVector:
-    check_bins(bins)
-    if not (math.isfinite(exponent) and 0 < exponent <= _MOST_EXPONENT):
-        raise InputError(
-            f"the warp's exponent must be positive and at most {_MOST_EXPONENT}"
-        )
-    u = np.arange(1, bins) / bins
-    up, down = u**exponent, (1.0 - u) ** exponent
-    snapped = np.unique(np.round(up / (up + down) * GRID))
-    inner: FloatVector = snapped[(snapped > 0) & (snapped < GRID)] / GRID
-    return inner
+@dataclass(frozen=True)
+class Cuts:
+    r"""The scores of one column at which something changes, and how to round others.
+
+    Only a score's bin counts. So each score s is replaced by
+    :math:`\lfloor s\,2^g \rfloor / 2^g`, except in the few cells of that grid that an
+    edge cuts, where it stays as it is. The product with a power of two, the floor and
+    the quotient are exact in every engine that has IEEE doubles. Rounded scores fall
+    into the same bins as the scores themselves, and a table has few of them.
+
+    Args:
+        low: below it all scores count alike, or lie outside.
+        high: above it all scores count alike, or lie outside.
+        edges: where a bin begins, between the two.
+        alone: scores that count each by itself (a declared support).
+
+    >>> cuts = Cuts(0.0, 1.0, (0.25, 0.3))
+    >>> cuts.rounded(np.array([-0.1, 0.2, 0.25, 0.3, 1.0, 1.5, np.nan])).tolist()
+    [-1.0, 0.19999980926513672, 0.25, 0.3, 1.0, 2.0, nan]
+    """
+
+    low: float
+    high: float
+    edges: tuple[float, ...] = ()
+    alone: tuple[float, ...] = ()
+
+    @classmethod
+    def within(
+        cls, scores: ScoreRange, *every: Edges, thresholds: Sequence[float] = ()
+    ) -> Cuts:
+        """Return the cuts of a range, and of all these edges and thresholds in it."""
+        inner = {v for e in every if not e.atoms for v in e.values[1:-1]}
+        inner.update(t for t in thresholds if scores.low < t < scores.high)
+        alone = {v for e in every if e.atoms for v in e.values}
+        low, high = scores.low, scores.high
+        if not (math.isfinite(low) and math.isfinite(high)):
+            # Beyond the outermost edges all scores count alike.
+            ends = inner | alone or {0.0}
+            low, high = float(math.floor(min(ends))), float(math.ceil(max(ends)))
+        return cls(low, high, tuple(sorted(inner)), tuple(sorted(alone)))
+
+    @cached_property
+    def exponent(self) -> int:
+        """The grid's g: as coarse as the edges allow."""
+        width = max(self.high - self.low, 2.0**-_BITS)
+        finest = _BITS - math.ceil(math.log2(width))
+        ends = (self.low, *self.edges)
+        if self.alone or not _on_grid(ends, finest):
+            return finest
+        return next(g for g in range(min(finest, 0), finest + 1) if _on_grid(ends, g))
+
+    @property
+    def exact(self) -> bool:
+        """Whether rounding loses nothing, in this range."""
+        small = abs(self.exponent) < _MOST_GRID_EXPONENT
+        scale = 2.0**self.exponent if small else math.inf
+        return max(abs(self.low), abs(self.high)) * max(scale, 1.0) < _EXACT
+
+    @property
+    def beyond(self) -> float:
+        """How far out scores are moved that lie outside: a cell, at least."""
+        return max(1.0, 2.0**-self.exponent)
+
+    @property
+    def cells(self) -> int:
+        """Most different rounded scores, but for those that stay as they are."""
+        return int((self.high - self.low) * 2.0**self.exponent) + 3
+
+    @cached_property
+    def mixed(self) -> tuple[int, ...]:
+        """The grid's cells in which scores stay as they are."""
+        scale = 2.0**self.exponent
+        places = np.array([self.low, *self.edges]) * scale
+        cut = places[places != np.floor(places)]
+        alone = np.array(self.alone, dtype=np.float64) * scale
+        return tuple(int(c) for c in np.unique(np.floor([*cut, *alone])))
+
+    def covers(self, other: Cuts) -> bool:
+        """Say whether scores that were rounded for these cuts do for others."""
+        own = {*self.edges, *self.alone}
+        return own.issuperset(other.edges) and {*self.alone}.issuperset(other.alone)
+
+    def rounded(self, scores: FloatVector) -> FloatVector:
+        """Round scores as an engine is asked to: what is meant, in NumPy."""
+        scale = 2.0**self.exponent
+        scores = np.where(scores < self.low, self.low - self.beyond, scores)
+        scores = np.where(scores > self.high, self.high + self.beyond, scores)
+        cells = np.floor(scores * scale)
+        return np.where(np.isin(cells, self.mixed), scores, cells / scale)
+
+
+def column_cuts(
+    scores: ScoreRange, columns: int, edges: Sequence[Edges]
+) -> tuple[Cuts, ...]:
+    """Return each column's cuts; one rule for the edges may serve all columns."""
+    each = edges if len(edges) == columns else [edges[0]] * columns
+    return tuple(Cuts.within(scores, one) for one in each)
+
+
+def _on_grid(values: Sequence[float], exponent: int) -> bool:
+    places = np.array(values) * 2.0**exponent
+    return bool((places == np.floor(places)).all())

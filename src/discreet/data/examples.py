@@ -6,6 +6,7 @@ memory works and two rounds read the same data twice.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,24 +18,23 @@ from discreet.data.batches import (
     BATCH_ROWS,
     Arrays,
     Batch,
-    BoundsItself,
-    Columns,
-    CountsItself,
-    MayBeDamaged,
-    Parted,
-    Source,
+    Listener,
+    PlainRows,
+    RawBatch,
+    RowReader,
+    RowSource,
+    spread,
 )
 from discreet.data.cells import numbers, texts
-from discreet.data.cuts import Cuts
+from discreet.data.edges import Cuts
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
-from discreet.data.pace import Listener, spread_told
 from discreet.data.scores import ScoreKind, ScoreRange, floats
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BATCH_ROWS", "Batch", "Columns", "Examples", "Source"]
+__all__ = ["BATCH_ROWS", "Batch", "Examples"]
 
 T = TypeVar("T")
 
@@ -92,21 +92,20 @@ class Examples:
             )
         columns = (matrix,) if matrix.ndim == 1 else tuple(np.asfortranarray(matrix).T)
         y = _cells(labels, "labels")
-        extra: dict[str, Any] = {
+        others: dict[str, Any] = {
             "groups": None if groups is None else _cells(groups, "groups"),
             "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
         }
-        for what, column in (("labels", y), *extra.items()):
+        for what, column in (("labels", y), *others.items()):
             if column is not None and column.shape != (len(matrix),):
                 raise InputError(
                     f"scores and {what} must be equally long vectors, got "
                     f"{len(matrix)} scores and {what} of shape {column.shape}"
                 )
-        amounts = extra.pop("weights")
-        whole = Columns(columns, y, **extra, amounts=amounts)
+        amounts = others.pop("weights")
         self._set(
-            Arrays(whole),
+            Arrays(RawBatch(columns, y, **others, amounts=amounts)),
             LabelCode(positive, None if classes is None else tuple(classes)),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
@@ -121,7 +120,7 @@ class Examples:
     @classmethod
     def from_source(
         cls,
-        source: Source,
+        source: RowSource | RowReader,
         *,
         labels: LabelCode,
         scores: ScoreRange,
@@ -131,12 +130,11 @@ class Examples:
         """Wrap a source of raw columns, such as a file; rows are validated as read."""
         examples = cls.__new__(cls)
         examples._set(source, labels, scores, columns=columns, name=name)  # noqa: SLF001
-        examples._rows = None  # noqa: SLF001
         return examples
 
     def _set(
         self,
-        source: Source,
+        source: RowSource | RowReader,
         labels: LabelCode,
         scores: ScoreRange,
         *,
@@ -148,16 +146,12 @@ class Examples:
             raise InputError(
                 f"{len(classes)} classes need as many score columns, got {columns}"
             )
-        self._source = source
-        self.label_code = labels
-        self.scores = scores
-        self.columns = columns
-        self.name = name
-        self.lenient = False
-        self.every_row = False
+        self._source = source if isinstance(source, RowSource) else PlainRows(source)
+        self.label_code, self.scores = labels, scores
+        self.columns, self.name = columns, name
+        self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
-        self.grouped = False
-        self.weighted = False
+        self._rows = None
         self.listener: Listener | None = None  # who is told how far a long pass is
 
     def fitted(self, *, every_row: bool = False) -> Examples:
@@ -174,26 +168,19 @@ class Examples:
         rule where the number of rows is public and a row may be replaced: one symbol
         is sent for each row, and a row left out would be seen to be missing.
         """
-        found = self._over(self._source)
-        found.lenient, found.every_row = True, every_row
-        return found
+        fitted = self._over(self._source)
+        fitted.lenient, fitted.every_row = True, every_row
+        return fitted
 
     def emptied(self) -> Examples:
         """Return the same columns and declarations without a single row."""
-        found = self._over(lambda: iter(()))
-        found.lenient, found.every_row = self.lenient, self.every_row
-        return found
+        return self._over(PlainRows(lambda: iter(())))
 
-    def _over(self, source: Source) -> Examples:
-        found = Examples.from_source(
-            source,
-            labels=self.label_code,
-            scores=self.scores,
-            columns=self.columns,
-            name=self.name,
-        )
-        found.listener = self.listener
-        return found
+    def _over(self, source: RowSource) -> Examples:
+        """Return other rows under the same declarations and rule."""
+        examples = copy.copy(self)
+        examples._source, examples._rows, examples.set_aside = source, None, 0  # noqa: SLF001
+        return examples
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
@@ -215,77 +202,61 @@ class Examples:
         """
         shares: list[_Seen] = []
 
-        def run(raws: Iterator[Columns]) -> T:
+        def run(raws: Iterator[RawBatch]) -> T:
             seen = _Seen(Coder(self.label_code))
             shares.append(seen)
             return work(self._validated(raws, seen))
 
-        found = spread_told(self._sources(cuts), run, self.listener, self._source)
+        done = spread(self._sources(cuts), run, self.listener, self._source.pace)
         others = [seen.coder.other for seen in shares if seen.coder.other is not None]
         if not self.lenient and any(other != others[0] for other in others):
             raise self._diagnosis()
         self.set_aside = sum(seen.aside for seen in shares)
         self._rows = sum(seen.rows for seen in shares)
-        return found
+        return done
 
     def bounded_in_place(self, most: int, *, alone: bool) -> Examples | None:
         """Have the source keep a few rows of each subject, or of all together.
 
-        None where it cannot: the rule for that (``site.bounding``) then needs the rows.
+        None where it cannot: the rule for that (``session.bounding``) then needs the rows.
         """
-        source = self._source
-        plain = self.label_code == LabelCode() and not self.every_row
-        if not plain or not isinstance(source, BoundsItself):
+        if self.label_code != LabelCode() or self.every_row:
             return None
-        kept = source.bounded(most, self.scores, alone=alone, strict=not self.lenient)
-        if kept is None:
-            return None
-        found = self._over(kept)
-        found.lenient = self.lenient
-        return found
+        kept = self._source.bounded(
+            most, self.scores, alone=alone, strict=not self.lenient
+        )
+        return None if kept is None else self._over(kept)
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
         """Return what an engine would be asked; None where the rows are read here."""
-        source = self._source
-        return source.query(cuts) if isinstance(source, CountsItself) else None
+        return self._source.query(cuts)
 
-    def _sources(self, cuts: Sequence[Cuts]) -> Sequence[Source]:
-        source = self._source
-        if cuts and isinstance(source, CountsItself):
-            folded = source.folded(cuts)
-            if folded is not None:
-                return [lambda: folded]
-        return source.parts() if isinstance(source, Parted) else [source]
+    def _sources(self, cuts: Sequence[Cuts]) -> Sequence[RowReader]:
+        folded = self._source.folded(cuts) if cuts else None
+        return self._source.parts() if folded is None else [lambda: folded]
 
-    def _validated(self, raws: Iterator[Columns], seen: _Seen) -> Iterator[Batch]:
-        read = self._fitting if self.lenient else self._strict
+    def _validated(self, raws: Iterator[RawBatch], seen: _Seen) -> Iterator[Batch]:
         for raw in raws:
-            batch = read(raw, seen)
+            batch = self._fitting(raw, seen) if self.lenient else self._fit(raw, seen)
+            if batch is None:
+                raise self._diagnosis()
             seen.rows += batch.rows
             yield batch
 
-    def _strict(self, raw: Columns, seen: _Seen) -> Batch:
-        fits = self._all_fit(raw, seen)
-        if fits is None:
-            raise self._diagnosis()
-        return fits
-
-    def _all_fit(self, raw: Columns, seen: _Seen) -> Batch | None:
+    def _fit(self, raw: RawBatch, seen: _Seen) -> Batch | None:
         """Return the rows as they are; None when one of them does not fit."""
-        scores = tuple(floats(column) for column in raw.scores)
         labels = seen.coder.encode(raw.labels)
-        if (
-            labels is None
-            or any(column is None for column in scores)
-            or any(self.scores.outside(c) for c in scores if c is not None)
-        ):
+        scores = tuple(c for c in map(floats, raw.scores) if c is not None)
+        if labels is None or len(scores) < len(raw.scores):
             return None
-        return _batch(tuple(c for c in scores if c is not None), labels, raw)
+        if any(self.scores.outside(column) for column in scores):
+            return None
+        return _batch(scores, labels, raw)
 
-    def _fitting(self, raw: Columns, seen: _Seen) -> Batch:
+    def _fitting(self, raw: RawBatch, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
             # Where every row fits, the rule for others has nothing to do.
-            fits = self._all_fit(raw, seen)
+            fits = self._fit(raw, seen)
             if fits is not None:
                 return fits
         columns = [numbers(column) for column in raw.scores]
@@ -344,9 +315,7 @@ class Examples:
                 else:
                     outside += int(weights[~self.scores.inside(scores)].sum())
                     percents = percents and not ((scores < 0) | (scores > 100)).any()
-        damage = None
-        if isinstance(self._source, MayBeDamaged):
-            damage = self._source.damage()
+        damage = self._source.damage()
         if damage is not None:
             problem = damage
         elif nonnumeric:
@@ -393,12 +362,12 @@ def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
         if hasattr(values, way):
             values = getattr(values, way)()
             break
-    whole = np.empty(len(found), dtype=object)
-    whole[:] = list(values)  # type: ignore[arg-type]
-    return whole
+    cells = np.empty(len(found), dtype=object)
+    cells[:] = list(values)  # type: ignore[arg-type]
+    return cells
 
 
-def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: Columns) -> Batch:
+def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: RawBatch) -> Batch:
     groups, subjects = raw.groups, raw.subjects
     if not raw.worded:
         groups = None if groups is None else texts(groups)
@@ -420,15 +389,14 @@ class _Seen:
 
 
 def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
+    remedy = "drop what is missing or no number"
     match scores.kind:
-        case "probability" if percents:
-            return (
-                "all lie in [0, 100]: if they are percents, divide them by 100; drop "
-                "what is missing or no number; or declare kind='logit' or kind='other'"
-            )
         case "probability":
-            return "drop what is missing or no number, or declare kind='logit' or kind='other'"
-        case "logit":
-            return "drop what is missing or no number"
+            remedy += ", or declare kind='logit' or kind='other'"
         case "other":
-            return "drop what is missing or no number, or declare the range they have"
+            remedy += ", or declare the range they have"
+        case "logit":
+            pass
+    if not percents:
+        return remedy
+    return f"all lie in [0, 100]: if they are percents, divide them by 100; {remedy}"

@@ -9,7 +9,7 @@ all near one another. The edges hold even shares of a prior that allows for all 
     .45\,\Lambda(L + \tfrac12,\ 1.2) + .315\,\Lambda(0,\ 1.2)
     + .135\,\Lambda(\tfrac32 L,\ 4) + .10\,\Lambda(\tfrac15 L,\ \tfrac14),
 
-:math:`\Lambda` the logistic law of a centre and a scale, cut at :math:`|z| = 14`; the
+:math:`\Lambda` the logistic distribution of a centre and a scale, cut at :math:`|z| = 14`; the
 half is half of :math:`|L|` where that is less than 1, and leads towards 0, where the
 smaller class is (chosen by measurement: ``docs/decisions/edges.md``). The prior expects
 little far out, so that its outermost bins reach from 3 or -8 to the limits; scores that do
@@ -95,16 +95,16 @@ def _even_shares(bins: int, prevalence: float) -> FloatVector:
     centre = math.log(p / (1 - p))
     to_half = -math.copysign(min(1.0, abs(centre)), centre)
     z = np.linspace(-FARTHEST, FARTHEST, _STEPS + 1)
-    noise = np.zeros_like(z)
+    prior = np.zeros_like(z)
     few = bins in _FEW
     for weight, factor, offset, scale in _PARTS_OF_FEW if few else _PARTS:
         middle = factor * centre + offset * to_half
-        noise += weight / (1 + np.exp(-(z - middle) / scale))
-    noise = (noise - noise[0]) / (noise[-1] - noise[0])
+        prior += weight / (1 + np.exp(-(z - middle) / scale))
+    prior = (prior - prior[0]) / (prior[-1] - prior[0])
     cuts = np.array(_FAR_CUTS if few else ())
     beyond = bins // _BEYOND_PART if bins >= _FEW.stop else 0
     even = bins - 2 * cuts.size - 2 * beyond
-    wanted = np.interp(np.arange(even - 1) / (even - 2), noise, z)
+    wanted = np.interp(np.arange(even - 1) / (even - 2), prior, z)
     if cuts.size:
         low = wanted[1] - cuts * (wanted[1] + FARTHEST)
         high = wanted[-2] + cuts * (FARTHEST - wanted[-2])
@@ -119,19 +119,12 @@ def on_scale(z: FloatVector, scores: ScoreRange) -> FloatVector:
     """Return logits, sorted and rounded to 2^-16, on the scale of the scores.
 
     The last digit of exponentials and logarithms differs between machines; what is
-    rounded does not.
+    rounded does not. Probabilities have 30 binary digits of the nearer end: 1 - s is
+    exact between one half and z = 15, and the edges of -z are those of z mirrored.
     """
-    snapped: FloatVector = np.unique(np.round(z * _SNAP)) / _SNAP
-    return snapped if scores.kind == "logit" else _probabilities(snapped)
-
-
-def _probabilities(z: FloatVector) -> FloatVector:
-    """Return the sigmoid of logits, rounded to 30 binary digits of the nearer end.
-
-    Thus 1 - s is exact between one half and z = 15, and the edges of -z are those of z
-    mirrored.
-    """
-    small = 1 / (1 + np.exp(np.abs(z)))
-    part, power = np.frexp(small)
-    snapped = np.ldexp(np.round(part * _DIGITS) / _DIGITS, power)
-    return np.where(z <= 0, snapped, 1 - snapped)
+    logits: FloatVector = np.unique(np.round(z * _SNAP)) / _SNAP
+    if scores.kind == "logit":
+        return logits
+    part, power = np.frexp(1 / (1 + np.exp(np.abs(logits))))
+    small = np.ldexp(np.round(part * _DIGITS) / _DIGITS, power)
+    return np.where(logits <= 0, small, 1 - small)

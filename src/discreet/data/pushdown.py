@@ -37,7 +37,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from discreet.data.arrow_columns import Names
-from discreet.data.cuts import Cuts
+from discreet.data.edges import Cuts
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.optional import load
@@ -49,7 +49,7 @@ TESTED: Final = {
     "mariadb": "MariaDB",
     "pyspark": "Spark",
 }
-"""Engines that were seen to count as NumPy does, at every edge's floats."""
+"""Engines that are tested to count as NumPy does, at every edge's floats."""
 _NO_NAN: Final = ("sqlite", "mariadb")
 """Engines whose doubles are never NaN: they have NULL instead."""
 _DIALECTS: Final = {"mariadb": "mysql"}
@@ -123,16 +123,16 @@ def folded(
     }
     rounded = clipped.select(*kept, **cells)
     weight = {weight_name(cuts, bound): rounded.count()}
-    messages = [name for name in kept if rounded[name].type().is_string()]
-    if engine != "mariadb" or not messages:
+    texts = [name for name in kept if rounded[name].type().is_string()]
+    if engine != "mariadb" or not texts:
         return rounded.aggregate(by=[*kept, *names.scores], **weight)
     # Its texts are equal whatever their capitals, accents and last spaces: bytes are
     # grouped, and each group shows the one text that it holds.
     in_bytes = ibis.udf.scalar.builtin(name="hex")(_hex)
     # Joined to nothing, a number that a query by hand meets is text too.
-    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in messages}
-    rest = [name for name in (*kept, *names.scores) if name not in messages]
-    shown = {name: rounded[name].max() for name in messages}
+    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in texts}
+    rest = [name for name in (*kept, *names.scores) if name not in texts]
+    shown = {name: rounded[name].max() for name in texts}
     grouped = rounded.group_by(*rest, **keys).aggregate(**shown, **weight)
     return grouped.select(*kept, *names.scores, *weight)
 
@@ -150,7 +150,7 @@ def bounded(
     *,
     strict: bool = False,
 ) -> Any | None:
-    """Keep at most so many rows of each subject, by the rule of ``site.bounding``.
+    """Keep at most so many rows of each subject, by the rule of ``session.bounding``.
 
     Rows that do not fit belong to nobody's sample, and go on to the rule for them.
     Without a subject column all rows are one client's. None where an engine would
@@ -309,13 +309,13 @@ def _rounded(ibis: Any, score: Any, cuts: Cuts) -> Any:
 def _exact(ibis: Any, value: float) -> Any:
     """Write a double as whole numbers and quotients by powers of two."""
     ratio = Fraction(value)
-    found = ibis.literal(ratio.numerator, "int64").cast("float64")
+    exact = ibis.literal(ratio.numerator, "int64").cast("float64")
     below = ratio.denominator
     while below > 1:
         step = min(below, _WORD)
-        found /= ibis.literal(step, "int64").cast("float64")
+        exact /= ibis.literal(step, "int64").cast("float64")
         below //= step
-    return found
+    return exact
 
 
 def written(
@@ -327,7 +327,7 @@ def written(
     scores: ScoreRange,
     bound: RowLimit = UNBOUNDED,
 ) -> str:
-    """Return the query in an engine's SQL, for a table that nobody has looked at.
+    """Return the query in an engine's SQL, for a table that nobody has opened.
 
     Its score columns are taken to be numbers; where rows of a person are bounded,
     labels and subjects to be whole numbers.
@@ -343,5 +343,5 @@ def written(
         reason = None if unseen is not None else "people in groups are not told apart"
     if reason is not None:
         raise InputError(f"there is no such query: {reason}")
-    asked = folded(unseen, names, cuts, engine, bound=bound)
-    return str(ibis.to_sql(asked, dialect=_DIALECTS.get(engine, engine)))
+    query = folded(unseen, names, cuts, engine, bound=bound)
+    return str(ibis.to_sql(query, dialect=_DIALECTS.get(engine, engine)))

@@ -1,10 +1,10 @@
 """Tables and queries of an engine, counted where they are.
 
 Anything that Ibis reaches: DuckDB, SQLite, PostgreSQL, MariaDB, MySQL, Snowflake,
-BigQuery, Spark. Engines that were seen to count as NumPy does, bit by bit, count in place; from
-the others the rows are read in batches, and a warning says so. Credentials come from
-the environment or the driver's own files. Drivers' messages quote addresses, users
-and values: none of them is passed on.
+BigQuery, Spark. Engines that are tested to count as NumPy does, bit by bit, count in
+place; from the others the rows are read in batches, and a warning says so. Credentials
+come from the environment or the driver's own files. Drivers' messages quote addresses,
+users and values: none of them is passed on.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.batches import BATCH_ROWS, Columns
-from discreet.data.cuts import Cuts
+from discreet.data.batches import BATCH_ROWS, RawBatch, RowSource
+from discreet.data.edges import Cuts
 from discreet.data.scores import ScoreRange
 from discreet.errors import DiscreetError, InputError, ReadHereWarning
 from discreet.optional import load
@@ -39,7 +39,7 @@ _FILES: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class TableSource:
+class TableSource(RowSource):
     """The rows of an Ibis table or query."""
 
     table: Any
@@ -56,7 +56,7 @@ class TableSource:
             return "mariadb"
         return str(backend.name)
 
-    def __call__(self) -> Iterator[Columns]:
+    def __call__(self) -> Iterator[RawBatch]:
         """Read every row, in the engine's order."""
         engine, amount = self.engine, self.names.weight
         counted = [*self.names.scores, *([] if amount is None else [amount])]
@@ -66,40 +66,30 @@ class TableSource:
         )
         return plain_columns(self._run(rows), self.names)
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[Columns] | None:
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
         """Have the engine count; None, with a warning, where it must be read."""
         reason = pushdown.obstacle(self.table, self.names, cuts, self.engine)
         if reason is not None:
-            warnings.warn(
-                self._said(reason),
-                ReadHereWarning,
-                stacklevel=2,
-            )
+            self._warn(reason)
             return None
-        asked = self._folded(cuts)
-        weight = pushdown.weight_name(cuts)
-        return plain_columns(
-            self._run(asked), replace(self.names, subject=None), weight
-        )
+        names = replace(self.names, subject=None)
+        counts = self._run(self._folded(cuts))
+        return plain_columns(counts, names, pushdown.weight_name(cuts))
 
     def bounded(
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
     ) -> TableSource | None:
         """Keep at most so many rows of each subject (``alone``), or of all rows."""
         if (alone and self.names.subject is None) or self.names.weight is not None:
-            return None  # whoever reads the rows says what is missing
+            return None  # reading the rows shows what is missing
         names = self.names if alone else replace(self.names, subject=None)
-        found = None
+        kept = None
         if self.engine != "sqlite":  # in any column of which a cell may be text
-            found = pushdown.bounded(
+            kept = pushdown.bounded(
                 self.table, names, scores, most, self.engine, strict=strict
             )
-        if found is None:
-            warnings.warn(
-                self._said("whose rows they are is not told apart there as here"),
-                ReadHereWarning,
-                stacklevel=2,
-            )
+        if kept is None:
+            self._warn("whose rows they are is not told apart there as here")
             return None
         if strict and names.subject is not None:
             nobody = self.table.aggregate(n=self.table[names.subject].isnull().sum())
@@ -109,29 +99,26 @@ class TableSource:
                     f"{missing} rows name no subject; a row without one cannot be "
                     "bounded"
                 )
-        return TableSource(found, replace(names, subject=None))
+        return TableSource(kept, replace(names, subject=None))
 
     def query(self, cuts: Sequence[Cuts]) -> str | None:
         """Return what the engine is asked, in its own SQL."""
         if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
             return None
-        asked = self._folded(cuts)
-        return str(load("ibis", "sql").to_sql(asked))
+        return str(load("ibis", "sql").to_sql(self._folded(cuts)))
 
     def pace(self) -> float | None:
         """Ask DuckDB or Spark how far their query is; others do not say."""
         backend = self.table.get_backend()
         try:
-            match self.engine:
-                case "duckdb":
-                    percent = float(backend.con.query_progress())
-                    return percent / 100 if percent >= 0 else None
-                case "pyspark":
-                    return _spark_pace(backend._session.sparkContext.statusTracker())  # noqa: SLF001 - Ibis has no other way
-                case _:
-                    return None
+            if self.engine == "duckdb":
+                percent = float(backend.con.query_progress())
+                return percent / 100 if percent >= 0 else None
+            if self.engine == "pyspark":
+                return _spark_pace(backend._session.sparkContext.statusTracker())  # noqa: SLF001 - Ibis has no other way
         except Exception:  # noqa: BLE001 - a question of courtesy must end no count
             return None
+        return None
 
     @property
     def _words(self) -> list[str]:
@@ -148,8 +135,9 @@ class TableSource:
         rows = self._worded(self.table.select(*self.names.all()))
         return pushdown.folded(rows, self.names, cuts, self.engine)
 
-    def _said(self, reason: str) -> str:
-        return str(self.names.problem(f"rows are read instead of counted: {reason}"))
+    def _warn(self, reason: str) -> None:
+        problem = self.names.problem(f"rows are read instead of counted: {reason}")
+        warnings.warn(str(problem), ReadHereWarning, stacklevel=3)
 
     def _batches(self, rows: Any) -> Iterator[pa.RecordBatch]:
         if self.engine != "pyspark":
@@ -157,8 +145,8 @@ class TableSource:
         # Ibis fetches from Spark by way of pandas, one row after the other.
         backend = self.table.get_backend()
         backend._run_pre_execute_hooks(rows)  # noqa: SLF001 - as Ibis itself does first
-        found = backend._session.sql(backend.compile(rows)).toArrow()  # noqa: SLF001
-        return iter(found.to_batches(max_chunksize=BATCH_ROWS))
+        arrow = backend._session.sql(backend.compile(rows)).toArrow()  # noqa: SLF001
+        return iter(arrow.to_batches(max_chunksize=BATCH_ROWS))
 
     def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
         try:
@@ -239,8 +227,8 @@ def _untyped(
             table if where else ".".join(f'"{p.replace(chr(34), "")}"' for p in parts)
         )
         query = f"SELECT * FROM {named} WHERE {where or 'TRUE'}"  # noqa: S608 - as above
-    found = backend.con.execute(f"SELECT * FROM ({query}) LIMIT 0")  # noqa: S608
-    names = [column[0] for column in found.description]
+    nothing = backend.con.execute(f"SELECT * FROM ({query}) LIMIT 0")  # noqa: S608
+    names = [column[0] for column in nothing.description]
     return backend.sql(query, schema=dict.fromkeys(names, "string"))
 
 

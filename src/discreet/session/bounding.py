@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.batches import Columns
+from discreet.data.batches import RawBatch
 from discreet.data.cells import numbers
 from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
@@ -57,7 +57,7 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
     return found
 
 
-def _kept(examples: Examples, unit: Unit) -> Columns:
+def _kept(examples: Examples, unit: Unit) -> RawBatch:
     """Read everything once; return the rows that count."""
     batches: list[Batch] = []
     subjects: list[str] = []
@@ -69,7 +69,7 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
         subjects.extend(name for name in named if name is not None)
     if not batches:
         none = np.zeros(0)
-        return Columns((none,) * examples.columns, none.astype(np.int64))
+        return RawBatch((none,) * examples.columns, none.astype(np.int64))
     names, code = _coded(subjects)
     seed = np.array([_seed(name) for name in names], dtype=np.int64)
     rows = _joined(batches)
@@ -79,7 +79,7 @@ def _kept(examples: Examples, unit: Unit) -> Columns:
     kept = np.sort(order[_places(code[order], seed, unit.examples)])
     classes = examples.label_code.classes
     labels = rows.labels[kept]
-    return Columns(
+    return RawBatch(
         tuple(column[kept] for column in rows.scores),
         labels if classes is None else np.array(classes, dtype=object)[labels],
         None if rows.groups is None else rows.groups[kept],

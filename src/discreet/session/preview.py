@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discreet.data.cuts import Cuts
+from discreet.data.edges import Cuts
 from discreet.data.examples import Examples
 from discreet.data.pushdown import UNBOUNDED, RowLimit
 from discreet.errors import DiscreetError, InputError

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.data.cuts import column_cuts
-from discreet.data.edges import Edges
+from discreet.data.edges import Edges, column_cuts
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit

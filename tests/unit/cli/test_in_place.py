@@ -19,8 +19,8 @@ import discreet
 from discreet.cli.files import Rows
 from discreet.cli.preview import preview
 from discreet.cli.query import query
+from discreet.data import batches
 from discreet.data.edges import Edges, Uniform, Warped
-from discreet.data.pace import Pace
 from discreet.data.pushdown import weight_name
 from discreet.errors import InputError
 from discreet.plan import file as planfile
@@ -271,7 +271,8 @@ def test_only_a_terminal_is_told_how_far_a_long_pass_is(
 ):
     pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"quiet": 0, "every": 0})
+    monkeypatch.setattr(batches, "_QUIET", 0)
+    monkeypatch.setattr(batches, "_EVERY", 0)
     site = Rows(scores=str(tmp_path / "rows.parquet"), score=["p"], label="died").read(
         plan
     )

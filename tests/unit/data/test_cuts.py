@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.data.cuts import Cuts
-from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
+from discreet.data.edges import Cuts, Edges, Listed, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 

@@ -20,7 +20,7 @@ import pytest
 import discreet
 from bench import mariadb_cluster, postgres_cluster
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.cuts import column_cuts
+from discreet.data.edges import column_cuts
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import written

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from discreet.data.batches import RawBatch
 from discreet.data.edges import Edges, Support, Uniform
-from discreet.data.examples import Columns, Examples
+from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
@@ -17,7 +18,7 @@ EDGES = Edges.realise(Uniform(4))
 
 def raw(scores, labels, groups=None, subjects=None, code=None):
     """Examples whose rows nobody has checked, as a file gives them."""
-    columns = Columns(
+    columns = RawBatch(
         (np.asarray(scores, dtype=object),),
         np.asarray(labels, dtype=object),
         None if groups is None else np.asarray(groups, dtype=object),

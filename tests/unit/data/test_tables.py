@@ -13,8 +13,7 @@ import pytest
 import discreet
 from discreet import InputError
 from discreet.data.arrow_columns import Names
-from discreet.data.cuts import Cuts
-from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.edges import Cuts, Edges, Uniform, Warped
 from discreet.data.pushdown import RowLimit, written
 from discreet.data.scores import ScoreRange
 from discreet.data.tables import TableSource

@@ -12,7 +12,7 @@ import sqlglot
 import discreet
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.cuts import column_cuts
+from discreet.data.edges import column_cuts
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from tests.unit.data import engines

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet
-from discreet.data import pace
+from discreet.data import batches
 from discreet.data.edges import Edges, Uniform
 from discreet.statistic import ClassHistogram
 
@@ -31,7 +31,8 @@ class Heard:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(pace.Pace.__init__, "__kwdefaults__", {"quiet": 0, "every": 0})
+    monkeypatch.setattr(batches, "_QUIET", 0)
+    monkeypatch.setattr(batches, "_EVERY", 0)
 
 
 def rows(n):
@@ -66,7 +67,7 @@ def test_time_alone_is_told_of_a_source_that_is_one_part():
         assert heard.told.wait(10)
         return iter(())
 
-    assert pace.spread_told([part], list, heard, part) == [[]]
+    assert batches.spread([part], list, heard) == [[]]
     assert heard.shares[0] is None
     assert heard.shares[-1] == 1.0
 
@@ -76,8 +77,8 @@ def test_a_failing_pass_ends_the_telling():
         raise discreet.InputError("damaged")
 
     with pytest.raises(discreet.InputError, match="damaged"):
-        pace.spread_told([broken], list, Heard(), broken)
-    assert all("Pace" not in thread.name for thread in threading.enumerate())
+        batches.spread([broken], list, Heard())
+    assert all(thread.name != "pace" for thread in threading.enumerate())
 
 
 def test_duckdb_says_how_far_its_query_is(tmp_path):
