@@ -5,7 +5,7 @@ import pytest
 
 from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
-from discreet.estimate.slopes import auc_slopes, sampling_covariance, sampling_sd
+from discreet.estimate.slopes import Slopes, auc_slopes, sampling_sd
 
 pytestmark = pytest.mark.interop
 
@@ -55,5 +55,9 @@ def test_the_covariance_of_two_models_agrees_when_they_share_bins(rng):
     of_fine, of_coarse = counts(fine, labels, size), counts(coarse, labels, 10)
     spread = auc_slopes(*of_coarse)
     on_fine = type(spread)(*(slope[np.arange(size) // 5] for slope in spread))
-    found = sampling_covariance(auc_slopes(*of_fine), on_fine, *of_fine)
+    # Cov(A, B) = (Var(A + B) - Var(A - B))/4
+    pairs = list(zip(auc_slopes(*of_fine), on_fine, strict=True))
+    added = sampling_sd(Slopes(*(a + b for a, b in pairs)), *of_fine)
+    apart = sampling_sd(Slopes(*(a - b for a, b in pairs)), *of_fine)
+    found = (added**2 - apart**2) / 4
     assert found == pytest.approx(delong_covariance(fine, coarse, labels), rel=1e-10)

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
-from discreet.estimate.grid import find_grid
+from discreet.estimate.score_grid import find_grid
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace

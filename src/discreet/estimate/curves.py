@@ -1,7 +1,15 @@
-"""ROC, PR and DET curves from cumulative counts, with two interpolations.
+r"""ROC, PR and DET curves from cumulative counts, and the threshold of each point.
 
 Every curve derives from one pair of cumulative counts, true and false positives
-above each threshold, from the highest threshold down.
+above each threshold, from the highest threshold down. Points are joined by straight
+lines or by PCHIP.
+
+*Thresholds inside a bin.* A curve is a function of :math:`w = (F + T)/2`, which fixes its
+shape but not its thresholds. These come from w itself: it is known at every edge, and
+PCHIP on the scale of the logit (of the score where it is no probability) joins its values.
+Rates at a threshold are then the curve's rates at w(t), and every point has a threshold.
+The outermost bins of probabilities and logits have no finite logit at their far end. In
+them w is a straight line in the probability.
 """
 
 from __future__ import annotations
@@ -11,15 +19,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from scipy.special import expit, logit
 
-from discreet.arrays import BoolVector, FloatVector
+from discreet.arrays import BoolVector, FloatVector, IntVector
+from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.slopes import noise_above
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from scipy.interpolate import PPoly
+    from scipy.interpolate import PchipInterpolator, PPoly
 
 Interpolation: TypeAlias = Literal["linear", "pchip"]
 _TINY: Final = 1e-9
@@ -27,10 +37,11 @@ _TINY: Final = 1e-9
 thin it is, and the slope of a thinner bin is mostly rounding."""
 _TOLD: Final = 6.0
 """So many deviations of its noise a count holds before its classes are told apart."""
+_HALVINGS: Final = 60
 
 
 class Curve(Protocol):
-    """A curve that can be drawn as a polyline, as finely as asked."""
+    """A curve that can be drawn as a polyline."""
 
     @property
     def piecewise_linear(self) -> bool:
@@ -44,10 +55,7 @@ class Curve(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Polyline:
-    """A piecewise-linear function with jumps: x never falls, y is free.
-
-    Two points with the same x are a jump.
-    """
+    """A piecewise-linear function: x never falls, and two points at one x are a jump."""
 
     x: FloatVector
     y: FloatVector
@@ -72,9 +80,7 @@ class Polyline:
     def steps(cls, recall: ArrayLike, precision: ArrayLike) -> Polyline:
         """Return scikit-learn's step PR curve: constant up to each recall."""
         line = cls.of(recall, precision)
-        x = np.repeat(line.x, 2)[1:-1]
-        y = np.repeat(line.y[1:], 2)
-        return cls(x, y)
+        return cls(np.repeat(line.x, 2)[1:-1], np.repeat(line.y[1:], 2))
 
     @property
     def piecewise_linear(self) -> bool:
@@ -92,9 +98,9 @@ class RocPath:
     """An ROC curve (F, T) through knots, as functions of w = (F + T)/2.
 
     Both rates rise with w, and w is strictly increasing once repeated knots
-    (empty bins) are merged, which PCHIP needs. ``ties`` marks the segments, one
-    between each two points, whose examples share one score: these are straight, and
-    PCHIP starts anew behind them.
+    (empty bins) are merged, which PCHIP needs. ``ties`` marks the segments between
+    points whose examples share one score: these are straight, and PCHIP starts
+    anew behind them.
     """
 
     fpr: FloatVector
@@ -105,28 +111,29 @@ class RocPath:
     @cached_property
     def knots(self) -> tuple[FloatVector, FloatVector, FloatVector]:
         """Return w, F, T with repeated knots merged."""
-        w = (self.fpr + self.tpr) / 2
-        keep = np.append(True, np.diff(w) > _TINY)
+        keep = np.append(True, self._rises)
         # The last of a run of equal knots is the curve's end: keep (1, 1) exact.
         f, t = self.fpr[keep].copy(), self.tpr[keep].copy()
         f[-1], t[-1] = self.fpr[-1], self.tpr[-1]
         return (f + t) / 2, f, t
 
     @cached_property
+    def _rises(self) -> BoolVector:
+        return np.diff((self.fpr + self.tpr) / 2) > _TINY
+
+    @cached_property
     def tied(self) -> BoolVector:
-        """Say which segments between knots are ties."""
+        """Return which segments between knots are ties."""
         if self.ties is None:
             return np.zeros(self.knots[0].size - 1, dtype=np.bool_)
-        rises = np.diff((self.fpr + self.tpr) / 2) > _TINY
-        found: BoolVector = self.ties[rises]
-        return found
+        return self.ties[self._rises]
 
     @cached_property
     def _smooth(self) -> tuple[PPoly, PPoly] | None:
         w, f, t = self.knots
         if self.interpolation == "linear" or w.size < 3:
             return None
-        return _bent(w, f, self.tied), _bent(w, t, self.tied)
+        return _pchip(w, f, self.tied), _pchip(w, t, self.tied)
 
     @property
     def piecewise_linear(self) -> bool:
@@ -165,11 +172,44 @@ class RocPath:
         return Polyline(np.maximum.accumulate(f), np.maximum.accumulate(t))
 
 
+def _pchip(w: FloatVector, values: FloatVector, tied: BoolVector) -> PPoly:
+    """Return PCHIP through the knots, with straight lines where they are tied."""
+    from scipy.interpolate import PchipInterpolator, PPoly  # noqa: PLC0415
+
+    # A segment that hardly rises overflows in SciPy's harmonic mean of slopes,
+    # whose limit, a level tangent, is what it then returns.
+    with np.errstate(over="ignore"):
+        if not tied.any():
+            return PchipInterpolator(w, values)
+        pieces = np.zeros((4, tied.size))
+        pieces[2], pieces[3] = np.diff(values) / np.diff(w), values[:-1]
+        for start, stop in runs(~tied):
+            if stop - start > 1:
+                part = slice(start, stop + 1)
+                pieces[:, start:stop] = PchipInterpolator(w[part], values[part]).c
+    return PPoly(pieces, w)
+
+
+def runs(marked: BoolVector) -> list[tuple[int, int]]:
+    """Return the start and the stop of each run of marked places.
+
+    >>> runs(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
+    """
+    turns = np.flatnonzero(np.diff(np.concatenate([[0], marked, [0]])))
+    return [(int(a), int(b)) for a, b in turns.reshape(-1, 2)]
+
+
 class Lead(NamedTuple):
-    """Where a curve leaves the part that noise hides: (F + T)/2, and the precision."""
+    """The first point of a curve that noise does not hide: (F + T)/2, and precision."""
 
     place: float
     precision: float
+
+    def bound(self, w: FloatVector, precision: FloatVector) -> FloatVector:
+        """Return precisions at places w, raised to the lead's where noise hides them."""
+        raised = np.fmax(precision, self.precision)
+        return np.where(w <= self.place, raised, precision)
 
 
 class Traced(NamedTuple):
@@ -184,7 +224,7 @@ class Traced(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PrPath:
-    r"""The PR curve of an ROC curve: :math:`TP/(TP + FN)` turned into precision.
+    r"""The PR curve of an ROC curve.
 
     With P positives and N negatives, precision is
     :math:`P T/(P T + N F)` at recall T (Davis and Goadrich 2006): hyperbolic
@@ -209,19 +249,25 @@ class PrPath:
         f, t = self.roc.at(places)
         precision = precision_of(self.positives * t, self.negatives * f)
         if self.lead is not None:
-            hidden = places <= self.lead.place
-            precision[hidden] = np.fmax(precision[hidden], self.lead.precision)
+            precision = self.lead.bound(places, precision)
         precision[0] = precision[1] if np.isnan(precision[0]) else precision[0]
         t = np.maximum.accumulate(t)
         if not self.roc.tied.any():
             return Polyline(t, precision)
         tied = np.repeat(self.roc.tied, pieces)
-        left = np.where(
-            tied, np.repeat(precision[pieces::pieces], pieces), precision[:-1]
-        )
+        ends = np.repeat(precision[pieces::pieces], pieces)
+        left = np.where(tied, ends, precision[:-1])
         right = np.where(tied, left, precision[1:])
         x, y = np.stack([t[:-1], t[1:]], axis=1), np.stack([left, right], axis=1)
         return Polyline(x.ravel(), y.ravel())
+
+
+def precision_of(tp: FloatVector, fp: FloatVector) -> FloatVector:
+    """Return TP/(TP + FP), NaN where nothing is predicted positive."""
+    predicted = tp + fp
+    result = np.full(np.shape(predicted), np.nan)
+    np.divide(tp, predicted, out=result, where=predicted > 0)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,15 +333,16 @@ class Curves:
     @cached_property
     def precision(self) -> FloatVector:
         """Precision at each threshold; 1 where nothing is predicted positive."""
-        found = self.counted_precision.copy()
-        found[1 : self.lead] = np.maximum(found[1 : self.lead], found[self.lead])
-        return found
+        bounded = self.counted_precision.copy()
+        hidden = slice(1, self.lead)
+        bounded[hidden] = np.maximum(bounded[hidden], bounded[self.lead])
+        return bounded
 
     @cached_property
     def counted_precision(self) -> FloatVector:
-        """Precision of the counts as they were read, also where noise hides it."""
-        found = precision_of(self.true_positives, self.false_positives)
-        return np.where(np.isnan(found), 1.0, found)
+        """Precision of the counts themselves, also where noise hides it."""
+        counted = precision_of(self.true_positives, self.false_positives)
+        return np.where(np.isnan(counted), 1.0, counted)
 
     @cached_property
     def roc(self) -> RocPath:
@@ -314,20 +361,13 @@ class Curves:
             return self.pr_path
         if self.joined_for_ties:
             return Polyline.steps(self.tpr, self.precision)
-        return PrPath(
-            self.roc,
-            float(self.true_positives[-1]),
-            float(self.false_positives[-1]),
-            self._lead_point,
-        )
+        p, n = float(self.true_positives[-1]), float(self.false_positives[-1])
+        return PrPath(self.roc, p, n, self._lead_point)
 
     def no_less_than_lead(self, w: FloatVector, precision: FloatVector) -> FloatVector:
         """Return precisions at places (F + T)/2, above the lead at least the lead's."""
-        found, lead = precision.copy(), self._lead_point
-        if lead is not None:
-            hidden = w <= lead.place
-            found[hidden] = np.fmax(found[hidden], lead.precision)
-        return found
+        lead = self._lead_point
+        return precision if lead is None else lead.bound(w, precision)
 
     @property
     def _lead_point(self) -> Lead | None:
@@ -335,42 +375,6 @@ class Curves:
             return None
         place = (self.fpr[self.lead] + self.tpr[self.lead]) / 2
         return Lead(float(place), float(self.counted_precision[self.lead]))
-
-
-def _bent(w: FloatVector, values: FloatVector, tied: BoolVector) -> PPoly:
-    """Return PCHIP through the knots, with straight lines where they are tied."""
-    from scipy.interpolate import PchipInterpolator, PPoly  # noqa: PLC0415
-
-    # A segment that hardly rises overflows in SciPy's harmonic mean of slopes,
-    # whose limit, a level tangent, is what it then returns.
-    with np.errstate(over="ignore"):
-        if not tied.any():
-            return PchipInterpolator(w, values)
-        pieces = np.zeros((4, tied.size))
-        pieces[2], pieces[3] = np.diff(values) / np.diff(w), values[:-1]
-        for start, stop in runs(~tied):
-            if stop - start > 1:
-                part = slice(start, stop + 1)
-                pieces[:, start:stop] = PchipInterpolator(w[part], values[part]).c
-    return PPoly(pieces, w)
-
-
-def runs(marked: BoolVector) -> list[tuple[int, int]]:
-    """Return where runs of marked places start, and where they have stopped.
-
-    >>> runs(np.array([True, True, False, True]))
-    [(0, 2), (3, 4)]
-    """
-    turns = np.flatnonzero(np.diff(np.concatenate([[0], marked, [0]])))
-    return [(int(a), int(b)) for a, b in turns.reshape(-1, 2)]
-
-
-def precision_of(tp: FloatVector, fp: FloatVector) -> FloatVector:
-    """Return TP/(TP + FP), NaN where nothing is predicted positive."""
-    predicted = tp + fp
-    result = np.full(np.shape(predicted), np.nan)
-    np.divide(tp, predicted, out=result, where=predicted > 0)
-    return result
 
 
 def _lead(above: FloatVector, noise: FloatVector) -> int:
@@ -386,3 +390,120 @@ def _rates(counts: FloatVector) -> FloatVector:
     if total <= 0:
         return np.full(counts.shape, np.nan)
     return counts / total
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdPath:
+    """An ROC curve by threshold: ``fpr`` and ``tpr`` are its rates at ascending edges."""
+
+    edges: Edges
+    fpr: FloatVector
+    tpr: FloatVector
+    path: RocPath
+
+    @classmethod
+    def of(cls, curves: Curves, edges: Edges) -> ThresholdPath:
+        """Return the thresholds of a curve; edges without a point add no examples."""
+        above = np.searchsorted(-curves.thresholds, -edges.array, side="right") - 1
+        return cls(edges, curves.fpr[above], curves.tpr[above], curves.roc)
+
+    @cached_property
+    def w(self) -> FloatVector:
+        """Return (F + T)/2 at each edge, ascending."""
+        return (self.fpr + self.tpr) / 2
+
+    def at(self, thresholds: FloatVector) -> tuple[FloatVector, FloatVector]:
+        """Return F and T when ``score >= threshold`` is positive."""
+        k = self._bins(thresholds)
+        f, t = self.path.at(self.places(thresholds))
+        # The curve passes through its edges' points up to rounding only.
+        return (
+            np.clip(f, self.fpr[k + 1], self.fpr[k]),
+            np.clip(t, self.tpr[k + 1], self.tpr[k]),
+        )
+
+    def places(self, thresholds: FloatVector) -> FloatVector:
+        """Return w at thresholds."""
+        k = self._bins(thresholds)
+        places = np.empty(thresholds.shape)
+        inner = self._inner[k]
+        if inner.any():
+            places[inner] = self._joined(self._scale(thresholds[inner]))
+        far, k_far = thresholds[~inner], k[~inner]
+        low, high = self.w[k_far + 1], self.w[k_far]
+        places[~inner] = low + (high - low) * self._share_above(far, k_far)
+        return np.clip(places, self.w[k + 1], self.w[k])
+
+    def thresholds(self, places: FloatVector, bins: IntVector) -> FloatVector:
+        """Return the thresholds that give places w, each in a known bin."""
+        thresholds = np.empty(places.shape)
+        inner = self._inner[bins]
+        if inner.any():
+            thresholds[inner] = self._solved(places[inner], bins[inner])
+        k = bins[~inner]
+        share = (places[~inner] - self.w[k + 1]) / (self.w[k] - self.w[k + 1])
+        thresholds[~inner] = self._cut_at(share, k)
+        return np.clip(thresholds, self.edges.array[bins], self.edges.array[bins + 1])
+
+    def _bins(self, thresholds: FloatVector) -> IntVector:
+        k = np.searchsorted(self.edges.array, thresholds, side="right") - 1
+        return np.clip(k, 0, len(self.edges) - 1).astype(np.int64)
+
+    @cached_property
+    def _z(self) -> FloatVector:
+        return self._scale(self.edges.array)
+
+    def _scale(self, scores: FloatVector) -> FloatVector:
+        if self.edges.scores.kind != "probability":
+            return scores
+        z: FloatVector = logit(scores)
+        return z
+
+    @cached_property
+    def _inner(self) -> BoolVector:
+        """Return which bins have two finite ends on the scale."""
+        known = np.isfinite(self._z)
+        return known[:-1] & known[1:]
+
+    @cached_property
+    def _joined(self) -> PchipInterpolator:
+        from scipy.interpolate import PchipInterpolator  # noqa: PLC0415 - slow
+
+        known = np.isfinite(self._z)
+        return PchipInterpolator(self._z[known], self.w[known])
+
+    def _solved(self, places: FloatVector, bins: IntVector) -> FloatVector:
+        """Invert the falling w(z) by bisection."""
+        low, high = self._z[bins], self._z[bins + 1]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            above = self._joined(middle) >= places
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return expit(low) if self.edges.scores.kind == "probability" else low
+
+    def _share_above(self, t: FloatVector, bins: IntVector) -> FloatVector:
+        """Return the share of an outermost bin's w at or above t."""
+        edges = self.edges.array
+        return np.where(
+            bins == len(self.edges) - 1,
+            self._rest(t) / self._rest(edges[bins]),
+            1.0 - self._unit(t) / self._unit(edges[bins + 1]),
+        )
+
+    def _cut_at(self, share: FloatVector, bins: IntVector) -> FloatVector:
+        """Return the threshold with this share of an outermost bin above it."""
+        edges = self.edges.array
+        rest = share * self._rest(edges[bins])
+        unit = (1.0 - share) * self._unit(edges[bins + 1])
+        high, low = 1.0 - rest, unit
+        if self.edges.scores.kind == "logit":
+            high, low = -logit(rest), logit(unit)
+        return np.where(bins == len(self.edges) - 1, high, low)
+
+    def _unit(self, t: FloatVector) -> FloatVector:
+        """Return scores as probabilities."""
+        return expit(t) if self.edges.scores.kind == "logit" else t
+
+    def _rest(self, t: FloatVector) -> FloatVector:
+        """Return 1 less the probability, without cancellation."""
+        return expit(-t) if self.edges.scores.kind == "logit" else 1.0 - t

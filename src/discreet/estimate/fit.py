@@ -1,13 +1,14 @@
-"""A reading: one look at a release, from which every number and curve follows.
+"""A fit: an estimator's view of one release, from which every number and curve follows.
 
-An estimator reads a released histogram once. The reading holds what it found: counts
-without noise's impossibilities, the curves through them, what to warn of, why nothing
-can be said if so, and how the release's noise reaches a metric. Metrics, intervals,
-bands and calibration are functions of a reading and of nothing else.
+An estimator fits a released histogram once. The fit holds counts without noise's
+impossibilities, the curves through them, notes, the reason if nothing can be estimated, and
+how the release's noise reaches a metric. Metrics, intervals, bands and calibration
+are functions of a fit and of nothing else.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,35 +17,39 @@ from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector
-from discreet.estimate.curves import Curves, Interpolation, RocPath
+from discreet.estimate.curves import Curves, Interpolation, RocPath, ThresholdPath
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.grid import Atoms
-from discreet.estimate.inside_bins import Refits, possible_steps
+from discreet.estimate.score_grid import GridCounts, possible_steps
 from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
-from discreet.estimate.threshold_path import ThresholdPath
 from discreet.estimate.ties import choose_interpolation, end_ties
+from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.protocol import Statistic
 
 Way: TypeAlias = Literal["flat", "ties", "model", "totals", "tree", "unusable"]
-"""How a release was read."""
+"""How a release was fitted."""
 
 NoisePath: TypeAlias = Literal["numeric", "slopes", "damped", "followed", "resampled"]
-"""How the noise of a release reaches a metric of its reading:
+"""How the noise of a release reaches a metric of its fit:
 
 - ``numeric``: by central differences of the value itself, counts joined by straight
   lines; a step from an empty bin only goes up;
-- ``slopes``: by the metric's slopes in the counts that were read;
+- ``slopes``: by the metric's slopes in the fitted counts;
 - ``damped``: likewise, but an area under the PR curve moves by less than its slopes
   where the highest bins hold little but noise;
 - ``followed``: damped, and through the model's response to the released counts;
-- ``resampled``: by reading the release again with noise of its law added.
+- ``resampled``: by fitting the release again with more noise of its distribution.
 """
+
+_DECODED_COST: Final = 1.0
+"""Of the distance to another decoding's value: what the chosen smoothness may cost."""
+_SURE: Final = 4.0
+"""A class total below this many standard deviations of its noise is no total."""
 
 
 class Estimator(Protocol):
-    """Reads a released histogram; never examples."""
+    """Fits a released histogram; it never sees examples."""
 
     @property
     def name(self) -> str:
@@ -52,12 +57,12 @@ class Estimator(Protocol):
         ...
 
     def fit(self, observed: NoisyHistogram) -> Fit:
-        """Read a release: the same release always gives the same reading."""
+        """Fit a release: the same release always gives the same fit."""
         ...
 
 
 class WithStatistic(Estimator, Protocol):
-    """An estimator that reads one statistic alone, and names it."""
+    """An estimator that fits one statistic alone, and names it."""
 
     def hierarchy(self) -> Statistic:
         """Return what a plan must count for it."""
@@ -65,10 +70,9 @@ class WithStatistic(Estimator, Protocol):
 
 
 class Other(NamedTuple):
-    """The same release read without a model, which has less bias and more noise.
+    """Another fit of a release: without a model (less bias, more noise), or with another.
 
-    Or read with another one. ``share`` of the distance between the two values is what
-    the model may cost.
+    ``share`` of the distance between the two values is what the model may cost.
     """
 
     fit: Fit
@@ -77,7 +81,7 @@ class Other(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a release was found to say, how, and what to warn of."""
+    """The counts and curves of a release, how they were found, and what to warn of."""
 
     observed: NoisyHistogram
     """The release itself."""
@@ -99,28 +103,28 @@ class Fit:
     """Values of metrics that a published method defines itself."""
     resample: Callable[[], Sequence[Fit]] | None = None
     other: Other | None = None
-    """The reading without a model, where a model read."""
+    """The fit without a model, where a model was fitted."""
     decodings: tuple[Other, ...] = ()
-    """Readings of what was sent decoded with another smoothness."""
-    atoms: Atoms | None = None
+    """Fits of what was sent decoded with another smoothness."""
+    atoms: GridCounts | None = None
     """Counts at the multiples of a grid on which all scores lie, where one was seen."""
     response: FloatArray | None = None
-    """How the counts moved with the released ones, where a model read them: a row a
+    """How the counts move with the released ones, where a model was fitted: a row a
     count, negatives' bins before positives'."""
     between: FloatArray | None = None
-    """How far the counts of each fit of a model lie from the counts read, a row a fit,
+    """How far the counts of each fit of a model lie from these counts, a row a fit,
     times the root of its weight."""
 
     has_curves: ClassVar[bool] = True
 
     @cached_property
     def resamples(self) -> Sequence[Fit]:
-        """The release read again with more noise, where errors need that."""
+        """The release fitted again with more noise, where errors need that."""
         return () if self.resample is None else self.resample()
 
     @cached_property
     def bins(self) -> Cells:
-        """The counts that were read, bin by bin."""
+        """The counts, bin by bin."""
         return Cells(
             self.counts.negatives,
             self.counts.positives,
@@ -138,12 +142,11 @@ class Fit:
     @cached_property
     def damped(self) -> Cells:
         """The counts with their noise, whose examples are taken as spread out."""
-        noise, at = self.observed.noise, _vector(self.counts)
-        each = noise.covariance(at)
+        each = self.observed.noise.covariance(self.counts.vector)
         return replace(self.bins, tied=False, noise=each.negatives + each.positives)
 
     def followed(self, slopes: Slopes) -> Slopes:
-        r"""Return slopes in the released counts of a metric of the counts read.
+        r"""Return slopes in the released counts of a metric of the fitted counts.
 
         :math:`S^\top g` with S the response: what the estimator passes on of a
         count's noise, and what it spreads over the neighbours.
@@ -153,7 +156,7 @@ class Fit:
         return Slopes(*np.split(np.concatenate(slopes) @ self.response, 2))
 
     def unsure(self, slopes: Slopes) -> float:
-        """Return the sd that the choice among fits gives a metric of the counts read."""
+        """Return the sd that the choice among a model's fits gives a metric."""
         if self.between is None:
             return 0.0
         return float(np.linalg.norm(self.between @ np.concatenate(slopes)))
@@ -167,9 +170,9 @@ class Fit:
         """
         curves, edges = self.curves, self.counts.edges
         tied = curves.joined_for_ties or edges.atoms or self.atoms is not None
-        if tied or self.way in ("tree", "unusable") or np.isnan(curves.fpr).any():
+        if tied or self.way in ("tree", "unusable"):
             return None
-        if np.isnan(curves.tpr).any():
+        if np.isnan(curves.fpr).any() or np.isnan(curves.tpr).any():
             return None
         return ThresholdPath.of(curves, edges)
 
@@ -179,7 +182,7 @@ class Fit:
         return possible_steps(self.observed, self.counts)
 
     def moved(self, vector: FloatVector) -> Fit:
-        """Return the reading of other counts, joined by straight lines."""
+        """Return the fit of other counts, joined by straight lines."""
         negatives, positives = np.split(np.maximum(vector, 0.0), 2)
         counts = replace(self.counts, negatives=negatives, positives=positives)
         drawn = Curves.from_histogram(counts, "linear")
@@ -189,17 +192,17 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class ScalarFit:
-    """A few numbers that were opened as they are: no counts, no curve.
+    """A few numbers that were revealed as they are: no counts, no curve.
 
     Rank sums under label privacy, areas under multi-party computation and a
-    curator's single numbers open values. Asking for more than was opened is an error
+    curator's single numbers are such values. Asking for more is an error
     that names the way to get it.
     """
 
     given: Mapping[str, Estimate]
-    """What was opened."""
+    """What was revealed."""
     remedy: str
-    """How to get what was not opened, the end of a sentence."""
+    """How to get what was not revealed, the end of a sentence."""
     notes: tuple[str, ...] = ()
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     """How the values were obtained (rows, bytes, rounds), for the report."""
@@ -207,9 +210,6 @@ class ScalarFit:
 
     has_curves: ClassVar[bool] = False
 
-
-_DECODED_COST: Final = 1.0
-"""Of the way to another decoding's value: what the chosen smoothness may cost."""
 
 AnyFit: TypeAlias = Fit | ScalarFit
 
@@ -233,33 +233,30 @@ class Flat:
     def fit(self, observed: NoisyHistogram) -> Fit:
         """Draw the curves through the projected counts."""
         ends, noise = end_ties(observed), observed.noise
-        found = flat_reading(
+        decoded = isinstance(noise, DecodedNoise)
+        flat = flat_fit(
             observed,
             observed.projected(),
             self.interpolation or choose_interpolation(observed),
             estimator=self.name,
             way="flat",
             # Decoded counts are smooth: none is held at 0 by the projection.
-            noise_path="slopes" if isinstance(noise, Refits) else "numeric",
+            noise_path="slopes" if decoded else "numeric",
             ties=ends if ends.any() else None,
         )
-        if not isinstance(noise, Refits):
-            return found
-        decoded = (
-            replace(observed, negatives=negatives, positives=positives)
-            for negatives, positives in (np.split(v, 2) for v in noise.otherwise)
-        )
-        return replace(
-            found,
-            decodings=tuple(
-                Other(_redrawn(found, counts), _DECODED_COST)
-                for counts in decoded
-                if counts.missing_class is None
-            ),
-        )
+        if not isinstance(noise, DecodedNoise):
+            return flat
+        others = []
+        for negatives, positives in (np.split(v, 2) for v in noise.otherwise):
+            counts = replace(observed, negatives=negatives, positives=positives)
+            if counts.missing_class is None:
+                drawn = Curves.from_histogram(counts, flat.curves.interpolation)
+                other = replace(flat, counts=counts, curves=drawn)
+                others.append(Other(other, _DECODED_COST))
+        return replace(flat, decodings=tuple(others))
 
 
-def flat_reading(
+def flat_fit(
     observed: NoisyHistogram,
     counts: NoisyHistogram,
     interpolation: Interpolation,
@@ -270,7 +267,7 @@ def flat_reading(
     notes: tuple[str, ...] = (),
     ties: BoolVector | None = None,
 ) -> Fit:
-    """Return the reading of counts that are joined as they are.
+    """Return the fit of counts that are joined as they are.
 
     PCHIP's typical error is its distance to straight lines; straight lines are for
     ties, which have none.
@@ -294,14 +291,13 @@ def flat_reading(
     )
 
 
-def _redrawn(fit: Fit, counts: NoisyHistogram) -> Fit:
-    """Return the reading with other counts, joined alike."""
-    drawn = Curves.from_histogram(counts, fit.curves.interpolation)
-    return replace(fit, counts=counts, curves=drawn)
-
-
-def unusable_reading(
-    observed: NoisyHistogram, counts: NoisyHistogram, reason: str, *, estimator: str
+def unusable_fit(
+    observed: NoisyHistogram,
+    counts: NoisyHistogram,
+    reason: str,
+    *,
+    estimator: str,
+    noise_path: NoisePath = "damped",
 ) -> Fit:
     """Return one point without rates: no curve that could be drawn by mistake."""
     none = Curves(np.array([np.inf]), np.zeros(1), np.zeros(1), "linear")
@@ -311,11 +307,24 @@ def unusable_reading(
         none,
         estimator,
         "unusable",
-        "damped",
+        noise_path,
         notes=observed.notes,
         refusal=observed.refusal or reason,
     )
 
 
-def _vector(counts: NoisyHistogram) -> FloatVector:
-    return np.concatenate([counts.negatives, counts.positives])
+def too_little(observed: NoisyHistogram, what: str, *, least: float) -> str | None:
+    """Return why there is no curve, if so: a class total below its noise or ``least``."""
+    noise = observed.covariance
+    for name, total, variance in (
+        ("positives", observed.total_positives, noise.positives),
+        ("negatives", observed.total_negatives, noise.negatives),
+    ):
+        sd = math.sqrt(float(variance.sum()))
+        if total < max(_SURE * sd, least) or total <= 0:
+            return (
+                f"too {what} for this epsilon: the release counts {total:,.0f} "
+                f"{name} with a noise of {sd:,.0f}, and curves need {_SURE:g} times "
+                "the noise; use more data, a larger epsilon or fewer bins"
+            )
+    return None

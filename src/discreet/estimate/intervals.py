@@ -10,6 +10,9 @@ short (a logit interval as well). A score-type interval holds every value
 
 with V the sampling variance if :math:`\theta` were true and :math:`\sigma^2` that of
 the noise. Wilson (1927) did this for a proportion, Newcombe (2006) for the AUC.
+
+A sum of absolute deviations, such as the expected calibration error, is above 0 for a
+perfect model too: an absolute value turns every error upwards (:class:`FoldedShape`).
 """
 
 from __future__ import annotations
@@ -17,14 +20,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
+from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 
 Ends: TypeAlias = tuple[float, float]
 _HALVINGS: Final = 48
 _PRIOR_EXAMPLES: Final = 5.0
+_DRAWS: Final = 1000
+_SEED: Final = 2026
+_FOLDED_HALVINGS: Final = 24
+_SURE: Final = 2.0
+"""A deviation beyond this many spreads is not taken for scatter."""
+_FARTHEST: Final = 2.5
+"""So many spreads out draws still show a quantile; beyond it is stretched."""
+
+
+class Shape(Protocol):
+    """How the error of an estimate changes with the value."""
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Return the interval's two ends, z standard deviations wide."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +157,7 @@ class RatioShape:
     twice: bool = False
 
     def __post_init__(self) -> None:
-        if not (
-            self.trials >= 0
-            and self.variance_successes >= 0
-            and self.variance_failures >= 0
-        ):
+        if not min(self.trials, self.variance_successes, self.variance_failures) >= 0:
             raise InputError("trials and variances cannot be negative")
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
@@ -165,10 +183,8 @@ class RatioShape:
             only = _clip(a / total) if total > 0 else 0.0
             return only, only
         reach = math.sqrt(root)
-        return (
-            _clip((-linear - reach) / (2 * square)),
-            _clip((-linear + reach) / (2 * square)),
-        )
+        low, high = ((side - linear) / (2 * square) for side in (-reach, reach))
+        return _clip(low), _clip(high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,38 +227,24 @@ class Scaled:
         return low * f, high * f
 
 
-class Shape(Protocol):
-    """How the error of an estimate changes with the value."""
-
-    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
-        """Return the interval's two ends, z standard deviations wide."""
-        ...
-
-
 def solved(value: float, variance: Callable[[float], float], z: float) -> Ends:
     """Return the ends of the values in [0, 1] that the estimate does not contradict.
 
     Bisection from the estimate, which is always kept, towards 0 and 1.
     """
 
+    def agrees(theta: float) -> bool:
+        return (value - theta) ** 2 <= z * z * variance(theta)
+
     def end(kept: float, limit: float) -> float:
-        if _agrees(value, limit, variance, z):
+        if agrees(limit):
             return limit
         for _ in range(_HALVINGS):
             middle = (kept + limit) / 2
-            if _agrees(value, middle, variance, z):
-                kept = middle
-            else:
-                limit = middle
+            kept, limit = (middle, limit) if agrees(middle) else (kept, middle)
         return kept
 
     return end(value, 0.0), end(value, 1.0)
-
-
-def _agrees(
-    value: float, theta: float, variance: Callable[[float], float], z: float
-) -> bool:
-    return (value - theta) ** 2 <= z * z * variance(theta)
 
 
 def _outside(square: float, linear: float, start: float) -> Ends:
@@ -258,3 +260,107 @@ def _outside(square: float, linear: float, start: float) -> Ends:
 
 def _clip(share: float) -> float:
     return min(max(share, 0.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedShape:
+    r"""The sum of absolute values of deviations with a known covariance of errors.
+
+    Truths of one pattern are tried, from none of it to as much as it takes: a total is
+    kept when the sum over draws of truth and errors agrees with the value seen (Neyman's
+    construction). The draws are the same for every release: a release has one interval.
+
+    How far a value strays depends on how the truth is spread over the terms. Scatter is
+    most where few terms hold all of the truth: the lower end takes the deviations d
+    beyond two spreads as all there is. The upper end takes the pattern that makes so low a
+    value least of a surprise: with covariance C and signs s,
+
+    .. math:: d + C s/\sqrt{s^\top C s},
+
+    the deviations moved by one spread of their sum in the least favourable direction
+    (Stein 1956). The deviations alone are too uneven where small ones are scattered, and
+    miss a wide term that was seen too small. The interval may lie below the value itself.
+
+    A model that smoothed the deviations took part of their scatter off, an unknown part
+    of which is its bias. At the lower end the covariance ``below`` is scatter as the
+    rest is. At the upper end no bias may be counted on to have raised the sum:
+    with A the covariance ``above``, :math:`s^\top A s` is the variance of an error that
+    shifts the sum and is not turned upwards.
+    """
+
+    deviations: FloatVector
+    covariance: FloatArray
+    below: FloatArray | None = None
+    above: FloatArray | None = None
+    reaches: bool = False
+    """Whether the upper end is the value at least: counts that were held at 0 scatter
+    less than their covariance says."""
+
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
+        """Solve for the two ends; the covariance holds sampling and noise already."""
+        del sampling, noise
+        d, scatter, shift = self.deviations, self.covariance, 0.0
+        signs = np.where(d < 0, -1.0, 1.0)  # deviations of no size point upwards
+        towards = scatter @ signs
+        size = float(signs @ towards)
+        unlucky = d if size <= 0 else d + towards / math.sqrt(size)
+        if self.above is not None:
+            shift = math.sqrt(max(float(signs @ self.above @ signs), 0.0))
+        high = _folded_end(_FoldedDraws.of(scatter, shift), unlucky, value, -z)
+        if self.reaches:
+            high = max(high, value)
+        if self.below is not None:
+            scatter = scatter + self.below
+        surely = np.where(d**2 > _SURE**2 * np.diag(scatter), d, 0.0)
+        low = _folded_end(_FoldedDraws.of(scatter), surely, value, z)
+        return min(low, high), high
+
+
+class _FoldedDraws(NamedTuple):
+    """Draws of errors, one a row, and of what shifts their folded sum."""
+
+    errors: FloatArray
+    shifts: FloatVector
+
+    @classmethod
+    def of(cls, covariance: FloatArray, shift: float = 0.0) -> _FoldedDraws:
+        sizes, axes = np.linalg.eigh(covariance)
+        root = axes * np.sqrt(np.maximum(sizes, 0.0))
+        draws = _normal(len(covariance) + 1)
+        return cls(draws[:, :-1] @ root.T, shift * draws[:, -1])
+
+    def quantile(self, truth: FloatVector, z: float) -> float:
+        """Return where the sum seen of a truth lies, z spreads from its middle."""
+        sums = np.abs(truth + self.errors).sum(axis=1) + self.shifts
+        shown = min(abs(z), _FARTHEST)
+        at = float(np.quantile(sums, NormalDist().cdf(math.copysign(shown, z))))
+        if abs(z) <= _FARTHEST:
+            return at
+        middle = float(np.median(sums))
+        return middle + (at - middle) * abs(z) / _FARTHEST
+
+
+def _folded_end(
+    draws: _FoldedDraws, pattern: FloatVector, value: float, z: float
+) -> float:
+    """Return the total, spread like the pattern, whose quantile is the value."""
+    whole = float(np.abs(pattern).sum())
+    if whole <= 0 or draws.quantile(0 * pattern, z) >= value:
+        return 0.0
+    each = pattern / whole
+    near, far = 0.0, value
+    while draws.quantile(far * each, z) < value:
+        near, far = far, 2 * far
+    for _ in range(_FOLDED_HALVINGS):
+        middle = (near + far) / 2
+        below = draws.quantile(middle * each, z) < value
+        near, far = (middle, far) if below else (near, middle)
+    return far
+
+
+@cache
+def _normal(terms: int) -> FloatArray:
+    half = np.random.default_rng(_SEED).standard_normal((_DRAWS // 2, terms))
+    draws: FloatArray = np.concatenate([half, -half])
+    draws.setflags(write=False)
+    return draws

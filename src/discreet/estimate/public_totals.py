@@ -1,15 +1,14 @@
 r"""Curves when the examples of each bin are public and only the labels are noisy.
 
-Under label privacy the release says :math:`\tilde p_b`, positives of bin b with an
+Under label privacy the release holds :math:`\tilde p_b`, the positives of bin b with an
 unbiased noise, and the examples :math:`t_b` of the bin exactly; the noise of the
-negatives is the opposite of that of the positives. What is read from it:
+negatives is the opposite of that of the positives.
 
 *Counts.* The cumulative positives nearest (in least squares) to the released ones
 that rise in every bin by at least 0 and at most :math:`t_b`: then neither rate
-falls and no count is negative. Bins one by one would have to be clipped, which adds
-the positive part of the noise to each. The nearest point of the intersection of
-both conditions is found by Dykstra's (1983) alternating projections, each an
-isotonic regression.
+falls and no count is negative. Clipping bins one by one would add the positive part of
+the noise to each. Dykstra's (1983) alternating projections, each an isotonic regression,
+find the nearest point of the intersection of both conditions.
 
 *Noise.* A metric A whose slopes are :math:`g^+, g^-` moves, per label that looks
 positive instead of negative, by :math:`g^+ - g^-`, so that with the noise's
@@ -25,7 +24,6 @@ For the AUC under randomized response, bins of one example, this is
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,12 +31,10 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.estimate.curves import Interpolation
-from discreet.estimate.fit import Fit, flat_reading, unusable_reading
+from discreet.estimate.fit import Fit, flat_fit, too_little, unusable_fit
 from discreet.estimate.ties import choose_interpolation
 from discreet.statistic.observed import NoisyHistogram
 
-_SURE: Final = 4.0
-"""A class total below this many standard deviations of its noise is no total."""
 _MOST_ROUNDS: Final = 2000
 _CLOSE: Final = 1e-3
 """Examples by which the corrections of the last two rounds may differ."""
@@ -46,7 +42,7 @@ _CLOSE: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class PublicTotals:
-    """Reads a histogram whose bin totals are exact, such as one of flipped labels."""
+    """Fits a histogram whose bin totals are exact, such as one of flipped labels."""
 
     interpolation: Interpolation | None = None
 
@@ -57,14 +53,15 @@ class PublicTotals:
 
     def fit(self, observed: NoisyHistogram) -> Fit:
         """Project the cumulative positives; every bin keeps its total."""
-        totals = np.maximum(observed.negatives + observed.positives, 0.0)
+        totals = np.maximum(observed.totals, 0.0)
         positives = rising_within(observed.positives, totals)
         counts = replace(observed, negatives=totals - positives, positives=positives)
-        reason = _too_little(observed)
+        reason = too_little(observed, "few labels", least=1.0)
         if reason is not None:
-            nothing = unusable_reading(observed, counts, reason, estimator=self.name)
-            return replace(nothing, noise_path="slopes")
-        return flat_reading(
+            return unusable_fit(
+                observed, counts, reason, estimator=self.name, noise_path="slopes"
+            )
+        return flat_fit(
             observed,
             counts,
             self.interpolation or choose_interpolation(observed),
@@ -72,27 +69,6 @@ class PublicTotals:
             way="totals",
             noise_path="slopes",
         )
-
-
-def _variances(observed: NoisyHistogram) -> FloatVector:
-    at = np.concatenate([observed.negatives, observed.positives])
-    return observed.noise.covariance(at).positives
-
-
-def _too_little(observed: NoisyHistogram) -> str | None:
-    """Say why no curve can be had, if so: a class total within its own noise."""
-    sd = math.sqrt(float(_variances(observed).sum()))
-    for name, total in (
-        ("positives", observed.total_positives),
-        ("negatives", observed.total_negatives),
-    ):
-        if total < max(_SURE * sd, 1.0):
-            return (
-                f"too few labels for this epsilon: the release counts {total:,.0f} "
-                f"{name} with a noise of {sd:,.0f}, and curves need {_SURE:g} times "
-                "the noise; use more data, a larger epsilon or fewer bins"
-            )
-    return None
 
 
 def rising_within(steps: FloatVector, most: FloatVector) -> FloatVector:
@@ -103,8 +79,8 @@ def rising_within(steps: FloatVector, most: FloatVector) -> FloatVector:
     (clipping an isotonic regression at 0 projects on such a set). The corrections u
     and v make it converge to the nearest point, not to any common point.
 
-    >>> found = rising_within(np.array([1.0, -1.0, 3.0]), np.array([2.0, 2.0, 2.0]))
-    >>> found.round(2).tolist()
+    >>> steps = rising_within(np.array([1.0, -1.0, 3.0]), np.array([2.0, 2.0, 2.0]))
+    >>> steps.round(2).tolist()
     [0.67, 0.0, 2.0]
     """
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import
@@ -126,5 +102,4 @@ def rising_within(steps: FloatVector, most: FloatVector) -> FloatVector:
         # 2005): the end is where these rest.
         if max(np.abs(u - before[0]).max(), np.abs(v - before[1]).max()) < _CLOSE:
             break
-    found: FloatVector = np.clip(np.diff(x, prepend=0.0), 0.0, most)
-    return found
+    return np.clip(np.diff(x, prepend=0.0), 0.0, most)

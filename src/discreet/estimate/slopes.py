@@ -78,17 +78,6 @@ def sampling_sd(
     return math.sqrt(max(sum(parts), 0.0))
 
 
-def sampling_covariance(
-    first: Slopes, second: Slopes, negatives: FloatVector, positives: FloatVector
-) -> float:
-    """Return the covariance of two metrics of the same examples and bins."""
-    parts = (
-        _inflated(float(counts @ (a * b)), float(counts.sum()))
-        for a, b, counts in zip(first, second, (negatives, positives), strict=True)
-    )
-    return sum(parts)
-
-
 def noise_sd(slopes: Slopes, observed: NoisyHistogram) -> float:
     """Return the standard deviation that the release's noise gives a metric."""
     variance = covariance_of(observed, np.concatenate(slopes)[None, :])[0, 0]
@@ -101,16 +90,13 @@ def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
     ``weights`` has a row a combination and a column a count: the negatives'
     bins, then the positives'.
     """
-    at = np.concatenate([observed.negatives, observed.positives])
     if isinstance(observed.noise, DecodedNoise):
-        found: FloatArray = weights @ observed.noise.matrix @ weights.T
-        return found
-    noise = observed.noise.covariance(at)
+        return weights @ observed.noise.matrix @ weights.T
+    noise = observed.covariance
     w_n, w_p = np.split(weights, 2, axis=1)
     cross = (w_n * noise.cross) @ w_p.T
     own = (w_n * noise.negatives) @ w_n.T + (w_p * noise.positives) @ w_p.T
-    total: FloatArray = own + cross + cross.T
-    return total
+    return own + cross + cross.T
 
 
 def noise_above(observed: NoisyHistogram) -> FloatVector:
@@ -121,21 +107,17 @@ def noise_above(observed: NoisyHistogram) -> FloatVector:
     privacy it cancels in the sum while the share of positives is as unsure.
     """
     if isinstance(observed.noise, DecodedNoise):
-        bins = len(observed.edges)
-        blocks = (
-            observed.noise.matrix[:bins, :bins],
-            observed.noise.matrix[bins:, bins:],
-        )
+        bins, matrix = len(observed.edges), observed.noise.matrix
+        blocks = (matrix[:bins, :bins], matrix[bins:, bins:])
         negatives, positives = (
             np.diag(block[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)) for block in blocks
         )
         variances = negatives + positives
     else:
-        at = np.concatenate([observed.negatives, observed.positives])
-        each = observed.noise.covariance(at)
+        each = observed.covariance
         variances = np.cumsum((each.negatives + each.positives)[::-1])
-    found: FloatVector = np.sqrt(np.maximum(variances, 0.0))
-    return found
+    noise: FloatVector = np.sqrt(np.maximum(variances, 0.0))
+    return noise
 
 
 def auc_slopes(negatives: FloatVector, positives: FloatVector) -> Slopes:
@@ -248,14 +230,12 @@ def _totals(negatives: FloatVector, positives: FloatVector) -> tuple[float, floa
 
 def _to_middle(counts: FloatVector) -> FloatVector:
     """Count from the top to the middle of each bin; bins ascend."""
-    found: FloatVector = np.cumsum(counts[::-1])[::-1] - counts / 2
-    return found
+    return np.cumsum(counts[::-1])[::-1] - counts / 2
 
 
 def _on_lower(effect: FloatVector, own: float) -> FloatVector:
     """Add up what a count does to lower bins and all but ``own`` of its own bin."""
-    found: FloatVector = np.cumsum(effect[::-1])[::-1] - own * effect
-    return found
+    return np.cumsum(effect[::-1])[::-1] - own * effect
 
 
 def _inflated(part: float, examples: float) -> float:

@@ -1,8 +1,9 @@
-r"""A joint smooth model of both classes' counts, and its fit.
+r"""A joint smooth model of both classes' counts, its fit, and the average over smoothness.
 
 The model. Let u be the place of a score on the edges' own scale (0 to 1,
-:func:`discreet.data.edges.even_places`) and :math:`z = \log\frac{u}{1-u}`. The intensity of examples and the
-log-odds of the label, but for a floor and a ceiling, are natural cubic splines of z,
+:func:`discreet.data.edges.even_places`) and :math:`z = \log\frac{u}{1-u}`. The intensity
+of examples and the log-odds of the label, but for a floor and a ceiling, are natural
+cubic splines of z,
 
 .. math::
     \log t(z) = s_\alpha(z), \qquad
@@ -11,8 +12,8 @@ log-odds of the label, but for a floor and a ceiling, are natural cubic splines 
 with p the share of positives and :math:`\sigma` the logistic function. At f = c = 0 the
 spline is the log-odds of the label; else a share f of positives lies where negatives do,
 c the other way, and rates stop falling or rising: labels with errors, cases that no
-score can tell. (The item response model of four parameters, Barton and Lord 1981.) A
-stiff spline alone would have none of them, and they would have to look like noise.
+score can tell (the item response model of four parameters, Barton and Lord 1981). A
+stiff spline alone would take them for noise.
 
 So a bin expects :math:`\mu^+ = \int t r\,du` positives and
 :math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
@@ -20,8 +21,8 @@ z is the logit of the score up to a line: log-odds that are linear in it, Platt'
 scaling of the scores, cost no penalty.
 
 The likelihood. A released count is :math:`\mu + N(0, \varphi\mu) + \text{noise}`
-(see :mod:`discreet.estimate.spline_model`): :math:`\varphi = 1` for a Poisson
-sample around a smooth curve, more when the real counts are rougher.
+(:func:`log_density_and_pull`): :math:`\varphi = 1` for a Poisson sample around a smooth
+curve, more when the real counts are rougher.
 
 The prior. :math:`\exp\{-\frac{\lambda_\alpha}{2}\int s_\alpha''^2 dz
 - \frac{\lambda_\beta}{2}\int s_\beta''^2 dz\}`, flat on straight lines. The fit
@@ -34,20 +35,35 @@ The counts. Given the fit, a bin's count is expected to be
 :math:`\mu + \varphi\mu\cdot\text{pull}` (Tweedie's formula): near the released
 count where the noise is small beside the sample's own roughness, near the curve
 where it is not. Smoothing thus removes noise, not the data's real shape.
+
+The smoothness has five parameters. A walk over a coarse grid of them climbs the evidence;
+the counts are the average of every fit on the way, each weighted by its evidence, so that
+no single choice decides and neighbouring grid points give no jump. How far the fits are
+apart is the error of that choice (:attr:`Average.between`).
+
+Orientation. A release can be swapped (each class takes the other's counts) and turned
+(the scores run the other way). The model treats all four orientations alike: swapping
+exchanges floor and ceiling, turning reverses the splines. A search does not, because the
+likelihood has several maxima and the order of its steps decides which one it reaches. So
+every release is fitted in one of its orientations, chosen by its counts, and the fit is
+put back by reversing classes and bins. Swapping or turning a release therefore does the
+same to its average, to the last bit.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 
-SUB_CELLS: Final = 8
+_SUB_CELLS: Final = 8
 _FEW_SUB_CELLS: Final = 4
 _FINE_BINS: Final = 60
 """From this many bins on, a bin is narrow enough for four sub-cells."""
@@ -64,6 +80,29 @@ _LONGEST_STEP: Final = 3.0
 _SHORTEST_SHARE: Final = 2e-3
 _EXPONENT_LIMIT: Final = 25.0
 _APART: Final = 1e-4
+
+_Place: TypeAlias = tuple[int, int, int, int, int]
+_MIXED_IN: Final = (0.0, 0.03, 0.1, 0.3)
+"""Shares of a class that lie where the other does: the floor's steps, and the ceiling's."""
+_GRID: Final = (
+    tuple(0.05 * 8.0**k for k in range(6)),
+    tuple(0.05 * 8.0**k for k in range(7)),
+    (1.0, 4.0, 16.0, 64.0),
+    _MIXED_IN,
+    _MIXED_IN,
+)
+"""Values of the five parameters of a smoothness, in their order."""
+_START: Final[_Place] = (2, 3, 0, 0, 0)
+_COST: Final = 0.4
+"""Evidence that a step of a floor or a ceiling costs: most scores need none."""
+_GAIN: Final = 1e-3
+_BENT: Final = 1
+_BETTER: Final = 1.0
+"""Evidence by which another start must win: more than fits differ that have settled."""
+_LIGHT: Final = 0.05
+"""Fits with less of the best one's evidence do not matter to how counts respond."""
+_AS_IT_IS: Final = slice(None)
+_REVERSED: Final = slice(None, None, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +142,7 @@ class _Prediction:
     pull: FloatArray
 
 
-class _Step(NamedTuple):
+class _ScoringStep(NamedTuple):
     """Where to go next, the gain it promises, and log|H| from where it starts."""
 
     direction: FloatVector
@@ -128,9 +167,8 @@ class SplineModel:
             raise InputError(f"the model of {bins} bins needs two rows of {bins}")
         if not (noise_scale > 0).all():
             raise InputError("the model is for noisy counts; exact ones need none")
-        self._counts, self._noise = counts, noise_scale
-        self._places = places
-        parts = _FEW_SUB_CELLS if bins >= _FINE_BINS else SUB_CELLS
+        self._counts, self._noise, self._places = counts, noise_scale, places
+        parts = _FEW_SUB_CELLS if bins >= _FINE_BINS else _SUB_CELLS
         widths = np.diff(places)
         inside = (np.arange(parts) + 0.5) / parts
         centres = places[:-1, None] + widths[:, None] * inside
@@ -202,8 +240,8 @@ class SplineModel:
         factor = cho_factor(penalty + seen @ jacobian, check_finite=False)
         spline = jacobian @ cho_solve(factor, seen, check_finite=False)
         own = np.minimum(dispersion * now.means.ravel() * weights, 1.0)
-        found: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
-        return found
+        response: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
+        return response
 
     def _scoring_step(
         self,
@@ -211,7 +249,7 @@ class SplineModel:
         now: _Prediction,
         penalty: FloatArray,
         dispersion: float,
-    ) -> _Step:
+    ) -> _ScoringStep:
         """Return the step of Fisher scoring, cut to a length that can be trusted."""
         from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
 
@@ -227,9 +265,27 @@ class SplineModel:
         # Copied: NumPy's logarithm of numbers that lie apart depends on where they are in
         # memory, by a last bit, and the same release must give the same result.
         log_diagonal = np.log(factor.diagonal().copy())
-        return _Step(
+        return _ScoringStep(
             share * full, float(gradient @ full) / 2, 2 * float(log_diagonal.sum())
         )
+
+    def _line_search(
+        self,
+        theta: FloatVector,
+        step: _ScoringStep,
+        now: _Prediction,
+        penalty: FloatArray,
+        smoothness: Smoothness,
+    ) -> tuple[FloatVector, _Prediction] | None:
+        """Shorten the step until it gains; None when no step does."""
+        share = 1.0
+        while share > _SHORTEST_SHARE:
+            moved = theta + share * step.direction
+            after = self._predict(moved, penalty, smoothness)
+            if after.objective > now.objective:
+                return moved, after
+            share /= 3
+        return None
 
     def _penalty(self, smoothness: Smoothness) -> FloatArray:
         size = self._knots.size
@@ -273,33 +329,13 @@ class SplineModel:
             [parts[:, :2].reshape(bins, -1), parts[:, 2:].reshape(bins, -1)]
         )
 
-    def _line_search(
-        self,
-        theta: FloatVector,
-        step: _Step,
-        now: _Prediction,
-        penalty: FloatArray,
-        smoothness: Smoothness,
-    ) -> tuple[FloatVector, _Prediction] | None:
-        """Shorten the step until it gains; None when no step does."""
-        share = 1.0
-        while share > _SHORTEST_SHARE:
-            moved = theta + share * step.direction
-            after = self._predict(moved, penalty, smoothness)
-            if after.objective > now.objective:
-                return moved, after
-            share /= 3
-        return None
-
 
 def _limited(x: FloatArray) -> FloatArray:
-    found: FloatArray = np.minimum(np.maximum(x, -_EXPONENT_LIMIT), _EXPONENT_LIMIT)
-    return found
+    return np.minimum(np.maximum(x, -_EXPONENT_LIMIT), _EXPONENT_LIMIT)
 
 
 def _logit(u: FloatArray) -> FloatArray:
-    found: FloatArray = np.log(u / (1 - u))
-    return found
+    return np.log(u / (1 - u))
 
 
 def _spread_knots(places: FloatVector, size: int) -> FloatVector:
@@ -322,8 +358,8 @@ def _natural_basis(knots: FloatVector, z: FloatArray) -> FloatArray:
     spline = CubicSpline(knots, np.eye(knots.size), bc_type="natural")
     inside = np.clip(z, knots[0], knots[-1])
     beyond = (z - inside)[..., None]
-    found: FloatArray = spline(inside) + beyond * spline(inside, 1)
-    return found
+    basis: FloatArray = spline(inside) + beyond * spline(inside, 1)
+    return basis
 
 
 def _roughness(knots: FloatVector) -> FloatArray:
@@ -339,8 +375,8 @@ def _roughness(knots: FloatVector) -> FloatArray:
     q[inner + 2, inner] = 1 / h[1:]
     r = np.diag((h[:-1] + h[1:]) / 3)
     r += np.diag(h[1:-1] / 6, 1) + np.diag(h[1:-1] / 6, -1)
-    found = q @ np.linalg.solve(r, q.T)
-    return (found + found.T) / 2
+    squared = q @ np.linalg.solve(r, q.T)
+    return (squared + squared.T) / 2
 
 
 def log_density_and_pull(
@@ -382,5 +418,190 @@ def information(variance: FloatArray, scale: FloatArray) -> FloatArray:
     scoring fast and the Laplace evidence accurate.
     """
     between = 2.0 - np.exp(-1.2 * np.sqrt(variance) / scale)
-    found: FloatArray = 1.0 / (variance + scale * scale * between)
-    return found
+    return 1.0 / (variance + scale * scale * between)
+
+
+class Average(NamedTuple):
+    """The average of a release's fits, each weighted by its evidence."""
+
+    cells: FloatArray
+    """Expected counts per class, bin and sub-cell."""
+    response: FloatArray
+    """How the counts per class and bin move with the released ones."""
+    between: FloatArray
+    """How far each fit's counts are from the average, a row a fit, times the root of its
+    weight: what is not known of the smoothness (Hoeting et al. 1999)."""
+    dispersion: float = 1.0
+    """How many times the variance of a count exceeds its mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Oriented:
+    """A release in one of its orientations: rows of counts and noise, and its edges."""
+
+    classes: slice
+    bins: slice
+    counts: FloatArray
+    noise_scale: FloatArray
+    places: FloatVector
+
+    @cached_property
+    def key(self) -> tuple[float, ...]:
+        """The order of orientations, of which the least is fitted.
+
+        First those whose positives are the rarer class, then those whose positives
+        have the higher scores. Where this leaves a choice, the numbers decide.
+        """
+        size = self.counts.shape[1]
+        ranks = np.arange(size) - (size - 1) / 2
+        # Exact sums, which do not depend on the order of the bins.
+        low, high = (math.fsum(row) for row in self.counts)
+        low_ranks, high_ranks = (math.fsum(row) for row in ranks * self.counts)
+        numbers = (self.counts, self.noise_scale, self.places)
+        return (
+            high > low,
+            high_ranks * low < low_ranks * high,
+            *np.concatenate([each.ravel() for each in numbers]).tolist(),
+        )
+
+    def undo(self, fitted: Average) -> Average:
+        """Return the average for the release as it came."""
+        classes, bins, size = self.classes, self.bins, self.counts.shape[1]
+        response = fitted.response.reshape(2, size, 2, size)
+        between = fitted.between.reshape(-1, 2, size)
+        return Average(
+            np.ascontiguousarray(fitted.cells[classes, bins, bins]),
+            response[classes, bins, classes, bins].reshape(2 * size, 2 * size),
+            between[:, classes, bins].reshape(-1, 2 * size),
+            fitted.dispersion,
+        )
+
+
+def symmetric_average(
+    counts: FloatArray, *, noise_scale: FloatArray, places: FloatVector
+) -> Average | None:
+    """Return the average of a release's fits, swapped or turned as the release is.
+
+    The arguments are those of ``SplineModel``. None as in :func:`average`.
+    """
+    every = [
+        # Copied: sums over numbers that lie backwards in memory may round otherwise.
+        _Oriented(
+            classes,
+            bins,
+            np.ascontiguousarray(counts[classes, bins]),
+            np.ascontiguousarray(noise_scale[classes, bins]),
+            places if bins is _AS_IT_IS else 1 - places[::-1],
+        )
+        for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2)
+    ]
+    first = min(every, key=lambda one: one.key)
+    fitted = average(
+        SplineModel(first.counts, noise_scale=first.noise_scale, places=first.places)
+    )
+    if fitted is None:
+        return None
+    # A release that is its own mirror image has several such orientations.
+    return _mean([one.undo(fitted) for one in every if one.key == first.key])
+
+
+def _mean(averages: list[Average]) -> Average:
+    """Return the mean of averages, and what is between all of their fits."""
+    if len(averages) == 1:
+        return averages[0]
+    cells = np.mean([one.cells for one in averages], axis=0)
+    apart = [(one.cells - cells).sum(axis=2).reshape(1, -1) for one in averages]
+    between = np.concatenate([*(one.between for one in averages), *apart])
+    return Average(
+        cells,
+        np.mean([one.response for one in averages], axis=0),
+        between / math.sqrt(len(averages)),
+        averages[0].dispersion,
+    )
+
+
+def average(model: SplineModel) -> Average | None:
+    """Return the average of the fits, which depends on the release alone.
+
+    None if the counts resist the model: some fit did not converge to finite numbers.
+    """
+    try:
+        fits = _climb(model)
+        evidence = np.array([fit.log_evidence for fit in fits])
+        if not np.isfinite(evidence).all():
+            return None
+        weights = np.exp(evidence - evidence.max())
+        heavy = weights >= _LIGHT
+        responses = [
+            w * model.response(f)
+            for f, w in zip(fits, weights, strict=True)
+            if w >= _LIGHT
+        ]
+    except np.linalg.LinAlgError:
+        return None
+    every = np.array([fit.cells for fit in fits])
+    shares = weights / weights.sum()
+    cells = np.einsum("f,fcbs->cbs", shares, every)
+    apart = (every - cells).sum(axis=3).reshape(len(fits), -1)
+    between = np.sqrt(shares)[:, None] * apart
+    response = np.sum(responses, axis=0) / weights[heavy].sum()
+    if not (np.isfinite(cells).all() and np.isfinite(response).all()):
+        return None
+    spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
+    return Average(cells, response, between, float(np.exp(spread / weights.sum())))
+
+
+def _climb(model: SplineModel) -> list[SplineFit]:
+    """Walk to a place of the grid whose neighbours all have less evidence.
+
+    The likelihood bounds the pull of a count, so that a fit may leave several counts far
+    off and be a maximum all the same, and fits that start there stay there. At the end of
+    the walk odds that may bend are fitted once from what the counts themselves suggest;
+    if that is better, the walk starts anew from it.
+    """
+    fits = _walk(model, _START, model.start())
+    best = max(fits, key=lambda place: fits[place].log_evidence)
+    bent = (best[0], min(best[1], _BENT), *best[2:])
+    again = model.fit(_smoothness(bent), model.start())
+    if again.log_evidence > fits[best].log_evidence + _BETTER:
+        fits = _walk(model, bent, again.theta)
+    return list(fits.values())
+
+
+def _walk(
+    model: SplineModel, here: _Place, theta: FloatVector
+) -> dict[_Place, SplineFit]:
+    """Climb the evidence from a place, and from splines near its own."""
+    fits: dict[_Place, SplineFit] = {}
+
+    def evidence(place: _Place) -> float:
+        nonlocal theta
+        if place not in fits:
+            # Each fit starts at the last one's splines: a few steps suffice.
+            fit = model.fit(_smoothness(place), theta)
+            cost = _COST * sum(place[3:])
+            fits[place] = replace(fit, log_evidence=fit.log_evidence - cost)
+            theta = fit.theta
+        return fits[place].log_evidence
+
+    best = evidence(here)
+    while True:
+        there = max(_neighbours(here), key=evidence)
+        if not evidence(there) > best + _GAIN:
+            return fits
+        here, best = there, evidence(there)
+
+
+def _smoothness(place: _Place) -> Smoothness:
+    return Smoothness(*(axis[k] for axis, k in zip(_GRID, place, strict=True)))
+
+
+def _neighbours(place: _Place) -> list[_Place]:
+    neighbours = []
+    for axis, step in product(range(len(_GRID)), (-1, 1)):
+        moved = list(place)
+        moved[axis] += step
+        if 0 <= moved[axis] < len(_GRID[axis]):
+            i, j, k, low, high = moved
+            neighbours.append((i, j, k, low, high))
+    return neighbours

@@ -1,13 +1,10 @@
 """Where examples lie inside their bins: along the curve, and on the score's scale.
 
 Seen through its bins alone, an area takes examples of one bin as ties, and with
-few, wide bins the spread of tied scores is not that of the scores. An estimator
-that draws a curve through the bins says where inside a bin the examples of either
-class lie; cutting every bin into pieces along that curve gives back a histogram
-that is fine enough for DeLong's variance (``refined``).
-
-Calibration needs scores instead: a few in every bin (``cell_scores``), and how much of
-either class they hold (``spread``).
+few, wide bins the spread of tied scores is not that of the scores. Cutting every bin
+into pieces along an estimator's curve gives a histogram that is fine enough for DeLong's
+variance (``refined``). Calibration needs scores instead: a few in every bin
+(``cell_scores``), and how much of either class they hold (``within_bins``).
 """
 
 from __future__ import annotations
@@ -26,6 +23,12 @@ from discreet.statistic.observed import NoisyHistogram
 _PIECES: Final = 8
 _FINE_BINS: Final = 256
 """From so many filled bins on, what happens inside one does not matter."""
+_WARP: Final = 1.5
+"""Cells are even on the scale u, s = u^a/(u^a + (1-u)^a): as warped bins are."""
+_THINNEST: Final = 1e-9
+"""Edges may touch on the scale u."""
+_CELLS: Final = 512
+"""About so many cells in all: a fine histogram needs one a bin."""
 
 
 def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:
@@ -34,11 +37,10 @@ def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:
     Ties stay together: where the curve joins its points by straight lines for
     them, or the bins are fine, the counts are returned as they are.
     """
-    as_they_are = BinCounts(counts.negatives, counts.positives)
     knots = (curves.fpr + curves.tpr) / 2  # from the highest score down
     fine = not 2 < knots.size <= _FINE_BINS
     if curves.joined_for_ties or fine or np.isnan(knots).any():
-        return as_they_are
+        return BinCounts(counts.negatives, counts.positives)
     steps = np.arange(_PIECES) / _PIECES
     widths = np.diff(knots)
     if curves.ties is not None:
@@ -52,20 +54,11 @@ def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:
 
 def _pieces(rates: FloatVector, total: float) -> FloatVector:
     """Turn cumulative rates from the top down into counts, bins ascending."""
-    found: FloatVector = total * np.maximum(np.diff(rates), 0.0)[::-1]
-    return found
-
-
-WARP: Final = 1.5
-"""Cells are even on the scale u, s = u^a/(u^a + (1-u)^a): as warped bins are."""
-_THINNEST: Final = 1e-9
-"""Edges may touch on the scale u."""
-_CELLS: Final = 512
-"""About so many cells in all: a fine histogram needs one a bin."""
+    return total * np.maximum(np.diff(rates), 0.0)[::-1]
 
 
 def cell_scores(edges: Edges) -> FloatArray:
-    """Return the cells' scores on the probability scale, a row a bin.
+    """Return the cells' scores on the probability scale, one row per bin.
 
     Cells are equally wide on the scale u; a bin that holds one score
     value has that one cell.
@@ -80,16 +73,15 @@ def cell_scores(edges: Edges) -> FloatArray:
         return unit_edges(edges)[:-1, None]
     place = _places(edges)
     u = place[:-1, None] + np.diff(place)[:, None] * _inside(edges)
-    up, down = u**WARP, (1 - u) ** WARP
-    scores: FloatArray = up / (up + down)
-    return scores
+    up, down = u**_WARP, (1 - u) ** _WARP
+    return up / (up + down)
 
 
-class Spread(NamedTuple):
-    """How counts lie in the cells of their bins: evenly, and leaning to one side.
+class WithinBins(NamedTuple):
+    """How counts lie in the cells of their bins: evenly, or leaning to one side.
 
     A cell at x, from -1/2 to 1/2 inside its bin, holds 1/K of the bin's count c and
-    x/K of ``leaning`` @ c: a matrix, so that what is read from cells is linear in counts.
+    x/K of ``leaning`` @ c: sums over cells are linear in the counts.
     """
 
     x: FloatVector
@@ -99,20 +91,19 @@ class Spread(NamedTuple):
     def masses(self, every: FloatVector) -> FloatArray:
         """Return what the cells hold of all counts: (classes, bins, cells)."""
         lean = np.zeros_like(every) if self.leaning is None else self.leaning @ every
-        found = (every[:, None] + lean[:, None] * self.x) / self.x.size
-        return found.reshape(2, -1, self.x.size)
+        masses = (every[:, None] + lean[:, None] * self.x) / self.x.size
+        return masses.reshape(2, -1, self.x.size)
 
     def linear(self, amounts: FloatArray) -> FloatArray:
-        """Turn amounts a cell, (rows, bins, cells), into amounts a count."""
+        """Turn amounts per cell, (rows, bins, cells), into amounts per count."""
         even: FloatArray = np.tile(amounts.mean(axis=2), (1, 2))
         if self.leaning is None:
             return even
         tilt = np.tile((amounts * self.x).mean(axis=2), (1, 2))
-        found: FloatArray = even + tilt @ self.leaning
-        return found
+        return even + tilt @ self.leaning
 
 
-def spread(counts: NoisyHistogram) -> Spread:
+def within_bins(counts: NoisyHistogram) -> WithinBins:
     """Return how a histogram's counts lie inside their bins.
 
     A class's density is a straight line inside a bin, as steep as the neighbouring
@@ -122,11 +113,11 @@ def spread(counts: NoisyHistogram) -> Spread:
     bins = len(counts.edges)
     x = np.zeros(1) if counts.edges.atoms else _inside(counts.edges) - 0.5
     if x.size == 1 or bins == 1:
-        return Spread(x, None)
+        return WithinBins(x, None)
     place, leaning = _places(counts.edges), np.zeros((2 * bins, 2 * bins))
     leaning[:bins, :bins] = _leaning(np.maximum(counts.negatives, 0.0), place)
     leaning[bins:, bins:] = _leaning(np.maximum(counts.positives, 0.0), place)
-    return Spread(x, leaning)
+    return WithinBins(x, leaning)
 
 
 def _leaning(counts: FloatVector, place: FloatVector) -> FloatArray:
@@ -141,18 +132,18 @@ def _leaning(counts: FloatVector, place: FloatVector) -> FloatArray:
     steep = abs(before + after) > 4 * np.minimum(abs(before), abs(after))
     slope = np.where(steep[:, None], 2 * lesser, (left + right) / 2)
     slope[before * after <= 0] = 0.0
-    found: FloatArray = slope * width[:, None] ** 2
-    leant = found @ counts
+    rise: FloatArray = slope * width[:, None] ** 2
+    leant = rise @ counts
     most = 2 * np.sign(leant)[:, None] * np.eye(counts.size)
-    return np.where((abs(leant) > 2 * counts)[:, None], most, found)
+
+    return np.where((abs(leant) > 2 * counts)[:, None], most, rise)
 
 
 def _places(edges: Edges) -> FloatVector:
     """Return the edges on the scale u."""
     values = unit_edges(edges)
-    up, down = values ** (1 / WARP), (1 - values) ** (1 / WARP)
-    found: FloatVector = up / (up + down)
-    return found
+    up, down = values ** (1 / _WARP), (1 - values) ** (1 / _WARP)
+    return up / (up + down)
 
 
 def _inside(edges: Edges) -> FloatVector:

@@ -26,8 +26,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.folded_sum import FoldedShape
-from discreet.estimate.intervals import LargestShape, RatioShape
+from discreet.estimate.intervals import FoldedShape, LargestShape, RatioShape
 from discreet.estimate.slopes import covariance_of
 from discreet.metrics.score_groups import Groups, Kind, Predictions, totals_of
 from discreet.statistic.observed import NoisyHistogram

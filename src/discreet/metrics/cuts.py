@@ -1,7 +1,7 @@
 r"""Where a threshold cuts a bin: how much of either class lies at or above it.
 
 At an edge nothing is cut. Between two edges the threshold's point on the estimated ROC
-curve says how a bin is cut (:mod:`discreet.estimate.threshold_path`). Where the curve
+curve says how a bin is cut (:mod:`discreet.estimate.curves`). Where the curve
 has no points inside a bin, the cumulative counts of each class are joined by PCHIP on
 the scale of the logit (of the score itself where it is no probability), on which
 densities are smooth. Straight lines on the same scale are the other shape that the bin
@@ -22,9 +22,9 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
+from discreet.estimate.curves import ThresholdPath
 from discreet.estimate.fit import Fit
-from discreet.estimate.grid import Atoms
-from discreet.estimate.threshold_path import ThresholdPath
+from discreet.estimate.score_grid import GridCounts
 from discreet.statistic.observed import NoisyHistogram
 
 _ROUNDING: Final = 1e-12
@@ -58,7 +58,7 @@ def cut_of(fit: Fit, t: float) -> Cut:
 def cut_at(
     counts: NoisyHistogram,
     t: float,
-    atoms: Atoms | None = None,
+    atoms: GridCounts | None = None,
     along: ThresholdPath | None = None,
 ) -> Cut:
     """Return how much of each bin and class lies at or above a threshold.
@@ -147,7 +147,7 @@ def confusion_weights(above: FloatVector | Shares) -> FloatArray:
 
 def _between_atoms(
     edges: Edges,
-    atoms: Atoms,
+    atoms: GridCounts,
     cut: int,
     t: float,
     least: FloatVector,

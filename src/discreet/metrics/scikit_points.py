@@ -20,9 +20,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
-from discreet.estimate.curves import Curves, Polyline, Traced, precision_of
+from discreet.estimate.curves import (
+    Curves,
+    Polyline,
+    ThresholdPath,
+    Traced,
+    precision_of,
+)
 from discreet.estimate.fit import Fit
-from discreet.estimate.threshold_path import ThresholdPath
 
 _PIECES: Final = 2048
 """So many pieces of a whole curve, at least: the area of what they cut off is below 1e-6."""

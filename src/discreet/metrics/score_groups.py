@@ -2,7 +2,7 @@ r"""Scores put into groups, and the sums that calibration is read from.
 
 With P positives, T examples and F the sum of the predictions in a group, all three are
 linear in the counts: a bin's cells lie in groups, and hold of either class what the
-densities inside the bins say (:func:`discreet.estimate.sub_bins.spread`). Slopes
+densities inside the bins say (:func:`discreet.estimate.sub_bins.within_bins`). Slopes
 in these sums give sampling error and noise by the delta method.
 """
 
@@ -20,10 +20,10 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.inside_bins import Refits
 from discreet.estimate.intervals import SYMMETRIC, Shape
 from discreet.estimate.slopes import Slopes, covariance_of, sampling_sd
-from discreet.estimate.sub_bins import cell_scores, spread
+from discreet.estimate.sub_bins import cell_scores, within_bins
+from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
 
 Kind: TypeAlias = Literal["width", "mass"]
@@ -86,7 +86,7 @@ class Groups:
         if bins < 1:
             raise InputError(f"calibration needs at least 1 bin, got {bins}")
         said = raw_predictions(counts) if predictions is None else predictions
-        inside = spread(counts)
+        inside = within_bins(counts)
         masses = inside.masses(_every(counts)).sum(axis=0)
         placed = _grouped(said.cells, masses, bins, kind)
         each = placed[None] == np.arange(bins)[:, None, None]
@@ -167,7 +167,7 @@ class Groups:
 
         A model passes on what its response says; of decoded counts nobody knows.
         """
-        if isinstance(self.counts.noise, Refits):
+        if isinstance(self.counts.noise, DecodedNoise):
             return np.zeros_like(self._scatter)
         return self._scatter if self.response is None else self._passed(self.response)
 
@@ -177,7 +177,7 @@ class Groups:
 
         Of decoded counts all scatter above: 91% held on real scores with three quarters.
         """
-        decoded = isinstance(self.counts.noise, Refits)
+        decoded = isinstance(self.counts.noise, DecodedNoise)
         if self.response is None and not decoded:
             return None
         taken_off = self._scatter - self.covariance
@@ -212,7 +212,7 @@ class Groups:
         if self.counts.exact:
             return found
         noise = covariance_of(self.counts, weights)
-        if isinstance(self.counts.noise, Refits):
+        if isinstance(self.counts.noise, DecodedNoise):
             noise = np.diag(np.maximum(least, np.diag(noise)) - np.diag(found))
             found = np.diag(np.diag(found))
         return found + noise
@@ -255,7 +255,7 @@ class Groups:
         model drew it: so on the tuning half of ``bench/hard_coverage.py``.
         """
         share = _LEANING if self.response is None else _DRAWN
-        if isinstance(self.counts.noise, Refits):
+        if isinstance(self.counts.noise, DecodedNoise):
             share = 1.0
         width = self.predictions.high - self.predictions.low
         return share * float(totals_of(self.counts) @ width) / (12 * self.examples)

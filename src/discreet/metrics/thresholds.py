@@ -14,8 +14,8 @@ from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
-from discreet.estimate.inside_bins import possible_places
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
+from discreet.estimate.score_grid import possible_places
 from discreet.estimate.slopes import covariance_of, propagated
 from discreet.metrics.cuts import Shares, confusion_weights, cut_at, cut_of
 from discreet.metrics.measured import Measured

@@ -80,6 +80,21 @@ class NoisyHistogram:
         return self.noise.scale == 0
 
     @cached_property
+    def vector(self) -> FloatVector:
+        """All counts: the negatives' bins, then the positives'."""
+        return np.concatenate([self.negatives, self.positives])
+
+    @cached_property
+    def totals(self) -> FloatVector:
+        """Examples of both classes in each bin."""
+        return self.negatives + self.positives
+
+    @cached_property
+    def covariance(self) -> BinCovariance:
+        """The covariance of the noise, bin by bin."""
+        return self.noise.covariance(self.vector)
+
+    @cached_property
     def total_negatives(self) -> float:
         """Released number of negatives."""
         return float(self.negatives.sum())

@@ -14,9 +14,9 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Flat
-from discreet.estimate.folded_sum import FoldedShape
 from discreet.estimate.intervals import (
     AreaShape,
+    FoldedShape,
     LargestShape,
     ProportionShape,
     RatioShape,

@@ -15,7 +15,6 @@ from discreet.estimate.slopes import (
     brier_slopes,
     noise_sd,
     precision_area_slopes,
-    sampling_covariance,
     sampling_sd,
 )
 from discreet.estimate.sub_bins import refined
@@ -159,13 +158,6 @@ def test_the_standard_deviation_is_that_of_repeated_test_sets(rng, metric):
         predicted = [sampling_sd(precision_area_slopes(*h), *h) for h in halves[:50]]
     # 3,000 draws know a standard deviation to 1.3%: 8% is 6 of those.
     assert np.mean(predicted) == pytest.approx(np.std(values), rel=0.08)
-
-
-def test_the_covariance_of_a_metric_with_itself_is_its_variance():
-    slopes = auc_slopes(NEGATIVES, POSITIVES)
-    assert sampling_covariance(slopes, slopes, NEGATIVES, POSITIVES) == pytest.approx(
-        sampling_sd(slopes, NEGATIVES, POSITIVES) ** 2
-    )
 
 
 def test_noise_reaches_a_metric_through_its_slopes_within_and_across_the_classes():

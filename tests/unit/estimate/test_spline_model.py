@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.estimate import evidence
-from discreet.estimate.evidence import Average, average, symmetric_average
+from discreet.estimate import spline_model
 from discreet.estimate.spline_model import (
+    Average,
     Smoothness,
     SplineFit,
     SplineModel,
     _natural_basis,
     _roughness,
+    average,
     information,
     log_density_and_pull,
+    symmetric_average,
 )
 from discreet.noise.laplace import simulate_discrete_laplace
 
@@ -297,9 +299,11 @@ def test_a_walk_that_left_counts_behind_starts_anew(monkeypatch):
     found = average(model).cells.sum(axis=2)[1, 1:3]
     assert found == pytest.approx([65, 47], abs=10)
     # Without the second start and a floor this release's 112 positives would be two.
-    monkeypatch.setattr(evidence, "_BETTER", np.inf)
+    monkeypatch.setattr(spline_model, "_BETTER", np.inf)
     assert average(model).cells.sum(axis=2)[1, 1:3] == pytest.approx([65, 47], abs=15)
-    monkeypatch.setattr(evidence, "_GRID", (*evidence._GRID[:3], (0.0,), (0.0,)))
+    monkeypatch.setattr(
+        spline_model, "_GRID", (*spline_model._GRID[:3], (0.0,), (0.0,))
+    )
     assert average(model).cells.sum(axis=2)[1, 1:3].sum() < 20
 
 
@@ -326,7 +330,9 @@ def test_labels_with_errors_are_read_where_a_stiff_spline_would_lose_them(
         return 1 - np.mean(found) / means[1, low].sum()
 
     assert abs(lost()) < 0.25
-    monkeypatch.setattr(evidence, "_GRID", (*evidence._GRID[:3], (0.0,), (0.0,)))
+    monkeypatch.setattr(
+        spline_model, "_GRID", (*spline_model._GRID[:3], (0.0,), (0.0,))
+    )
     assert lost() > 0.4
 
 
@@ -407,7 +413,7 @@ def test_the_mean_of_two_averages_counts_the_distance_between_them():
         )
         for fits in ((1.0, 2.0), (6.0, 9.0))
     ]
-    found = evidence._mean(halves)
+    found = spline_model._mean(halves)
     assert found.cells == pytest.approx(4.5)
     spread = np.linalg.norm(found.between, axis=0) ** 2
     assert spread == pytest.approx(np.var([1, 2, 6, 9]))

@@ -14,7 +14,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
-from discreet.estimate.fit import Fit, WithStatistic, unusable_reading
+from discreet.estimate.fit import Fit, WithStatistic, unusable_fit
 from discreet.published.xu2025.quantiles import Ecdf
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
@@ -205,7 +205,7 @@ def read_tree(method: TreeMethod, observed: NoisyHistogram) -> Fit:
         found = method.curves(tree)
     except ReleaseError as refusal:
         reason = str(refusal)
-        nothing = unusable_reading(
+        nothing = unusable_fit(
             observed, observed.projected(), reason, estimator=method.name
         )
         return replace(nothing, notes=notes)

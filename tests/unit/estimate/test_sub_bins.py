@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta
 
 from discreet.data.edges import Edges, Support, Uniform, Warped
-from discreet.estimate.sub_bins import cell_scores, spread
+from discreet.estimate.sub_bins import cell_scores, within_bins
 from discreet.metrics.calibration import expected_calibration_error
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
@@ -22,14 +22,14 @@ def test_cells_hold_their_bins_counts_and_none_is_negative(rng, bins):
     for _ in range(50):
         every = rng.exponential(1.0, 2 * bins) ** 3 * (rng.random(2 * bins) < 0.7)
         counts = histogram(Warped(bins), *np.split(every, 2))
-        masses = spread(counts).masses(every)
+        masses = within_bins(counts).masses(every)
         assert masses.sum(axis=2).ravel() == pytest.approx(every)
         assert (masses >= -1e-12).all()
 
 
 def test_what_is_read_from_cells_is_linear_in_the_counts(rng):
     every = rng.exponential(1.0, 20)
-    inside = spread(histogram(Uniform(10), *np.split(every, 2)))
+    inside = within_bins(histogram(Uniform(10), *np.split(every, 2)))
     masses = inside.masses(every)
     amounts = rng.normal(size=(3, *masses.shape[1:]))
     found = inside.linear(amounts) @ every
@@ -44,8 +44,8 @@ def test_a_straight_density_is_found_and_a_peak_is_level():
     rising = np.diff(places**2)  # a density of 2u
     peak = np.diff(places) * np.array([1.0, 2, 5, 2, 1, 1])
     counts = histogram(Uniform(6), rising, peak)
-    masses = spread(counts).masses(np.concatenate([rising, peak]))
-    u = places[:-1, None] + np.diff(places)[:, None] * (spread(counts).x + 0.5)
+    masses = within_bins(counts).masses(np.concatenate([rising, peak]))
+    u = places[:-1, None] + np.diff(places)[:, None] * (within_bins(counts).x + 0.5)
     assert masses[0] / rising[:, None] == pytest.approx(
         u / u.mean(axis=1, keepdims=True) / u.shape[1], rel=0.02
     )
@@ -54,7 +54,7 @@ def test_a_straight_density_is_found_and_a_peak_is_level():
 
 def test_known_values_stay_where_they_are():
     counts = histogram(Support((0.2, 0.7)), [3.0, 1.0], [1.0, 3.0])
-    assert spread(counts).leaning is None
+    assert within_bins(counts).leaning is None
     assert cell_scores(counts.edges).shape == (2, 1)
 
 

@@ -11,9 +11,9 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
-from discreet.estimate.evidence import Average
 from discreet.estimate.fit import Flat
 from discreet.estimate.smooth_fit import Smooth
+from discreet.estimate.spline_model import Average
 from discreet.estimate.ties import Ties, find_ties
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS
@@ -366,7 +366,7 @@ def test_scores_in_few_bins_are_noted_and_never_refused(data, rng):
     for crowded in (0.45 + 0.1 * scores, scores**8):
         fit = Smooth().fit(noisy(counted(crowded, labels, edges), 1.0, rng))
         assert fit.refusal is None
-        assert "look first" in fit.notes[0]
+        assert "pilot round" in fit.notes[0]
         assert fit.other.share == 1.0
     for bins in (14, 40, 96):
         plain = counted(scores, labels, Edges.realise(Warped(bins)))

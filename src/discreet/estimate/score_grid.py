@@ -6,10 +6,23 @@ neighbours say what smooth scores would have put there. Bins with a multiple are
 empty, or the scores are a few values somewhere. The coarsest grid that leaves
 all of its empty bins empty is taken, or a round one near it.
 
-A release on a grid is read as one of smooth scores, each spread over the grid's cell
+A release on a grid is fitted as one of smooth scores, each spread over the grid's cell
 around it: the bins then reach from one half step to another, those without a multiple
-vanish, and the model fits. The counts it finds are cut at the half steps and put back
+vanish, and the model fits. Its counts are cut at the half steps and put back
 on the multiples, which are ties: straight lines in ROC, steps in PR.
+
+*Grids that a release does not show.* A multiple of 1/k at or above a threshold t is above
+it as a whole, as if smooth scores were cut at
+
+.. math:: t_k = (\lceil t k \rceil - 1/2)/k ,
+
+up to half a step from t. The truth may be any of the places of the grids that a release
+allows, and error bars allow for them all (``possible_places``), also where the release
+shows a grid: the coarsest that fits need not be the true one. A grid is ruled out by
+examples in bins without its multiples. Their sum under additive noise has a known spread.
+Where a decoder has smoothed the counts, the noise distribution says how much worse emptied
+bins explain what was sent. Scores that heap at one place of a bin, on no grid, are not
+covered where the release does not show them as ties.
 """
 
 from __future__ import annotations
@@ -19,13 +32,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatArray, FloatVector
+from discreet.arrays import BoolArray, BoolVector, FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath, Traced
+from discreet.estimate.ties import choose_interpolation, find_ties
+from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
 
 _COARSEST, _FINEST = 8, 100
 """Fewer values than that are seen one by one, as ties in their bins."""
+STEPS: Final = (*range(_COARSEST, _FINEST + 1), 128, 200, 250, 500, 1000)
+"""Grids that scores may lie on unseen: finer ones move a threshold by too little."""
 _HEAVY: Final = 40.0
 _FEWEST: Final = 4
 """So many bins of so many examples or noise scales show what is between them."""
@@ -40,9 +57,15 @@ _ROUND: Final = (10, 20, 25, 50, 100)
 _NEAR: Final = 1.25
 """Round numbers of steps go before others up to so many times coarser: where few
 scores lie, bins cannot tell 48 steps from 50."""
+_RULED_OUT: Final = 4.0
+"""Standard deviations of noise above which empty bins are not empty, and the square
+root of a loss of twice the log-likelihood that does not happen by chance."""
+_AT_EDGES, _BETWEEN = 0.5, 1.5
+"""Of half a step: what smoothed counts may hide at an edge, of which the bins tell part,
+and between two, whose own counts are then off by part of a step too."""
 
 
-class Atoms(NamedTuple):
+class GridCounts(NamedTuple):
     """Counts of either class at the multiples of 1/steps, ascending."""
 
     negatives: FloatVector
@@ -55,7 +78,7 @@ class Atoms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ScoreGrid:
     """A grid of 1/steps and the bins of a release that hold a multiple."""
 
     steps: int
@@ -64,13 +87,10 @@ class Grid:
     held: BoolVector
 
     @classmethod
-    def over(cls, edges: Edges, steps: int) -> Grid:
+    def over(cls, edges: Edges, steps: int) -> ScoreGrid:
         """Place the multiples in bins; the last bin holds its upper end."""
-        low, high = edges.array[:-1] * steps, edges.array[1:] * steps
-        first = np.ceil(low - _ROUNDING)
-        last = np.ceil(high - _ROUNDING) - 1
-        last[-1] = steps
-        return cls(steps, first, first <= last)
+        first = np.ceil(edges.array[:-1] * steps - _ROUNDING)
+        return cls(steps, first, _held(edges, np.array([steps]))[0])
 
     def spread(self, observed: NoisyHistogram) -> NoisyHistogram:
         """Return the histogram of scores spread over the grid's cells."""
@@ -81,10 +101,10 @@ class Grid:
             edges=Edges.realise(Listed(values), observed.edges.scores),
             negatives=observed.negatives[self.held],
             positives=observed.positives[self.held],
-            noise=_Kept(observed.noise, _vector(observed), np.tile(self.held, 2)),
+            noise=_NoiseOfSome(observed.noise, observed.vector, self.held),
         )
 
-    def atoms(self, spread: NoisyHistogram) -> Atoms:
+    def at_multiples(self, spread: NoisyHistogram) -> GridCounts:
         """Cut the counts of spread scores at the half steps."""
         from scipy.interpolate import PchipInterpolator  # noqa: PLC0415
 
@@ -95,36 +115,28 @@ class Grid:
             np.diff(PchipInterpolator(x, np.append(0.0, np.cumsum(counts)))(at))
             for counts in (spread.negatives, spread.positives)
         )
-        return Atoms(*(np.maximum(counts, 0.0) for counts in cut))
+        return GridCounts(*(np.maximum(counts, 0.0) for counts in cut))
 
-    def widened(self, response: FloatArray) -> FloatArray:
-        """Return a response with rows and columns for the empty bins, all 0."""
-        kept = np.flatnonzero(np.tile(self.held, 2))
-        found = np.zeros((2 * self.held.size, 2 * self.held.size))
-        found[np.ix_(kept, kept)] = response
-        return found
-
-    def widened_rows(self, rows: FloatArray) -> FloatArray:
+    def widened(self, rows: FloatArray) -> FloatArray:
         """Return rows of counts with columns for the empty bins, all 0."""
-        found = np.zeros((len(rows), 2 * self.held.size))
-        found[:, np.tile(self.held, 2)] = rows
-        return found
+        wide = np.zeros((len(rows), 2 * self.held.size))
+        wide[:, np.tile(self.held, 2)] = rows
+        return wide
 
     def binned(
         self, observed: NoisyHistogram, spread: NoisyHistogram
     ) -> NoisyHistogram:
         """Return counts of spread scores in the release's own bins."""
-        classes = np.zeros((2, self.held.size))
-        classes[:, self.held] = spread.negatives, spread.positives
-        return replace(observed, negatives=classes[0], positives=classes[1])
+        negatives, positives = np.split(self.widened(spread.vector[None, :])[0], 2)
+        return replace(observed, negatives=negatives, positives=positives)
 
-    def curves(self, counts: NoisyHistogram, atoms: Atoms) -> Curves:
+    def curves(self, counts: NoisyHistogram, multiples: GridCounts) -> Curves:
         """Draw the curves through the multiples."""
         whole = np.ones(self.held.size, dtype=np.bool_)
         drawn = Curves.from_histogram(counts, "linear", ties=whole)
-        fpr, tpr = (_rates(each) for each in atoms)
+        fpr, tpr = (_rates(each) for each in multiples)
         tied = np.ones(fpr.size - 1, dtype=np.bool_)
-        places = np.append(np.inf, np.arange(atoms.steps, -1, -1) / atoms.steps)
+        places = np.append(np.inf, np.arange(self.steps, -1, -1) / self.steps)
         filled = np.append(True, (np.diff(fpr) > 0) | (np.diff(tpr) > 0))
         return replace(
             drawn,
@@ -133,7 +145,7 @@ class Grid:
         )
 
     def note(self) -> str:
-        """Say what was found, and how to do better."""
+        """Name the grid, and how to do better."""
         return (
             f"the scores lie on a grid of 1/{self.steps}; declare it "
             f"(edges=discreet.Grid(1/{self.steps})) to have every value counted"
@@ -141,8 +153,8 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
-    """The law of some of a release's counts."""
+class _NoiseOfSome:
+    """The noise distribution of some of a release's bins."""
 
     noise: NoiseDistribution
     at: FloatVector
@@ -156,10 +168,9 @@ class _Kept:
     def covariance(self, at: FloatVector) -> BinCovariance:
         """Return that of the bins that are kept."""
         del at
-        found = self.noise.covariance(self.at)
-        kept = self.kept[: self.kept.size // 2]
+        each, kept = self.noise.covariance(self.at), self.kept
         return BinCovariance(
-            found.negatives[kept], found.positives[kept], found.cross[kept]
+            each.negatives[kept], each.positives[kept], each.cross[kept]
         )
 
     def sample(
@@ -167,33 +178,29 @@ class _Kept:
     ) -> FloatArray:
         """Draw noise of the whole release."""
         del at
-        drawn: FloatArray = self.noise.sample(self.at, size, rng)[:, self.kept]
-        return drawn
+        return self.noise.sample(self.at, size, rng)[:, np.tile(self.kept, 2)]
 
 
-def find_grid(observed: NoisyHistogram) -> Grid | None:
+def find_grid(observed: NoisyHistogram) -> ScoreGrid | None:
     """Return the coarsest grid on which all scores lie, as far as a release shows it."""
     edges = observed.edges
     if edges.atoms or edges.scores.kind != "probability" or observed.exact:
         return None
-    total = observed.negatives + observed.positives
-    heavy = total >= _HEAVY * max(observed.noise.scale, 1.0)
+    total, unit = observed.totals, max(observed.noise.scale, 1.0)
+    heavy = total >= _HEAVY * unit
     if np.count_nonzero(heavy) < _FEWEST:
         return None
-    noise = observed.noise.covariance(_vector(observed))
-    variance = np.maximum(noise.negatives + noise.positives + 2 * noise.cross, 0.0)
+    variance = _variance_of_totals(observed)
     widths = np.diff(even_places(edges))
-
-    unit = max(observed.noise.scale, 1.0)
     first, last = np.flatnonzero(heavy)[[0, -1]]
 
     def gapped(held: BoolVector) -> bool:
-        """Say whether multiples are missing: then the scores are few, not on a grid."""
+        """Return whether multiples are missing: the scores are few, not on a grid."""
         inside = total[first : last + 1][held[first : last + 1]]
         return float(np.mean(inside >= _EMPTY * unit)) < _MOSTLY
 
     def fits(steps: int) -> bool:
-        held = Grid.over(edges, steps).held
+        held = ScoreGrid.over(edges, steps).held
         sd = float(np.sqrt(variance[~held].sum()))
         if held.all() or abs(float(total[~held].sum())) > _SURE * sd:
             return False
@@ -205,7 +212,7 @@ def find_grid(observed: NoisyHistogram) -> Grid | None:
     if steps is None:
         return None
     near = [r for r in _ROUND if steps <= r <= _NEAR * steps and fits(r)]
-    return Grid.over(edges, min(near, default=steps))
+    return ScoreGrid.over(edges, min(near, default=steps))
 
 
 def _missing(
@@ -224,11 +231,67 @@ def _missing(
     return float((least * widths[void])[heavy[left] & heavy[right]].sum())
 
 
+class Places(NamedTuple):
+    """The lowest and the highest place at which a threshold may really cut."""
+
+    low: float
+    high: float
+
+
+def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVector:
+    """Return the grids of 1/steps that a release does not rule out."""
+    edges, steps = observed.edges, np.array(STEPS)
+    if edges.atoms or edges.scores.kind != "probability":
+        return steps[:0]
+    held = _held(edges, steps)
+    if isinstance(observed.noise, DecodedNoise):
+        lost = observed.noise.lost_without(counts.vector, held)
+        return steps[lost <= _RULED_OUT**2]
+    sd = np.sqrt(~held @ _variance_of_totals(observed))
+    return steps[np.abs(~held @ observed.totals) <= _RULED_OUT * sd]
+
+
+def possible_places(
+    observed: NoisyHistogram, steps: IntVector, threshold: float
+) -> Places:
+    """Return between which places smooth scores may stand for the true ones.
+
+    Counts that were not smoothed are known at the edges: there, no place but the
+    threshold itself; between two edges, none outside them. Smoothed ones hide part of
+    a step everywhere. A bin that is seen to hold ties may hold them anywhere.
+    """
+    t, low, high = threshold, threshold, threshold
+    if steps.size:
+        places = (np.ceil(t * steps - _ROUNDING) - 0.5) / steps
+        low, high = min(t, float(places.min())), max(t, float(places.max()))
+    values = observed.edges.array
+    cut = int(np.searchsorted(values, t, side="right")) - 1
+    at_edge = not 0 <= cut < values.size - 1 or values[cut] == t
+    if isinstance(observed.noise, DecodedNoise):
+        share = _AT_EDGES if at_edge else _BETWEEN
+        return Places(t - share * (t - low), t + share * (high - t))
+    if observed.edges.atoms or at_edge:
+        return Places(t, t)
+    bottom, top = float(values[cut]), float(values[cut + 1])
+    if observed.exact:
+        tied = choose_interpolation(observed) == "linear"
+    else:
+        tied = bool(find_ties(observed).tied[cut])
+    return Places(bottom, top) if tied else Places(max(low, bottom), min(high, top))
+
+
+def _held(edges: Edges, steps: IntVector) -> BoolArray:
+    """Return for each grid (row) which bins hold a multiple; the last holds its end."""
+    after = np.ceil(edges.array * steps[:, None] - _ROUNDING)
+    after[:, -1] = steps + 1
+    return np.diff(after, axis=1) > 0
+
+
+def _variance_of_totals(observed: NoisyHistogram) -> FloatVector:
+    noise = observed.covariance
+    return np.maximum(noise.negatives + noise.positives + 2 * noise.cross, 0.0)
+
+
 def _rates(counts: FloatVector) -> FloatVector:
     running = np.append(0.0, np.cumsum(counts[::-1]))
-    rates: FloatVector = np.minimum(running / running[-1], 1.0)
-    return rates
-
-
-def _vector(observed: NoisyHistogram) -> FloatVector:
-    return np.concatenate([observed.negatives, observed.positives])
+    return np.minimum(running / float(running[-1]), 1.0)

@@ -9,8 +9,7 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import pr_area
 from discreet.estimate.curves import Curves
 from discreet.estimate.smooth_fit import Smooth
-from discreet.estimate.steps import STEPS_NOTE, values_a_bin, with_steps
-from discreet.estimate.ties import Ties
+from discreet.estimate.ties import STEPS_NOTE, Ties, values_a_bin, with_steps
 from discreet.metrics.errors import measures
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
