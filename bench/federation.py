@@ -41,12 +41,13 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Roster
 from discreet.privacy.ledger import Ledger
-from discreet.session.coordinator import Session, Step
+from discreet.session.coordinator import Coordinator, StepReport
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.retrying import Delivery
 from discreet.session.site import Site
-from discreet.transport.flower.client import handler, once_beside
+from discreet.session.state import memory_beside
+from discreet.transport.flower.client import handler
 from discreet.transport.flower.deploy import quiet
 from discreet.transport.flower.keys import (
     CA,
@@ -143,8 +144,8 @@ def measure(folder: Path, sites: int, bins: int) -> None:
             for name, plan in _plans(roster, sites, bins).items():
                 signer = keys.identity() if plan.roster is not None else None
                 exchange = Measured(Delivery(GridCarrier(grid), 600))
-                steps: list[Step] = []
-                session = Session(
+                steps: list[StepReport] = []
+                session = Coordinator(
                     plan, nodes, exchange, identity=signer, watch=steps.append
                 )
                 session.run()
@@ -167,7 +168,7 @@ def _plans(roster: Roster, sites: int, bins: int) -> dict[str, Plan]:
 
 
 def _show(
-    sites: int, name: str, steps: list[Step], exchange: Measured, empty: float
+    sites: int, name: str, steps: list[StepReport], exchange: Measured, empty: float
 ) -> None:
     steps_and_end = [*(step.name for step in steps), "end"]
     lines = zip(
@@ -211,7 +212,7 @@ def _answer(address: str, folder: Path, place: int) -> None:
             POLICY,
             Ledger(ledger, limits=POLICY.limits()),
             SYSTEM,
-            once_beside(ledger),
+            memory_beside(ledger),
             identity=SiteKeys(folder).identity(),
         )
 

@@ -43,7 +43,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.ledger import Ledger
 from discreet.session import policyfile
-from discreet.session.coordinator import opened_evaluation
+from discreet.session.coordinator import evaluation_of
 from discreet.session.messages import Ending
 from discreet.session.policy import Policy
 from discreet.transport.flower import link
@@ -182,7 +182,7 @@ class Supervised:
     def was_done(self) -> bool:
         """Whether a site has said that the session is over, and what came of it."""
         log = (self.folder / f"{self.name}.log").read_text()
-        return Ending.OPENED.sentence in log
+        return Ending.REVEALED.sentence in log
 
     def end(self) -> None:
         """End it, as its operator would."""
@@ -352,7 +352,7 @@ def same_result(plan: Plan, messages: list[bytes], result: Path) -> bool:
         *(plan.digest(), b"", 0, total.astype(np.int64)),
         *(len(SITES), len(SITES), plan.resolve(0, []).loss),
     )
-    expected = opened_evaluation(plan, [release]).to_dict()
+    expected = evaluation_of(plan, [release]).to_dict()
     found = json.loads(result.read_text())
     same: bool = all(
         json.loads(json.dumps(expected[part])) == found[part]

@@ -27,13 +27,13 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.ledger import Ledger
-from discreet.session.coordinator import AbortedError, Session
+from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.journal import Journal
 from discreet.session.messages import Message
 from discreet.session.policy import Policy
-from discreet.session.progress import InMemoryOnce
 from discreet.session.retrying import Delivery, Lost
 from discreet.session.site import Site
+from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess
 
 Answer = Callable[[int, Message], Message]
@@ -189,7 +189,9 @@ def _one_session(folder: Path, rng: np.random.Generator) -> str:
     journal = Journal(SITES, keep=keep)
     while True:
         try:
-            releases = Session(plan, SITES, journal.through(mortal), journal.draw).run()
+            releases = Coordinator(
+                plan, SITES, journal.through(mortal), journal.draw
+            ).run()
         except AbortedError:
             enough = len(SITES) - len(carrier.gone) >= SURVIVORS
             return "aborted with enough sites" if enough else "aborted, as it must be"
@@ -200,7 +202,7 @@ def _one_session(folder: Path, rng: np.random.Generator) -> str:
 
 
 def _sites(folder: Path, rng: np.random.Generator) -> InProcess:
-    onces = {place: InMemoryOnce() for place in SITES}
+    onces = {place: InMemory() for place in SITES}
     data = {}
     for place in SITES:
         Ledger.new(folder / f"{place}.sqlite").close()

@@ -185,7 +185,7 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     from discreet.session import messages
     from discreet.session.site import Site
-    from discreet.transport.flower.client import InFile, handler, once_beside
+    from discreet.transport.flower.client import InFile, handler, memory_beside
 
     if (folder / site / "older").exists():
         messages.VERSION = 1  # type: ignore[misc]
@@ -203,7 +203,7 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
             policy,
             Ledger(ledger, limits=policy.limits()),
             Seeded(site.encode()),
-            once_beside(ledger),
+            memory_beside(ledger),
             _agreed(folder / site / "plan.toml"),
             keys.identity(),
         )

@@ -22,7 +22,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.report.evaluation import Evaluation
 from discreet.session import policyfile
-from discreet.session.coordinator import Step
+from discreet.session.coordinator import StepReport
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.site_sums import SiteSums
@@ -57,11 +57,11 @@ class Watched:
 
     def __init__(self, consortium: Consortium) -> None:
         self.consortium = consortium
-        self.steps: list[Step] = []
+        self.steps: list[StepReport] = []
         self.kill_after: dict[str, str] = {}
         self.step_seconds = STEP_SECONDS
 
-    def watch(self, step: Step) -> None:
+    def watch(self, step: StepReport) -> None:
         self.steps.append(step)
         if step.name in self.kill_after:
             self.consortium.kill(self.kill_after.pop(step.name))

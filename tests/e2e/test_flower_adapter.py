@@ -43,9 +43,9 @@ from discreet.session.coordinator import AbortedError
 from discreet.session.messages import Kind, MessageError
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
-from discreet.session.progress import UsedStateError
 from discreet.session.retrying import Delivery
-from discreet.transport.flower.client import OnceFolder, flip_key
+from discreet.session.state import UsedStateError
+from discreet.transport.flower.client import InFolder, flip_key
 from discreet.transport.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
@@ -218,10 +218,10 @@ def test_a_model_that_the_plan_does_not_name_is_not_scored(
 ) -> None:
     plan = replace(plan_for(DistributedDP("1")), model=plan_for(PRIVACY[0]).model)
     exchange = Delivery(GridCarrier(grid, WEIGHTS), 0.5)  # type: ignore[arg-type]
-    from discreet.session.coordinator import Session
+    from discreet.session.coordinator import Coordinator
 
     with pytest.raises(AbortedError, match="3 declined"):
-        Session(plan, list(grid.nodes), exchange).run()
+        Coordinator(plan, list(grid.nodes), exchange).run()
     assert "not the one that the plan names" in capsys.readouterr().err
 
 
@@ -382,10 +382,10 @@ def test_a_message_type_is_the_query_of_its_name() -> None:
 
 
 def test_a_used_state_is_remembered_across_processes(tmp_path: Path) -> None:
-    OnceFolder(tmp_path / "steps").take(b"name")
+    InFolder(tmp_path / "steps").take(b"name")
     with pytest.raises(UsedStateError):
-        OnceFolder(tmp_path / "steps").take(b"name")
-    OnceFolder(tmp_path / "steps").take(b"other")
+        InFolder(tmp_path / "steps").take(b"name")
+    InFolder(tmp_path / "steps").take(b"other")
 
 
 def test_the_key_of_flips_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.file import dumps
 from discreet.privacy.ledger import Ledger
-from discreet.session.carried import TITLES
 from discreet.session.coordinator import AbortedError
 from discreet.session.policy import PolicyError
+from discreet.session.protocols.secure_sum import SecureSum
 from discreet.transport.flower.joining import JoiningSite
 from discreet.transport.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
 from discreet.transport.flower.processes import ProcessError
@@ -85,7 +85,7 @@ def test_too_few_sites_abort_within_the_stated_time(running: Consortium) -> None
     watched.step_seconds = 20
     began = time.monotonic()
     try:
-        with pytest.raises(AbortedError, match="nothing was opened"):
+        with pytest.raises(AbortedError, match="nothing was revealed"):
             watched.run(plan)
     finally:
         running.start("west")
@@ -179,7 +179,7 @@ def test_a_coordinator_that_is_killed_goes_on_where_it_was(
                 running.append(
                     process("site", str(tmp_path), site, address, output=log)
                 )
-        wait_for(lambda: TITLES[kill_after] in said.read_text(), seconds=240)
+        wait_for(lambda: SecureSum.titles[kill_after] in said.read_text(), seconds=240)
         running[0].kill()
         running[0].wait()
         running[0] = coordinator()

@@ -27,6 +27,7 @@ from discreet.mpc.fleet import local_session
 from discreet.mpc.session import Session
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster
@@ -91,7 +92,7 @@ def _seeds() -> dict[str, list[bytes]]:
         plan.digest(),
         session_of(plan, nonce),
         0,
-        body=Invitation(plan, nonce, b"opening", b"s" * 64).encode(),
+        body=Invitation(dumps(plan), nonce, b"opening", b"s" * 64).encode(),
         numbers=np.arange(5, dtype=np.int64),
     )
     return {

@@ -13,7 +13,7 @@ from discreet.label.midranks import SiteRanks
 from discreet.label.opened_sums import read
 from discreet.label.rank_mechanisms import Kind, Option
 from discreet.label.rank_terms import RankSumTerms
-from discreet.label.route import RankSite, collect
+from discreet.session.protocols.ranks import RankSite, collect
 
 MESSAGES = {
     Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),

@@ -151,7 +151,7 @@ def test_simulated_noise_has_the_variances_of_the_law() -> None:
 def test_intervals_hold_the_population_as_often_as_they_say(mechanism) -> None:
     # 120 intervals of 95%: fewer than 98 hits have a chance below 1e-7 (binomial).
     from discreet.report.evaluation import Evaluation
-    from discreet.transport.label import evaluate_labels
+    from label_runs import evaluate_labels
 
     rng = np.random.default_rng(7)
     runs, size, rate, d = 120, 3000, 0.3, 1.2

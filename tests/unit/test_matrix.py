@@ -43,11 +43,11 @@ from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import write_secret
-from discreet.session import open_round, policyfile
-from discreet.session.coordinator import Session, opened_evaluation
+from discreet.session import coordinator, policyfile
+from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES
-from discreet.session.progress import InMemoryOnce
 from discreet.session.site import Site
+from discreet.session.state import InMemory
 from discreet.statistic import (
     ClassHistogram,
     EquiDepthFrom,
@@ -180,7 +180,7 @@ def oracle(rounds, sites):
 
 def simulated(plan, sites, tmp_path):
     del tmp_path
-    if plan.privacy.route == "shares":
+    if plan.privacy.carried_by == "shares":
         return run_exact(plan, sites, engine=Reference())
     return run(plan, sites)
 
@@ -248,7 +248,7 @@ def by_letters(plan, sites, tmp_path):
     """Deployed sites with policy and ledger, behind the bytes that would travel."""
     plan = signed(plan)
     ledgers = Ledgers.new(tmp_path)
-    onces = {k: InMemoryOnce() for k in ledgers.paths}
+    onces = {k: InMemory() for k in ledgers.paths}
 
     def site(k):
         return Site(
@@ -267,9 +267,9 @@ def by_letters(plan, sites, tmp_path):
         {k: partial(site, k) for k in onces}, lambda _, reason: told.append(reason)
     )
     with ledgers.charged_in_full_or_not_at_all(plan):
-        releases = Session(plan, list(onces), exchange).run()
+        releases = Coordinator(plan, list(onces), exchange).run()
     assert told == []
-    return opened_evaluation(plan, releases)
+    return evaluation_of(plan, releases)
 
 
 def by_flower(plan, sites, tmp_path):
@@ -322,11 +322,7 @@ def test_a_cell_equals_plain_counting_or_refuses_before_a_charge(
         try:
             found = areas(driver(plan, sites, tmp_path))
         except DiscreetError:
-            carried = driver is simulated or privacy.route in (
-                "secure sum",
-                "relay",
-                "ranks",
-            )
+            carried = driver is simulated or plan.protocol.between_sites
             assert not carried, "a plan that was made is carried out"
             return
         expected = oracle(rounds, sites)
@@ -382,7 +378,7 @@ def test_a_plan_is_written_and_hashed_once(monkeypatch):
             lambda self, f=kept.func: (computed.append(f.__name__), f(self))[1],
         )
     written = []
-    monkeypatch.setattr(open_round, "dumps", lambda p: written.append(p) or dumps(p))
+    monkeypatch.setattr(coordinator, "dumps", lambda p: written.append(p) or dumps(p))
     run(plan, data("histogram"))
     assert sorted(computed) == ["_asked", "_canonical"]
     assert len(written) == 1

@@ -27,9 +27,8 @@ from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.statistic import Hierarchy
 from discreet.transport.comparison import compare
-from discreet.transport.label import evaluate_labels
-from discreet.transport.label_auc import label_auc
 from discreet.transport.simulation import run
+from label_runs import evaluate_labels, label_auc
 
 pytestmark = pytest.mark.both_numpys
 

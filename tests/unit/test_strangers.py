@@ -41,10 +41,7 @@ class Whispered(PrivacyModel):
 
     name: ClassVar[str] = "whispered"
     trust: ClassVar[Trust] = Trust.NOBODY
-
-    @property
-    def route(self):
-        return "relay"
+    carried_by: ClassVar[str] = "relay"
 
     @property
     def protects(self):

@@ -21,6 +21,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.heterogeneity import predicted_spreads
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.protocol import PROTOCOLS
 from discreet.plan.recommend import recommend
 from discreet.plan.roster import Member, Roster, key_from_text
 from discreet.report.prediction import (
@@ -98,7 +99,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     private, colluders = _plannable(model, asked.bins), protection.colluders
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
-    fewest = 1 if private.route == "local" else (colluders or 0) + 2
+    protocol = PROTOCOLS[private.carried_by]
+    fewest = (colluders or 0) + 2 if protocol.between_sites else 1
     split = asked.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = asked.max_examples_per_site
@@ -193,12 +195,9 @@ def _write_page(path: Path, chosen: Plan, *, sites: int | None, auc: float) -> N
 
 def _plannable(asked: PrivacyModel, bins: int | None) -> PrivacyModel:
     """Refuse what a plan cannot hold, and say what to use instead."""
-    if asked.route == "shares":
-        raise InputError(
-            "exact areas are agreed on in a session, not in a plan: use `discreet "
-            "exact session`"
-        )
-    if asked.keeps_keys and asked.route == "relay" and bins is None:
+    if instead := PROTOCOLS[asked.carried_by].instead_of_a_plan:
+        raise InputError(instead)
+    if asked.needs_edges and bins is None:
         raise InputError(
             "under label privacy the scores are public, and so is how many bins suit "
             "them: give --bins, for instance 32, and --mechanism response or binned; "

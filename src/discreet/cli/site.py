@@ -15,7 +15,6 @@ from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
 from discreet.session import policyfile
 from discreet.session.board import EventLog
-from discreet.session.carried import TITLES, steps_of
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
 from discreet.session.messages import Ending, Kind, Message
 from discreet.session.retrying import WAIT_SECONDS
@@ -106,13 +105,14 @@ def site(
     agreed, note = looked.plan(), EventLog(log)
     if rehearse:
         _tell("REHEARSAL: made-up data is sent, yours is not; nothing is charged.")
-    steps = steps_of(agreed)
+    protocol = agreed.protocol
+    steps = protocol.steps(agreed)
 
     def answered(answer: Message, number: int) -> None:
         place = f"step {number} of {len(steps)}"
         if answer.kind is Kind.STEP:
             rounds = f"round {answer.round + 1}, " if answer.round else ""
-            title = TITLES[steps[min(number, len(steps)) - 1]]
+            title = protocol.titles[steps[min(number, len(steps)) - 1]]
             size = len(answer.encode())
             _tell(f"{rounds}{place}, {title}: {size:,} bytes")
             note("step", step=number, of=len(steps), round=answer.round + 1, bytes=size)
@@ -139,13 +139,13 @@ def site(
     note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
         _tell(f"This site declined, see above; {ended.ending.sentence}.")
-    elif ended.ending is Ending.OPENED:
+    elif ended.ending is Ending.REVEALED:
         _tell(f"Done: {ended.ending.sentence}.")
     else:
         _tell(
             f"Aborted: {ended.ending.sentence}; `discreet ledger show` says what stays charged."
         )
-    if ended.declined or ended.ending is not Ending.OPENED:
+    if ended.declined or ended.ending is not Ending.REVEALED:
         raise typer.Exit(1)
 
 

@@ -39,7 +39,12 @@ from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.response import RandomizedResponse, ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import Account, MemoryAccount, Use, answer_once
+from discreet.privacy.account import (
+    MemoryAccount,
+    SiteAccount,
+    Use,
+    answer_once,
+)
 from discreet.statistic.histogram import ClassHistogram, class_cells
 from discreet.statistic.protocol import check_binary
 
@@ -136,7 +141,7 @@ class ResponseKeys:
     """
 
     key: ResponseKey
-    account: Account = field(default_factory=MemoryAccount)
+    account: SiteAccount = field(default_factory=MemoryAccount)
 
     @classmethod
     def fresh(cls, entropy: Entropy) -> ResponseKeys:

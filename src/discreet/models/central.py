@@ -12,7 +12,7 @@ from discreet.models.distributed import noise_shares, two_rounds
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
-from discreet.plan.privacy_model import PrivacyModel, Route
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
@@ -43,16 +43,12 @@ class CentralDP(PrivacyModel):
 
     name: ClassVar[str] = "central"
     trust: ClassVar[Trust] = Trust.CURATOR
+    carried_by: ClassVar[str] = "in-place"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         object.__setattr__(self, "delta", exact(self.delta, name="delta"))
         _ = self.loss
-
-    @property
-    def route(self) -> Route:
-        """Nothing travels: the curator publishes."""
-        return "local"
 
     @property
     def protects(self) -> Unit:

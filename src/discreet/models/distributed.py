@@ -15,7 +15,7 @@ from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, TWO_SITES, SecureSum
+from discreet.plan.privacy_model import LIARS, TWO_SITES, SumOnly
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.loss import (
     Amount,
@@ -47,7 +47,7 @@ most percent of the budget; the least suffices where nothing is known of the siz
 
 
 @dataclass(frozen=True, slots=True)
-class DistributedDP(SecureSum):
+class DistributedDP(SumOnly):
     """Differential privacy of the opened sum; every site adds a share of the noise.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
 
 from discreet.data.edges import EdgeRule
@@ -23,7 +24,8 @@ from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
-from discreet.plan.privacy_model import LIARS, PrivacyModel, Route
+from discreet.plan.privacy_model import LIARS, PrivacyModel
+from discreet.plan.protocol import PROTOCOLS, SessionProtocol
 from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -38,7 +40,14 @@ from discreet.privacy.loss import (
 )
 from discreet.privacy.unit import LABEL, Unit
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.rank_sums import RANK_MECHANISMS, RankMechanism, RankSums
+from discreet.statistic.protocol import Statistic
+from discreet.statistic.rank_sums import (
+    RANK_MECHANISMS,
+    Aggregation,
+    MechanismName,
+    RankMechanism,
+    RankSums,
+)
 
 CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
 LabelMechanism: TypeAlias = RankMechanism | CurveMechanism
@@ -69,6 +78,7 @@ class LabelDP(PrivacyModel):
 
     name: ClassVar[str] = "label"
     trust: ClassVar[Trust] = Trust.LABELS_ONLY
+    carried_by: ClassVar[str] = "ranks"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
@@ -82,10 +92,14 @@ class LabelDP(PrivacyModel):
             )
         _ = self.loss
 
+    def protocol(self, statistic: Statistic) -> SessionProtocol:
+        """Rank sums follow the public ranks; counts travel each on its own."""
+        return PROTOCOLS["ranks" if isinstance(statistic, RankSums) else "relay"]()
+
     @property
-    def route(self) -> Route:
-        """Each answer on its own; rank sums after the public ranks."""
-        return "relay" if self.mechanism in CURVE_MECHANISMS else "ranks"
+    def needs_edges(self) -> bool:
+        """Where labels are counted per bin: the edges follow from the public scores."""
+        return self.mechanism in CURVE_MECHANISMS
 
     @property
     def predictable(self) -> bool:
@@ -127,21 +141,14 @@ class LabelDP(PrivacyModel):
             *(KEPT_FLIPS if self.reusable else AGAIN),
         )
 
-    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
-        """The scores too, where they are sent to be ranked."""
-        if self.route == "relay":
-            return super(LabelDP, self).disclosures(plan, sites)
-        terms = RankSumTerms.of(plan.statistic, self.loss)
-        return (*terms.discloses, "which sites took part")
-
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Refuse more than two classes, groups, and sums by another mechanism."""
         super(LabelDP, self).accepts(rounds, cohort)
         for r in rounds:
             match r.statistic:
-                case ClassHistogram() if self.route == "relay":
+                case ClassHistogram() if self.needs_edges:
                     pass
-                case RankSums(mechanism, _, "plain") if mechanism == self.mechanism:
+                case RankSums(mechanism) if _is_kind_of(mechanism, self.mechanism):
                     RankSumTerms.of(r.statistic, self.loss)  # epsilon and delta fit it
                 case _:
                     raise PlanError(
@@ -153,7 +160,7 @@ class LabelDP(PrivacyModel):
         """Take rank sums, or count over edges that somebody else chose."""
         if not asked.binary:
             raise PlanError("label privacy counts two classes and no groups or weights")
-        if self.route == "relay":
+        if self.needs_edges:
             return super(LabelDP, self).rounds(asked, cohort)
         if asked.edges is not None:
             raise PlanError(
@@ -196,7 +203,7 @@ class LabelDP(PrivacyModel):
             raise PlanError(
                 "label privacy measures two classes and no groups or weights"
             )
-        if self.route == "relay":
+        if self.needs_edges:
             return plan_curves(
                 PublicScores.of(sites),
                 self,
@@ -235,6 +242,42 @@ class LabelDP(PrivacyModel):
             amount_from_text(table["delta"], name="delta"),
             table["mechanism"],
         )
+
+
+def _is_kind_of(mechanism: str, allowed: str) -> bool:
+    """Whether rank sums are by the model's mechanism; responses have two protocols."""
+    return mechanism == allowed or (
+        allowed == "response" and mechanism == "response-labels"
+    )
+
+
+def plan_rank_sums(
+    privacy: LabelDP,
+    sites: Sequence[Examples],
+    *,
+    mechanism: MechanismName | None = None,
+    share: Amount = Fraction(1, 2),
+    aggregation: Aggregation = "plain",
+    colluders: int = 0,
+) -> Plan:
+    """Return a plan of rank sums by any mechanism, or of one sum over all sites.
+
+    Args:
+        privacy: the model; ``response`` stands for randomized response.
+        sites: the sites' examples, of which their number and kind of scores is used.
+        mechanism: the model's own by default; or ``response-labels``.
+        share: alpha or beta of the mechanisms that split their budget by hand.
+        aggregation: ``secagg`` for one noisy sum of all sites, in a simulation.
+        colluders: under ``secagg``, sites that may tell the coordinator their noise.
+    """
+    named = cast("MechanismName", mechanism or privacy.mechanism)
+    return Plan(
+        privacy,
+        (Round(RankSums(named, share, aggregation)),),
+        metrics=frozenset({"auc"}),
+        facts=PublicFacts(None, None, sites[0].scores),
+        cohort=Cohort(min_survivors=len(sites), colluders=colluders),
+    )
 
 
 def plan_curves(

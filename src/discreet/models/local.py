@@ -16,7 +16,7 @@ from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.unary import LevelReports, UnaryReports
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel, Route
+from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import Amount, Loss, PureDP, amount_from_text, exact
@@ -51,17 +51,13 @@ class LocalDP(PrivacyModel):
 
     name: ClassVar[str] = "local"
     trust: ClassVar[Trust] = Trust.NOBODY
+    carried_by: ClassVar[str] = "relay"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon))
         if self.mechanism not in get_args(LocalMechanism):
             raise PlanError("a local mechanism is arc, unary, levels or laplace")
         _ = self.loss
-
-    @property
-    def route(self) -> Route:
-        """Each answer on its own."""
-        return "relay"
 
     @property
     def protects(self) -> Unit:

@@ -11,14 +11,14 @@ from discreet.estimate.fit import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.bins import bins_of_exact_sum, spread_over
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, SecureSum
+from discreet.plan.privacy_model import LIARS, SumOnly
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class SecureAggregation(SecureSum):
+class SecureAggregation(SumOnly):
     """Exact sums, opened only in total: the coordinator learns nothing else.
 
     There is no differential privacy: whoever reads the result learns the exact

@@ -17,6 +17,7 @@ from typing import (
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
+from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import Metric
 from discreet.mpc.encode import encode, padded_size
@@ -24,7 +25,8 @@ from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.parsing import whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
-from discreet.plan.privacy_model import PrivacyModel, Route
+from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import (
@@ -132,6 +134,30 @@ class Opening(ExactSum):
         return cells + self.more
 
 
+class Shares(SessionProtocol):
+    """Secret shares among three compute parties, who reveal the areas alone."""
+
+    name: ClassVar[str] = "secret shares"
+    between_sites: ClassVar[bool] = False
+    instead_of_a_plan: ClassVar[str] = (
+        "exact areas are agreed on in a session, not in a plan: use `discreet exact "
+        "session`"
+    )
+
+    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """What the analyst gets, and what the parties see of sizes."""
+        model = plan.privacy
+        if not isinstance(model, ExactMPC):
+            raise PlanError("secret shares belong to the privacy model exact")
+        return model.disclosures(plan, sites)
+
+    def run(self, plan: Plan, sites: Sequence[Examples], *, entropy: Entropy) -> Any:
+        """Return the result of a plan, with the three parties in this process."""
+        from discreet.mpc.evaluate import run  # noqa: PLC0415 - it knows this model
+
+        return run(plan, sites, entropy=entropy)
+
+
 @dataclass(frozen=True, slots=True)
 class ExactMPC(PrivacyModel):
     """Exact areas of the pooled data; nothing but their values is opened.
@@ -163,6 +189,7 @@ class ExactMPC(PrivacyModel):
 
     name: ClassVar[str] = "exact"
     trust: ClassVar[Trust] = Trust.COMPUTE_PARTIES
+    carried_by: ClassVar[str] = "shares"
 
     def __post_init__(self) -> None:
         if self.ties not in get_args(Ties):
@@ -186,11 +213,6 @@ class ExactMPC(PrivacyModel):
                 "noise is sized by the public number of examples: leave out "
                 "hide_sizes, or open exact values"
             )
-
-    @property
-    def route(self) -> Route:
-        """As shares among three compute parties."""
-        return "shares"
 
     @property
     def computational(self) -> bool:

@@ -24,6 +24,7 @@ from discreet.parsing import name, whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.lone_examples import LoneExamples
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.protocol import SessionProtocol
 from discreet.plan.release import Release
 from discreet.plan.roster import Roster
 from discreet.plan.rounds import ResolvedRound, Round
@@ -118,7 +119,7 @@ class Plan:
             before = r.statistic
         self.privacy.accepts(self.rounds, self.cohort)
         if self.cohort.random_groups > 1 and (
-            self.privacy.route != "secure sum" or len(self.rounds) != 1
+            not self.protocol.masked or len(self.rounds) != 1
         ):
             raise PlanError(
                 "random groups are for plans of one round whose answers are summed: "
@@ -195,10 +196,10 @@ class Plan:
             return None
         return LoneExamples.of(self.statistic, self.facts, self.cohort.random_groups)
 
-    @property
-    def _travels(self) -> bool:
-        """Whether answers come from sites over a network that others may reach."""
-        return self.privacy.route in {"secure sum", "relay", "ranks"}
+    @cached_property
+    def protocol(self) -> SessionProtocol:
+        """How the answers travel."""
+        return self.privacy.protocol(self.statistic)
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites are in every sum."""
@@ -211,9 +212,13 @@ class Plan:
         caveats = self.privacy.caveats(sites)
         if (alone := self.lone_examples()) is not None:
             caveats = (*caveats, str(alone))
-        if setting == "deployed" and self.roster is None and self._travels:
+        if (
+            setting == "deployed"
+            and self.roster is None
+            and self.protocol.between_sites
+        ):
             caveats = (*caveats, STRANGERS)
-        discloses = self.privacy.disclosures(self, sites)
+        discloses = self.protocol.disclosures(self, sites)
         if (groups := self.cohort.random_groups) > 1:
             opened = f"the sum of each of {groups} random groups of sites"
             discloses = (*discloses, opened)

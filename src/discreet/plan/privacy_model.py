@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
@@ -23,18 +23,16 @@ from discreet.noise.mechanism import Mechanism
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.heterogeneity import shared
+from discreet.plan.protocol import PROTOCOLS, SessionProtocol
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, decimal_text
 from discreet.privacy.unit import Unit
 from discreet.registry import Registry
+from discreet.statistic.protocol import Statistic
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
-
-Route: TypeAlias = Literal["secure sum", "relay", "ranks", "shares", "local"]
-"""How answers travel: added under masks, each on its own, by public ranks, as shares
-among compute parties, or not at all."""
 
 LIARS: Final = "lying sites"
 TWO_SITES: Final = "the same person at two sites counts as two"
@@ -47,10 +45,13 @@ class PrivacyModel(ABC):
     """What a plan's file and a policy call it."""
     trust: ClassVar[Trust]
 
-    @property
-    @abstractmethod
-    def route(self) -> Route:
-        """How the answers travel."""
+    carried_by: ClassVar[str]
+    """The session protocol by which answers travel, by its name in ``PROTOCOLS``."""
+
+    def protocol(self, statistic: Statistic) -> SessionProtocol:
+        """Return how answers of a statistic travel."""
+        del statistic
+        return PROTOCOLS[self.carried_by]()
 
     # -- the promise -------------------------------------------------------
 
@@ -80,6 +81,11 @@ class PrivacyModel(ABC):
         return False
 
     @property
+    def needs_edges(self) -> bool:
+        """Whether edges do not follow from public facts, but must be given."""
+        return False
+
+    @property
     def predictable(self) -> bool:
         """Whether the errors of a plan can be predicted from public facts."""
         return True
@@ -101,27 +107,6 @@ class PrivacyModel(ABC):
     @abstractmethod
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect, for this many sites."""
-
-    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
-        """What is seen and by whom; it follows from how the answers travel."""
-        beside = [
-            item for r in plan.rounds for item in r.statistic.beside_counts.items()
-        ]
-        cells = sum(r.statistic.size for r in plan.rounds) - sum(n for _, n in beside)
-        noisy = "" if self.protects is None else "noisy "
-        further = tuple(f"{n} further {noisy}numbers {of}" for of, n in beside)
-        counts = "counts" if self.protects is None else "noisy counts"
-        match self.route:
-            case "secure sum" | "shares":
-                seen = f"the sum over {sites} sites of {cells:,} {counts} of examples"
-            case "local":
-                return (f"{cells:,} {counts} of examples",)
-            case _:
-                seen = (
-                    f"each of the {sites} sites' own {cells:,} {counts} of examples, "
-                    "to the coordinator"
-                )
-        return (seen, *further, "which sites took part")
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """What the promise rests on beside the trust."""
@@ -234,15 +219,11 @@ class PrivacyModel(ABC):
         """Read what ``table`` wrote."""
 
 
-class SecureSum(PrivacyModel):
-    """A model whose answers are masked, so that only their sum can be opened."""
+class SumOnly(PrivacyModel):
+    """A model whose answers are masked, so that only their sum is revealed."""
 
     trust: ClassVar[Trust] = Trust.SUM_ONLY
-
-    @property
-    def route(self) -> Route:
-        """Masked vectors, of which only the sum can be opened."""
-        return "secure sum"
+    carried_by: ClassVar[str] = "secure-sum"
 
     @property
     def computational(self) -> bool:

@@ -93,6 +93,22 @@ class Account(Protocol):
         ...
 
 
+class SiteAccount(Account, Protocol):
+    """An account that a site also asks before it joins a session."""
+
+    def check(self, uses: Sequence[Use]) -> None:
+        """Raise what ``reserve`` would for these uses in turn; charge nothing."""
+        ...
+
+    def check_patience(self) -> None:
+        """Raise ``BudgetError`` when this site declined too often today."""
+        ...
+
+    def note_refusal(self) -> None:
+        """Count that this site declined."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """The most that a population may spend. None: no limit."""
@@ -264,6 +280,22 @@ class MemoryAccount:
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer."""
         return self._messages.get((session, round))
+
+    def check(self, uses: Sequence[Use]) -> None:
+        """Raise what ``reserve`` would for these uses in turn; charge nothing."""
+        earlier = list(self._uses.values())
+        for use in uses:
+            if (use.session, use.round) not in self._uses:
+                reason = refusal(use, earlier, Limits(self.cap))
+                if reason is not None:
+                    raise BudgetError(reason)
+                earlier.append(use)
+
+    def check_patience(self) -> None:
+        """Never: whoever simulates declines nothing."""
+
+    def note_refusal(self) -> None:
+        """Keep no count of refusals."""
 
     def spent(self, population: str) -> Spent:
         """Return what a population has paid so far."""

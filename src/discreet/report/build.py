@@ -30,6 +30,7 @@ from discreet.report.random_groups import grouped, pooled
 from discreet.report.record import READERS
 from discreet.report.several import MultiEvaluation, Pair, PairArea, weighted_mean
 from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic.rank_sums import RankSums
 
 Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
 """What a plan can give."""
@@ -49,7 +50,7 @@ def result_of(
     a published method where the plan releases the tree that it reads. ``site_names``
     are the sites' where the plan has no roster.
     """
-    if plan.privacy.route == "ranks":
+    if isinstance(plan.statistic, RankSums):
         return _rank_sums(plan, releases, claim)
 
     def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:

@@ -281,7 +281,7 @@ def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
     Too few survivors for the colluders, or, with a roster, so few that two sets of
     survivors could both find enough signatures.
     """
-    if plan.privacy.route != "secure sum":
+    if not plan.protocol.masked:
         return
     identities = None if plan.roster is None else plan.roster.identities()
     cohort = plan.cohort

@@ -160,12 +160,16 @@ def share(
 
 
 def mask(
-    state: AwaitingDelivery, delivery: bytes, vector: Callable[[], IntVector]
+    state: AwaitingDelivery,
+    delivery: bytes,
+    vector: Callable[[], IntVector],
+    *,
+    check: Callable[[tuple[int, ...]], None] | None = None,
 ) -> tuple[AwaitingSurvivors | AwaitingRequest, bytes]:
     """Hide the vector under the site's own mask and one for each neighbour.
 
-    The vector is asked for, and so paid for, once the delivery was found good:
-    whoever sends garbage makes nobody pay.
+    The vector is asked for, and so charged for, once the delivery is valid. ``check``
+    is told before that which sites shared, and may refuse by raising.
     """
     terms, site = state.terms, state.site
     state.consume()
@@ -179,6 +183,8 @@ def mask(
     check_adverts(state.roster, terms, state.nonce, unseen)
     channels = _channels(state, delivered.boxes)
     held = _open_boxes(state, delivered, channels)
+    if check is not None:
+        check(delivered.sharers)
     words = into_ring(vector(), length=terms.length, sites=len(state.roster))
     _add_masks(words, state, sorted({*holders, *delivered.boxes}))
     if terms.identities is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from discreet.data.examples import Examples
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.ledger import Ledger
+from discreet.privacy.account import SiteAccount
 from discreet.privacy.loss import fraction_of
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.respond import exact_counts, use_of
@@ -25,7 +25,7 @@ _NEW_SESSION = b""
 def admit(
     plan: Plan,
     policy: Policy,
-    ledger: Ledger,
+    ledger: SiteAccount,
     *,
     session: bytes | None = None,
     sites: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
         PolicyError: there are fewer examples than the policy asks for.
         InputError: the data is not what the plan counts.
     """
-    if plan.privacy.route != "ranks":  # else nothing is counted before a session
+    if plan.protocol.counts_alone:
         exact_counts(examples, plan, plan.resolve(0, []))
     if policy is not None and len(examples) < policy.examples:
         raise PolicyError(

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from discreet.session.carried import TITLES
-from discreet.session.coordinator import Step
+from discreet.session.coordinator import StepReport
 
 
 @dataclass
@@ -89,9 +88,8 @@ class Board:
         self.heading = f"waiting for {waited}: {max(seconds_left, 0):.0f} s left"
         self.show(self)
 
-    def finished(self, step: Step) -> None:
+    def finished(self, step: StepReport) -> None:
         """Note how a step ended."""
-        title = TITLES[step.name]
         place = f"step {step.number} of {step.of}"
         rounds = f"round {step.round + 1}, " if step.round else ""
         parts = [f"{step.answered} of {step.asked} sites"]
@@ -105,7 +103,7 @@ class Board:
             if names and state[0] != "a":
                 told = [self._with_words(node, step) for node in nodes]
                 parts.append(f"{state.partition(' ')[0]}: {', '.join(told)}")
-        self.tell(f"{rounds}{place}, {title}: {'; '.join(parts)}")
+        self.tell(f"{rounds}{place}, {step.title}: {'; '.join(parts)}")
         self.log(
             "step",
             round=step.round + 1,
@@ -119,6 +117,6 @@ class Board:
         )
         self.show(self)
 
-    def _with_words(self, node: int, step: Step) -> str:
+    def _with_words(self, node: int, step: StepReport) -> str:
         words = step.words.get(node)
         return f'{self.names[node]} ("{words}")' if words else self.names[node]

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import DiscreetError, PlanError
-from discreet.plan.file import dumps, loads
+from discreet.plan.file import loads
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
 
@@ -50,7 +50,7 @@ class Kind(IntEnum):
 class Ending(IntEnum):
     """How a session ended. The last letter adds who withdrew from an exact sum."""
 
-    OPENED = 1
+    REVEALED = 1
     TOO_FEW_SITES = 2
     FAILED = 3
 
@@ -58,12 +58,12 @@ class Ending(IntEnum):
     def sentence(self) -> str:
         """Say it to a site's operator."""
         match self:
-            case Ending.OPENED:
-                return "the coordinator opened the result"
+            case Ending.REVEALED:
+                return "the coordinator has revealed the result"
             case Ending.TOO_FEW_SITES:
-                return "too few sites came or stayed, and nothing more was opened"
+                return "too few sites came or stayed, and nothing more was revealed"
             case Ending.FAILED:
-                return "the coordinator failed, and nothing more was opened"
+                return "the coordinator failed, and nothing more was revealed"
 
     def encode(self, withdrawals: Mapping[int, bytes] | None = None) -> bytes:
         """Return the body of the last letter."""
@@ -152,6 +152,15 @@ class Message:
         head, body, numbers = unpack(raw, 3)
         return cls.of(head, body, to_numbers(numbers))
 
+    def answers(self, other: Message) -> bool:
+        """Whether this is an answer to a message, of its plan, session and round."""
+        return (self.about, self.plan_digest, self.session, self.round) == (
+            other.digest(),
+            other.plan_digest,
+            other.session,
+            other.round,
+        )
+
     def reply(
         self,
         kind: Kind,
@@ -175,38 +184,43 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """The body of an invitation: the plan in full, and what opens the round."""
+    """The body of an invitation: the plan in full, and what starts the round."""
 
-    plan: Plan
+    text: str
+    """The plan's file."""
     nonce: bytes
     opening: bytes = field(repr=False)
-    """The first message of the round's conversation."""
+    """The first message of the round's protocol."""
     signature: bytes = field(default=b"", repr=False)
     """The coordinator's, when the roster names its key."""
 
-    def encode(self, text: str | None = None) -> bytes:
-        """Return the bytes in the letter's body; ``text`` is the plan's, if at hand."""
-        written = (dumps(self.plan) if text is None else text).encode()
-        return pack(written, self.nonce, self.opening, self.signature)
+    def encode(self) -> bytes:
+        """Return the bytes in the message's body."""
+        return pack(self.text.encode(), self.nonce, self.opening, self.signature)
 
     @classmethod
-    def decode(cls, raw: bytes, *, agreed: Plan | None = None) -> Invitation:
-        """Read the body of a letter; with an agreed plan, its text is not parsed."""
+    def decode(cls, raw: bytes) -> Invitation:
+        """Read the body of a message; the plan's text is not parsed."""
         text, nonce, opening, signature = unpack(raw, 4)
-        if agreed is not None:
-            return cls(agreed, nonce, opening, signature)
         try:
-            return cls(loads(text.decode()), nonce, opening, signature)
-        except (PlanError, UnicodeDecodeError) as error:
+            return cls(text.decode(), nonce, opening, signature)
+        except UnicodeDecodeError as error:
+            raise MessageError("the invitation holds no text of a plan") from error
+
+    def plan(self) -> Plan:
+        """Return the plan that the text holds."""
+        try:
+            return loads(self.text)
+        except PlanError as error:
             raise MessageError(
                 f"the invitation holds no valid plan: {error}"
             ) from error
 
     def statement(self, message: Message) -> bytes:
-        """Return what the coordinator signs."""
+        """Return what the coordinator signs; the message's head names the plan."""
         numbers = message.numbers.astype("<i8").tobytes()
         return b"discreet invitation\0" + pack(
-            message.head, self.plan.digest(), self.nonce, self.opening, numbers
+            message.head, message.plan_digest, self.nonce, self.opening, numbers
         )
 
 

@@ -63,7 +63,7 @@ class Preview:
     @property
     def sent(self) -> str:
         """Who can read the numbers, in a word."""
-        return "masked" if self.plan.privacy.route == "secure sum" else "in the clear"
+        return "masked" if self.plan.protocol.masked else "in the clear"
 
     def charged(self) -> Spent:
         """Return what all rounds would cost."""
@@ -174,7 +174,7 @@ def _query(plan: Plan, examples: Examples) -> str | None:
         asked = examples.bounded_in_place(
             unit.max_examples, alone=unit.kind == "subject"
         )
-    if asked is None or plan.privacy.route == "ranks":
+    if asked is None or not plan.protocol.counts_alone:
         return None
     return asked.query(plan_cuts(plan, examples.columns))
 

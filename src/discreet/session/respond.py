@@ -9,6 +9,7 @@ whatever the data now say.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from discreet.label.response_keys import answer as flipped_counts
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import Account, Use, answer_once
+from discreet.privacy.account import SiteAccount, Use, answer_once
 from discreet.session.bounding import bounded
 from discreet.session.policy import Policy, PolicyError
 from discreet.statistic.bounds import within_bounds
@@ -30,7 +31,7 @@ from discreet.statistic.bounds import within_bounds
 
 def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     examples: Examples | Callable[[], Examples],
-    account: Account,
+    account: SiteAccount,
     plan: Plan,
     this: ResolvedRound,
     *,
@@ -39,6 +40,8 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     entropy: Entropy,
     sites: Sequence[str] | None = None,
     policy: Policy | None = None,
+    strict: bool | None = None,
+    signed: bool = False,
     response_key: ResponseKey | None = None,
     log: Callable[[str], None] | None = None,
 ) -> IntVector:
@@ -57,11 +60,15 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         population: whom the data is about.
         entropy: where noise comes from.
         sites: who is in the sum; by default the plan's roster.
-        policy: the site's rules, checked once more; None in a simulation, where rows
-            that do not fit are an error.
+        policy: the site's rules, checked once more.
+        strict: whether rows that do not fit the plan are an error, as in a simulation;
+            by default they are where there is no policy.
+        signed: nothing of it can be revealed before this site signs.
         response_key: the key of this site's label flips, for plans that flip labels.
         log: told at the site how many rows did not fit.
     """
+    if strict is None:
+        strict = policy is None
     if policy is not None:
         policy.check(plan)
         if population != policy.population:
@@ -76,7 +83,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
             )
         held = examples if isinstance(examples, Examples) else examples()
         return flipped_counts(
-            held if policy is None else held.fitted(),
+            held if strict else held.fitted(),
             ResponseKeys(response_key, account),
             plan,
             this,
@@ -86,26 +93,16 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         )
     mechanism = plan.privacy.mechanism_for(this, plan.cohort)
     use = use_of(plan, this, session=session, population=population, sites=sites)
+    use = replace(use, signed=signed)
 
     def protected() -> bytes:
         held = examples if isinstance(examples, Examples) else examples()
-        exact = _counted(held, plan, this, strict=policy is None, log=log)
+        exact = _counted(held, plan, this, strict=strict, log=log)
         exact = confined(exact, plan, this, log=log)
         noise = child(entropy, f"noise of round {this.index}")
         return mechanism.protect(exact, entropy=noise).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
-    return np.frombuffer(message, dtype="<i8").astype(np.int64)
-
-
-def stored_answer(account: Account, session: bytes, index: int) -> IntVector | None:
-    """Return what a round was answered with before, to be sent again.
-
-    Looked up before any data is read: a retry must not tell whether they changed.
-    """
-    message = account.replay(session, index)
-    if message is None:
-        return None
     return np.frombuffer(message, dtype="<i8").astype(np.int64)
 
 

@@ -1,11 +1,11 @@
-"""A site's side of a session: letters in, letters out, the state as bytes.
+"""A site's side of a session: messages in, messages out, the state as bytes.
 
-Here the plan, the policy, the ledger, the data and the conversation of a round
-meet. Everything that can be refused is refused at the invitation, before the site
-shows a key; later every failure looks the same from outside. A state is used once:
-masks must not be used twice, even when a runtime restarts and offers an old state.
-A letter that comes again gets the very bytes that it was answered with; another
-letter for the same state is refused.
+Here the plan, the policy, the account, the data and the protocol of a round meet.
+Everything that can be refused is refused at the invitation, before the site shows a
+key; later every failure looks the same from outside. A state is used once: masks must
+not be used twice, even when a runtime restarts and offers an old state. A message that
+comes again gets the very bytes that it was answered with; another message for the same
+state is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,27 +21,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
-from discreet.errors import DiscreetError, PlanError
+from discreet.errors import DiscreetError
 from discreet.failures import sentence
-from discreet.label.route import RankSite
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
-from discreet.privacy.account import Account
+from discreet.privacy.account import SiteAccount
 from discreet.privacy.ledger import Ledger
-from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.keys import signature_holds
-from discreet.secagg.messages import BoxDelivery
-from discreet.secagg.site import withdraw
-from discreet.secagg.site_state import (
-    AwaitingDelivery,
-    AwaitingRequest,
-    SiteState,
-    restore_site,
-)
 from discreet.session.admission import admit
-from discreet.session.carried import check_signed
-from discreet.session.label import rank_site, ranked
 from discreet.session.messages import (
     Ending,
     Invitation,
@@ -50,26 +38,18 @@ from discreet.session.messages import (
     MessageError,
     pack,
     session_of,
-    to_numbers,
     withdrawals_in,
 )
 from discreet.session.policy import Policy, PolicyError
-from discreet.session.progress import (
-    Once,
+from discreet.session.protocols import Protocol, SiteRound, protocol_of
+from discreet.session.rehearsal import check_agreed
+from discreet.session.respond import respond
+from discreet.session.state import (
     Progress,
+    SiteMemory,
     after_refusal,
     progress_in,
     was_refused,
-)
-from discreet.session.rehearsal import check_agreed
-from discreet.session.respond import respond, stored_answer, use_of
-from discreet.session.signed_sums import (
-    account_for,
-    release_unsigned,
-    release_withdrawn,
-    settle,
-    sums_of,
-    terms_of,
 )
 
 
@@ -79,35 +59,39 @@ class Site:
 
     Args:
         examples: returns the data that a plan asks about; called at each step that
-            needs it, since every letter may find a new process.
+            needs it, since every message may find a new process.
         policy: what the operator allows.
-        ledger: charged before anything is sent.
+        account: charged before anything is sent; deployed, a ``Ledger``.
         entropy: where keys, masks and noise come from.
-        once: which states were used.
+        memory: which states were used, and the plans of joined sessions.
         plan: the plan that the operator agreed to; without it the policy alone
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
-        response_key: the key of this site's label flips, for plans that flip labels.
+        response_key: the key of this site's randomized responses.
         log: told at the site, and nowhere else, how many rows did not fit and which
             charges were released.
         rehearsal: whether the data is made up; no other plan is answered.
-        simulated: whether one machine plays all sites; exact sums then need no roster.
+        simulated: whether one machine plays all sites, so that nobody signs.
+        strict: whether rows that do not fit the plan are an error.
+        protocol: how a simulation adds vectors up; otherwise the plan decides.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
     policy: Policy
-    ledger: Ledger
+    account: SiteAccount
     entropy: Entropy = field(repr=False)
-    once: Once = field(repr=False)
+    memory: SiteMemory = field(repr=False)
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     response_key: ResponseKey | None = field(default=None, repr=False)
     log: Callable[[str], None] | None = field(default=None, repr=False)
     rehearsal: bool = False
     simulated: bool = False
+    strict: bool = False
+    protocol: Protocol | None = None
 
     def receive(self, state: bytes, message: Message) -> tuple[bytes, Message]:
-        """Take a letter; return the next state and the answer.
+        """Take a message; return the next state and the answer.
 
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
@@ -132,100 +116,133 @@ class Site:
     def answer(
         self, state: bytes, message: Message, *, report: Callable[[str], None]
     ) -> tuple[bytes, Message]:
-        """Take a letter; decline with a constant whatever the reason, and report it."""
+        """Take a message; decline with a constant whatever the reason, and report it."""
         try:
             return self.receive(state, message)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
-            report(sentence(error, doing="answering a letter"))
+            report(sentence(error, doing="answering a message"))
         withdrawn = None
         with suppress(DiscreetError):  # the ledger may be why it declines
-            self.ledger.note_refusal()
+            self.account.note_refusal()
             withdrawn = self._withdraw(state, message, report)
         return withdrawn or (after_refusal(state, message), self._no(message))
+
+    def close(self) -> None:
+        """Close the ledger's file, where there is one."""
+        if isinstance(self.account, Ledger):
+            self.account.close()
+
+    def respond(
+        self,
+        plan: Plan,
+        resolved: ResolvedRound,
+        *,
+        session: bytes,
+        signed: bool = False,
+    ) -> IntVector:
+        """Answer one round: charged, counted, stored, and then to be sent."""
+        return respond(
+            lambda: self.examples(plan),
+            self.account,
+            plan,
+            resolved,
+            session=session,
+            population=self.policy.population,
+            entropy=self.entropy,
+            policy=self.policy,
+            strict=self.strict,
+            signed=signed,
+            response_key=self.response_key,
+            log=self.log,
+        )
+
+    def admit(self, plan: Plan, *, session: bytes | None) -> None:
+        """Check policy and caps; read no data, charge nothing, send nothing."""
+        if not self.simulated:  # there the charge itself decides
+            admit(plan, self.policy, self.account, session=session)
+
+    def signer(self, plan: Plan) -> Ed25519PrivateKey | None:
+        """Return the key that signs for this site, None where nobody signs."""
+        if plan.roster is None or self.simulated:
+            return None
+        if self.identity is None:
+            raise PolicyError("the plan has a roster: give this site's identity key")
+        return self.identity
 
     def _withdraw(
         self, state: bytes, message: Message, report: Callable[[str], None]
     ) -> tuple[bytes, Message] | None:
-        """Leave an exact sum for good that this site did not sign; None elsewhere.
-
-        The release is on disk before the withdrawal leaves: from then on the ledger
-        refuses to sign, whatever state a runtime may offer.
-        """
+        """Leave a round for good after a failure, where its protocol has a way."""
         progress = progress_in(state, message.session)
-        signer = None if progress is None else self._signer(progress.plan)
-        if progress is None or signer is None:
+        if progress is None:
             return None
-        waiting = release_unsigned(self.ledger, progress, report)
-        if waiting is None:
+        current = self._current(progress, message)
+        left = self._protocol(current.plan).withdraw(current, report)
+        if left is None:
             return None
-        body = withdraw(waiting, identity=signer)
-        reply = message.reply(Kind.STEP, site=progress.site, body=body)
-        over = replace(progress, conversation=b"").replied(message, reply)
-        return over.to_bytes(), reply
+        following, reply = left
+        return following.replied(message, reply).to_bytes(), reply
 
     def _no(self, message: Message) -> Message:
         """Decline in the same words, whatever the reason."""
         words = self.policy.when_declining.encode()
         return message.reply(Kind.DECLINED, site=0, body=words)
 
+    def _protocol(self, plan: Plan) -> Protocol:
+        return self.protocol or protocol_of(plan, simulated=self.simulated)
+
+    def _current(self, progress: Progress, message: Message) -> SiteRound:
+        plan = self.plan
+        if plan is None or plan.digest() != progress.plan_digest:
+            plan = self.memory.plan(progress.plan_digest)
+        return SiteRound(self, plan, progress, message)
+
     def _join(
         self, before: Progress | None, message: Message
     ) -> tuple[Progress, Message]:
-        invitation = self._check_invitation(message)
-        plan = invitation.plan
+        invitation, plan = self._invitation(message)
         began = Progress(
             message.session,
             message.round,
             message.session,
-            0,
-            plan,
+            message.site,
+            message.plan_digest,
             message.numbers,
             replies={} if before is None else before.replies,
         )
-        if plan.privacy.route != "ranks":  # there the answer comes after public scores
-            stored = stored_answer(self.ledger, message.session, message.round)
-            if stored is not None:  # looked up before any data is read
-                return _sent(began, message, stored)
+        current = SiteRound(self, plan, began, message)
+        protocol = self._protocol(plan)
+        stored = protocol.stored(current)  # looked up before any data is read
+        if stored is not None:
+            return current.reply(numbers=stored)
         if before is not None and message.round <= before.round:
             raise MessageError("a second invitation to a round that was joined came")
-        self.ledger.check_patience()
-        charged_before = None
-        if message.round:
-            charged_before = self._continued(before, message)
-        this = began.resolve()
-        admit(plan, self.policy, self.ledger, session=charged_before)
-        match plan.privacy.route:
-            case "relay":
-                return _sent(began, message, self._respond(plan, this, message.session))
-            case "ranks":
-                joined = replace(began, site=message.site)
-                return ranked(self._rank_site(joined, this), joined, message)
-            case "secure sum":
-                return self._advertise(
-                    invitation.opening, this, began, message, charged_before
-                )
-            case _:
-                raise PlanError("this runtime does not carry the plan's privacy model")
+        self.account.check_patience()
+        charged_before = self._continued(before, message) if message.round else None
+        current.round  # noqa: B018 - refused here when the broadcast sums do not fit
+        self.admit(plan, session=charged_before)
+        return protocol.join(current, invitation.opening, charged_before)
 
-    def _check_invitation(self, message: Message) -> Invitation:
+    def _invitation(self, message: Message) -> tuple[Invitation, Plan]:
+        """Check an invitation; return it and the plan that it invites to."""
         if self.plan is not None and self.plan.digest() != message.plan_digest:
             raise PolicyError(
                 "the coordinator invites to another plan than this site agreed to"
             )
+        invitation = Invitation.decode(message.body)
         # What was agreed to is at hand: nothing that a coordinator wrote is parsed.
-        invitation = Invitation.decode(message.body, agreed=self.plan)
-        plan = invitation.plan
+        plan = self.plan or invitation.plan()
         if plan.digest() != message.plan_digest:
             raise MessageError("the invitation's plan is not the one that it names")
         check_agreed(plan, rehearsing=self.rehearsal)
         if not self.simulated:
-            check_signed(plan)
+            self._protocol(plan).check(plan)
         if session_of(plan, invitation.nonce) != message.session:
             raise MessageError("the invitation's session does not fit its plan")
         if not 0 <= message.round < len(plan.rounds):
             raise MessageError("the invitation is to a round that the plan lacks")
         key = None if plan.roster is None else plan.roster.coordinator
-        if key is not None:
+        if key is not None and not self.simulated:
             statement = invitation.statement(message)
             if not invitation.signature or not signature_holds(
                 key, invitation.signature, statement
@@ -233,7 +250,9 @@ class Site:
                 raise PolicyError(
                     "the invitation is not signed by the coordinator of the roster"
                 )
-        return invitation
+        if self.plan is None:
+            self.memory.keep(plan, invitation.text)
+        return invitation, plan
 
     def _continued(self, before: Progress | None, message: Message) -> bytes:
         """Return how the round before this one was charged; it must be over.
@@ -244,7 +263,7 @@ class Site:
         if before is None:
             raise MessageError("a later round came without the one before it")
         if (
-            before.plan.digest() != message.plan_digest
+            before.plan_digest != message.plan_digest
             or before.round + 1 != message.round
             or not before.finished
         ):
@@ -253,86 +272,8 @@ class Site:
         if not np.array_equal(shown, before.totals):
             raise MessageError("an earlier sum was broadcast with other numbers")
         joined = pack(before.session, bytes([before.round]), before.charged_as)
-        self.once.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
+        self.memory.take(hashlib.sha256(b"discreet continued\0" + joined).digest())
         return before.charged_as
-
-    def _respond(
-        self,
-        plan: Plan,
-        this: ResolvedRound,
-        session: bytes,
-        account: Account | None = None,
-    ) -> IntVector:
-        """Answer one round: charged, counted, stored, and then to be sent."""
-        return respond(
-            lambda: self.examples(plan),
-            account or self.ledger,
-            plan,
-            this,
-            session=session,
-            population=self.policy.population,
-            entropy=self.entropy,
-            policy=self.policy,
-            response_key=self.response_key,
-            log=self.log,
-        )
-
-    def _rank_site(self, progress: Progress, this: ResolvedRound) -> RankSite:
-        return rank_site(
-            self.examples(progress.plan).fitted(),
-            self.ledger,
-            progress.plan,
-            this,
-            session=progress.charged_as,
-            population=self.policy.population,
-            entropy=self.entropy,
-        )
-
-    def _advertise(
-        self,
-        opening: bytes,
-        this: ResolvedRound,
-        began: Progress,
-        message: Message,
-        charged_before: bytes | None,
-    ) -> tuple[Progress, Message]:
-        """Join a secure sum with fresh keys."""
-        number = self._number(began.plan, message.site)
-        talk = SiteConversation(
-            number,
-            terms_of(began, this),
-            _nothing,
-            self.entropy,
-            self._signer(began.plan),
-        )
-        conversation, advert = talk.join(opening)
-        # Fresh keys name this joining: whoever joins again pays again, because the
-        # same noisy vector in two different sums could be told from the others.
-        joined = hashlib.sha256(
-            b"discreet joined\0" + pack(message.session, advert)
-        ).digest()
-        progress = replace(
-            began,
-            charged_as=charged_before or joined,
-            site=number,
-            conversation=conversation,
-        )
-        return progress, message.reply(Kind.STEP, site=number, body=advert)
-
-    def _number(self, plan: Plan, assigned: int) -> int:
-        """Return this site's number: its place in the roster, or the assigned one."""
-        signer = self._signer(plan)
-        if plan.roster is None or signer is None:
-            return assigned
-        own = signer.public_key().public_bytes_raw()
-        return plan.roster.numbered()[plan.roster.name_of(own)]
-
-    def _signer(self, plan: Plan) -> Ed25519PrivateKey | None:
-        if plan.roster is None:
-            return None
-        if self.identity is None:
-            raise PolicyError("the plan has a roster: give this site's identity key")
-        return self.identity
 
     def _step(
         self, progress: Progress | None, message: Message
@@ -341,44 +282,13 @@ class Site:
             raise MessageError("a step of a session came that this site is not in")
         if message.round != progress.round:
             raise MessageError("a step of another round came")
-        if message.plan_digest != progress.plan.digest():
+        if message.plan_digest != progress.plan_digest:
             raise MessageError("a step of another plan came")
         if progress.finished:
             raise MessageError("a step came after the round's last one")
-        self.once.take(hashlib.sha256(progress.conversation).digest())
-        this = progress.resolve()
-        if progress.plan.privacy.route == "ranks":
-            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            return ranked(self._rank_site(progress, this), progress, message)
-        terms = terms_of(progress, this)
-        before = restore_site(progress.conversation, terms)
-
-        def vector() -> IntVector:
-            admit(progress.plan, self.policy, self.ledger, session=progress.charged_as)
-            if not terms.everyone_signs:
-                return self._respond(progress.plan, this, progress.charged_as)
-            sharers = BoxDelivery.decode(message.body).sharers
-            use = use_of(
-                progress.plan,
-                this,
-                session=progress.charged_as,
-                population=self.policy.population,
-            )
-            # Refused here, it is left out of the list, and the others' sum goes on.
-            self.ledger.check_sums(use, sums_of(progress.plan, before, sharers))
-            account = account_for(self.ledger, this)
-            return self._respond(progress.plan, this, progress.charged_as, account)
-
-        talk = SiteConversation(
-            progress.site, terms, vector, self.entropy, self._signer(progress.plan)
-        )
-        conversation, answer = talk.receive(progress.conversation, message.body)
-        settle(self.ledger, progress, before, message.body)
-        following = replace(
-            progress,
-            conversation=b"" if isinstance(before, AwaitingRequest) else conversation,
-        )
-        return following, _split(message, progress, before, answer)
+        self.memory.take(hashlib.sha256(progress.conversation).digest())
+        current = self._current(progress, message)
+        return self._protocol(current.plan).step(current)
 
     def _end(
         self, state: bytes, before: Progress | None, message: Message
@@ -389,39 +299,7 @@ class Site:
         if before is None:
             return state, reply
         with suppress(DiscreetError):  # what cannot be released stays charged
-            if release_unsigned(self.ledger, before, self.log) is None:
-                release_withdrawn(
-                    self.ledger, before, withdrawals_in(message.body), self.log
-                )
+            current = self._current(before, message)
+            withdrawals = withdrawals_in(message.body)
+            self._protocol(current.plan).ended(current, withdrawals)
         return before.ended(ending).replied(message, reply).to_bytes(), reply
-
-
-def _sent(
-    began: Progress, message: Message, vector: IntVector
-) -> tuple[Progress, Message]:
-    """Answer at once with a vector that is private on its own.
-
-    The ledger knows it by the coordinator's session: a repeated invitation gets the
-    stored bytes again.
-    """
-    answer = message.reply(Kind.STEP, site=message.site, numbers=vector)
-    return began, answer
-
-
-def _nothing() -> IntVector:
-    raise MessageError("no vector is sent while joining")
-
-
-def _split(
-    message: Message, progress: Progress, before: SiteState, answer: bytes
-) -> Message:
-    """Put the words of a masked vector where a runtime keeps its arrays."""
-    if not isinstance(before, AwaitingDelivery):
-        return message.reply(Kind.STEP, site=progress.site, body=answer)
-    words = 8 * before.terms.length
-    return message.reply(
-        Kind.STEP,
-        site=progress.site,
-        body=answer[:-words],
-        numbers=to_numbers(answer[-words:]),
-    )

@@ -1,7 +1,7 @@
 r"""Sums of public ranks over the positives: what gives the AUC under label privacy.
 
 The ranks are among all sites' examples, so no site can count alone: the coordinator
-ranks the public scores first (``discreet.label.route``). A plan holds which sums are
+ranks the public scores first (``discreet.session.protocols.ranks``). A plan holds which sums are
 taken, and how they are protected.
 """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Unpack, overload
 
 from discreet.data.edges import EdgeRule
@@ -22,10 +21,12 @@ from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Multiclass, Question, Round
+from discreet.privacy.claim import Setting
 from discreet.report.build import Result, result_of
 from discreet.report.evaluation import Evaluation
 from discreet.report.several import MultiEvaluation
 from discreet.secagg.random_groups import FEWEST_GROUPS
+from discreet.statistic.rank_sums import RankSums
 from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (
     ColumnNames,
@@ -34,7 +35,6 @@ from discreet.transport.inputs import (
     model_of,
     sites_of,
 )
-from discreet.transport.label_auc import evaluate_terms
 
 
 class Choices(ColumnNames, total=False):
@@ -243,23 +243,22 @@ def run(
     privacy: with it, a second model on the same labels costs nothing more under
     randomized response, and is charged again under every other mechanism.
     """
-    seeded = isinstance(entropy, Seeded)
-    smallest = len(sites) // plan.cohort.random_groups
-    claim = plan.claim("seeded" if seeded else "simulated", sites=smallest)
+    own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
+    if own is not None:
+        return own
     kept = response_keys
     if kept is None and plan.privacy.keeps_keys:
         kept = ResponseKeys.of_sites(len(sites), entropy)
-    if plan.privacy.route == "shares":
-        shared: Result = import_module("discreet.mpc").run(plan, sites, entropy=entropy)
-        return shared
-    if plan.privacy.route == "ranks" and aggregation == "secagg":
-        # Between sites nobody adds rank sums up under masks: no plan says so.
-        terms = replace(
-            RankSumTerms.of(plan.statistic, plan.privacy.loss),
-            aggregation="secagg",
-            colluders=plan.privacy.colluders_in(plan.cohort),
-        )
-        return evaluate_terms(terms, sites, response_keys=kept, entropy=entropy)
+    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
+    smallest = len(sites) // plan.cohort.random_groups
+    claim = plan.claim(setting, sites=smallest)
+    if isinstance(plan.statistic, RankSums):
+        if aggregation == "secagg":
+            plan = _summed(plan, plan.statistic)
+        told = plan.privacy.colluders_in(plan.cohort)
+        terms = RankSumTerms.of(plan.statistic, plan.privacy.loss, colluders=told)
+        if terms.aggregation == "secagg":
+            claim = terms.claim(setting)
     releases = simulate(
         plan,
         sites,
@@ -275,3 +274,11 @@ def run(
         estimator=estimator,
         site_names=[site.name for site in sites],
     )
+
+
+def _summed(plan: Plan, sums: RankSums) -> Plan:
+    """Return a plan of rank sums with one noisy sum over all sites.
+
+    It is for simulations: between separate sites no plan asks for it.
+    """
+    return replace(plan, rounds=(Round(replace(sums, aggregation="secagg")),))

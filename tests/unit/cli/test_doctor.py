@@ -27,8 +27,8 @@ from discreet.privacy.ledger import Ledger
 from discreet.session import policyfile
 from discreet.session.admission import admit
 from discreet.session.checkup import ENOUGH_BYTES, check_room
-from discreet.session.progress import Progress
 from discreet.session.respond import use_of
+from discreet.session.state import Progress
 from discreet.transport.flower.joining import (
     JoiningSite,
     interrupted_session,

@@ -144,7 +144,7 @@ def test_the_default_label_mechanism_is_planned_as_rank_sums(run, tmp_path):
     assert "rank-sums" in made.output
     written = planfile.loads((tmp_path / "p.toml").read_text())
     assert written.statistic == RankSums("choice")
-    assert written.privacy.route == "ranks"
+    assert written.protocol.name == "public ranks"
 
 
 def test_a_curator_plans_alone(run, tmp_path):

@@ -9,7 +9,6 @@ from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
 from discreet.label.midranks import midranks
-from discreet.label.rank_terms import RankSumTerms
 from discreet.label.rank_totals import RankTotals, TotalsCovariance, rank_auc
 from discreet.label.response_keys import ResponseKeys
 from discreet.noise.response import ResponseKey
@@ -17,7 +16,7 @@ from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.published.sun2022 import score_noise_auc
 from discreet.statistic.rank_sums import MECHANISMS
-from discreet.transport.label_auc import label_auc, run_terms
+from label_runs import label_auc
 
 
 def federation(rng, sizes=(900, 1100, 1000)):
@@ -132,11 +131,14 @@ def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
     changed = np.append(1 - labels[:1], labels[1:])
     kept = custodies(1, cap=1)
     opened = [
-        run_terms(
-            RankSumTerms(1, mechanism="response"),
+        label_auc(
             [Examples(scores, y, subjects=range(900))],
+            epsilon=1,
+            mechanism="response",
             response_keys=kept,
-        )[0]
+        )
+        .releases[0]
+        .total
         for y in (labels, changed)
     ]
     assert kept[0].account.spent("site 1").epsilon == 1
@@ -266,7 +268,7 @@ def test_noise_on_the_scores_says_that_it_protects_no_label(rng):
             {"epsilon": 1, "response_keys": custodies(2, 1)},
             InputError,
         ),
-        ([Examples([0.5], [1])], {"epsilon": 1, "aggregation": "secagg"}, PlanError),
+        ([Examples([0.5], [1])], {"epsilon": 1, "aggregation": "secagg"}, InputError),
         (
             [Examples([0.5, 0.1], [1, 0])],
             {"epsilon": 1, "aggregation": "secagg"},

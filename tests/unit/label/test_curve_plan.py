@@ -30,7 +30,7 @@ from discreet.report.evaluation import Evaluation
 from discreet.session.policy import PolicyError
 from discreet.session.respond import respond
 from discreet.transport.in_process import simulate
-from discreet.transport.label import evaluate_labels
+from label_runs import evaluate_labels
 
 pytestmark = pytest.mark.long
 
@@ -130,7 +130,7 @@ def test_ties_have_a_bin_each_and_the_auc_of_midranks() -> None:
 @pytest.mark.parametrize("mechanism", ["response", "binned"])
 def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
     s, y = pooled(600)
-    sites = cut(s, y, 3)
+    sites = cut(s, y, 3, ids=True)
     plan = plan_curves(PublicScores.of(sites), LabelDP(1, mechanism=mechanism))
     open_sums = [
         simulate(
@@ -289,7 +289,7 @@ def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
 
 def test_custody_must_be_one_a_site() -> None:
     s, y = pooled(100)
-    with pytest.raises(InputError, match="2 sites need as many custodies, got 1"):
+    with pytest.raises(InputError, match="2 sites need as many response keys, got 1"):
         evaluate_labels(
             cut(s, y, 2),
             privacy=LabelDP(1, mechanism="response"),

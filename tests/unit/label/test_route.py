@@ -14,7 +14,6 @@ from discreet.label.midranks import SiteRanks, midranks
 from discreet.label.opened_sums import read
 from discreet.label.rank_mechanisms import Kind, Option
 from discreet.label.rank_terms import RankSumTerms
-from discreet.label.route import JOIN, RANKS, RankSite, collect
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, LABEL
 from discreet.secagg.errors import (
@@ -23,6 +22,7 @@ from discreet.secagg.errors import (
     SavedStateError,
     TooFewSitesError,
 )
+from discreet.session.protocols.ranks import JOIN, RANKS, RankSite, collect
 from discreet.statistic import RankSums
 
 TERMS = RankSumTerms(2, mechanism="endpoint")

@@ -20,8 +20,8 @@ from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.range_queries import RangeQueries
 from discreet.report.build import evaluation
 from discreet.transport.in_process import simulate
-from discreet.transport.label import evaluate_labels
 from discreet.transport.simulation import run
+from label_runs import evaluate_labels
 
 pytestmark = pytest.mark.long
 

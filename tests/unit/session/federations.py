@@ -17,6 +17,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.recommend import recommend
@@ -24,7 +25,7 @@ from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import (
-    Session,
+    Coordinator,
 )
 from discreet.session.messages import (
     Invitation,
@@ -33,8 +34,8 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.policy import Policy
-from discreet.session.progress import InMemoryOnce
 from discreet.session.site import Site
+from discreet.session.state import InMemory
 from discreet.statistic import EquiDepthFrom, Hierarchy
 from discreet.transport.in_process import InProcess
 from policies import open_policy
@@ -97,7 +98,7 @@ class Federation:
     data: Callable[[int], Examples] = examples
     policy: Policy = POLICY
     entropy: Callable[[int], Entropy] = lambda place: Seeded(bytes([place]))
-    onces: dict[int, InMemoryOnce] = field(default_factory=dict)
+    onces: dict[int, InMemory] = field(default_factory=dict)
     reasons: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -114,7 +115,7 @@ class Federation:
             self.policy,
             self.ledger(place),
             self.entropy(place),
-            self.onces.setdefault(place, InMemoryOnce()),
+            self.onces.setdefault(place, InMemory()),
             self.plans.get(place),
             identity(place),
             ResponseKey(bytes([place]) * 32),
@@ -126,9 +127,9 @@ class Federation:
             lambda place, reason: self.reasons.append((place, reason)),
         )
 
-    def session(self, plan: Plan, exchange: InProcess | None = None) -> Session:
+    def session(self, plan: Plan, exchange: InProcess | None = None) -> Coordinator:
         signer = COORDINATOR if plan.roster is not None else None
-        return Session(
+        return Coordinator(
             plan,
             range(1, self.sites + 1),
             exchange or self.exchange(),
@@ -181,6 +182,6 @@ class Altering(InProcess):
 
 
 def invitation_to(plan: Plan) -> Message:
-    body = Invitation(plan, bytes(32), b"")
+    body = Invitation(dumps(plan), bytes(32), b"")
     session = session_of(plan, body.nonce)
     return Message(Kind.INVITE, plan.digest(), session, 0, 1, body.encode())

@@ -13,7 +13,6 @@ import pytest
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.session.board import Board, EventLog
-from discreet.session.carried import TITLES, steps_of
 from discreet.session.messages import Message
 from unit.session.federations import POLICY, Federation, Losing, plan_for
 
@@ -86,7 +85,7 @@ def test_who_declines_and_who_is_missing_is_named(tmp_path: Path) -> None:
 def test_every_step_of_every_route_has_a_title() -> None:
     signed = plan_for(DistributedDP("1"))
     for plan in (signed, plan_for(LocalDP("1", "laplace"))):
-        assert set(steps_of(plan)) <= set(TITLES)
+        assert set(plan.protocol.steps(plan)) <= set(plan.protocol.titles)
 
 
 def test_without_a_path_nothing_is_written(tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ def test_who_declines_may_say_whom_to_call_and_nothing_that_breaks_a_line(
     log = tmp_path / "session.log"
     board = Board(NAMES, said.append, EventLog(log))
     session = federation.session(plan_for(DistributedDP("1"), survivors=2))
-    session.exchange = exchange
+    session.transport = exchange
     session.watch = board.finished
     session.run()
     shown = ("[31m" if forged else "") + "call ext. 17"

@@ -18,9 +18,8 @@ from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import MemoryAccount
-from discreet.session.coordinator import AbortedError, Session
+from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.messages import VERSION, Ending, Kind, Message, MessageError
-from discreet.session.progress import Progress
 from discreet.session.respond import respond
 from discreet.session.retrying import (
     AGAIN_SECONDS,
@@ -30,6 +29,7 @@ from discreet.session.retrying import (
     Delivery,
     Lost,
 )
+from discreet.session.state import Progress
 from discreet.transport.in_process import InProcess
 from unit.session.federations import (
     COORDINATOR,
@@ -111,7 +111,7 @@ def test_a_late_answer_of_another_step_is_not_taken_for_this_ones() -> None:
 
 
 def test_the_last_letter_is_not_waited_for_as_long_as_a_step() -> None:
-    last = replace(ASKED, kind=Kind.END, body=Ending.OPENED.encode())
+    last = replace(ASKED, kind=Kind.END, body=Ending.REVEALED.encode())
     carrier = Scripted([])
     carrier.send = lambda *_, **__: None  # type: ignore[method-assign]
     carrier.exchange(600.0)({1: last})
@@ -162,7 +162,7 @@ def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
     carrier = Unreliable(inner.answer, np.random.default_rng(network), Faults(lost=0.3))
     exchange = Delivery(carrier, 300.0, carrier.now, carrier.sleep)
     signer = COORDINATOR if signed_by else None
-    session = Session(plan, range(1, 4), exchange, Seeded(b"coordinator"), signer)
+    session = Coordinator(plan, range(1, 4), exchange, Seeded(b"coordinator"), signer)
     (release,) = session.run()
     assert release.total.tolist() == own((1, 2, 3), privacy, signed_by)
     assert not federation.reasons, "no site was given a reason to decline"
@@ -247,10 +247,10 @@ def test_every_site_is_told_that_the_result_was_opened(tmp_path: Path) -> None:
     federation = Federation(tmp_path)
     exchange = Ended(**vars(federation.exchange()))
     federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
-    assert exchange.told == dict.fromkeys((1, 2, 3), Ending.OPENED)
+    assert exchange.told == dict.fromkeys((1, 2, 3), Ending.REVEALED)
     for state in exchange.states.values():
         progress = Progress.of(state)
-        assert progress.ending is Ending.OPENED
+        assert progress.ending is Ending.REVEALED
         assert not progress.conversation, "a session that is over keeps no keys"
 
 
@@ -258,7 +258,7 @@ def test_every_site_is_told_that_too_few_were_left(tmp_path: Path) -> None:
     federation = Federation(tmp_path, sites=4, policy=replace(POLICY, sites=3))
     plan = plan_for(DistributedDP("1"), survivors=4)
     exchange = Ended(**vars(federation.exchange()), silent={2: 3})
-    with pytest.raises(AbortedError, match="nothing was opened"):
+    with pytest.raises(AbortedError, match="nothing was revealed"):
         federation.session(plan, exchange).run()
     assert exchange.told == dict.fromkeys((1, 3, 4), Ending.TOO_FEW_SITES)
 

@@ -13,9 +13,10 @@ from discreet.entropy import Seeded
 from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.plan import file as planfile
+from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.session import messages
-from discreet.session.coordinator import AbortedError, Session
+from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.messages import (
     Invitation,
     Kind,
@@ -60,7 +61,7 @@ def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) 
     exchange = Garbling(federation.exchange().sites, lambda *_: None, at=at, how=how)
     entropy = Seeded(b"run" + bytes([run]))
     with suppress(AbortedError, DiscreetError):
-        Session(plan, range(1, 4), exchange, entropy, COORDINATOR).run()
+        Coordinator(plan, range(1, 4), exchange, entropy, COORDINATOR).run()
     assert exchange.turn >= at, "the session never came to the step that is spoilt"
 
 
@@ -90,7 +91,7 @@ def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
 def _invited(plan: Plan, text: bytes) -> Message:
     """An invitation that names a plan and carries some other text in its place."""
     nonce = bytes(32)
-    invitation = Invitation(plan, nonce, b"")
+    invitation = Invitation(dumps(plan), nonce, b"")
     _, *rest = unpack(invitation.encode(), 4)
     message = Message(Kind.INVITE, plan.digest(), session_of(plan, nonce), 0, 1)
     return replace(message, body=pack(text, *rest))

@@ -27,9 +27,9 @@ from discreet.secagg.messages import Advert, BoxDelivery, KeyRoster
 from discreet.secagg.terms import Terms
 from discreet.session.coordinator import (
     AbortedError,
-    Session,
+    Coordinator,
     Transport,
-    opened_evaluation,
+    evaluation_of,
 )
 from discreet.session.journal import Journal
 from discreet.session.respond import respond
@@ -93,7 +93,7 @@ def test_the_result_shows_the_groups_and_the_claim_says_that_they_were_opened(
 ) -> None:
     plan = grouped_plan()
     releases = Federation(tmp_path, sites=SITES).session(plan).run()
-    found = opened_evaluation(plan, releases)
+    found = evaluation_of(plan, releases)
     assert isinstance(found, Evaluation)
     assert found.random_groups is not None
     assert found.random_groups.members == tuple(r.members for r in releases)
@@ -139,7 +139,7 @@ def test_an_impossible_exact_sum_gives_a_result_that_says_why(tmp_path: Path) ->
     releases = Federation(tmp_path, sites=SITES).session(plan).run()
     lied = [replace(releases[0], total=releases[0].total - 10_000), *releases[1:]]
     with pytest.warns(UndefinedMetricWarning, match="negative counts"):
-        found = opened_evaluation(plan, lied)
+        found = evaluation_of(plan, lied)
     assert isinstance(found, Evaluation)
     assert found.random_groups is not None
     assert np.isnan(found.auc.value)
@@ -275,4 +275,4 @@ def test_a_killed_coordinator_goes_on_with_the_groups_that_were_drawn(
 
 def carried(plan: Plan, journal: Journal, exchange: Transport) -> list[Release]:
     through = journal.through(exchange)
-    return Session(plan, journal.nodes, through, journal.draw, COORDINATOR).run()
+    return Coordinator(plan, journal.nodes, through, journal.draw, COORDINATOR).run()

@@ -25,14 +25,15 @@ from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session.bounding import bounded
-from discreet.session.coordinator import Session
+from discreet.session.coordinator import Coordinator
 from discreet.session.messages import Invitation, Kind, Message, session_of
-from discreet.session.progress import InMemoryOnce
 from discreet.session.site import Site
+from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess
 from policies import open_policy
 
@@ -167,15 +168,15 @@ def play(folder: Path, plan: Plan, columns, **more):
             response_key=ResponseKey(bytes([place]) * 32),
         )
 
-    onces = {place: InMemoryOnce() for place in (1, 2, 3)}
+    onces = {place: InMemory() for place in (1, 2, 3)}
     exchange = Overheard(
         {place: lambda place=place: site(place) for place in onces},
         lambda _, reason: reasons.append(reason),
     )
-    session = Session(plan, list(onces), exchange, Seeded(b"coordinator"))
+    session = Coordinator(plan, list(onces), exchange, Seeded(b"coordinator"))
     releases = session.run()
     assert reasons == []
-    spent = site(1).ledger.spent("people")
+    spent = site(1).account.spent("people")
     return exchange.heard, releases, spent
 
 
@@ -263,7 +264,7 @@ def test_a_range_of_scores_finds_no_largest_score(tmp_path):
 def test_no_label_decides_about_a_letter(tmp_path, mechanism):
     """The scores are public here; what labels say is in the charged numbers only."""
     privacy = LabelDP(1, mechanism=mechanism)
-    if privacy.route == "ranks":
+    if not privacy.needs_edges:
         plan = recommend(PublicFacts(), privacy, cohort=Cohort(min_survivors=3))
     else:
         plan = plan_of(privacy)
@@ -284,11 +285,11 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
 
     def answer(name, policy, held):
         ledger = Ledger.new(tmp_path / name, limits=policy.limits())
-        site = Site(held, policy, ledger, Seeded(b"1"), InMemoryOnce())
+        site = Site(held, policy, ledger, Seeded(b"1"), InMemory())
         heard = []
         exchange = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
         nonce = bytes(32)
-        invitation = Invitation(plan, nonce, b"")
+        invitation = Invitation(dumps(plan), nonce, b"")
         message = Message(
             Kind.INVITE,
             plan.digest(),

@@ -22,7 +22,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.recommend import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.report.evaluation import Evaluation
-from discreet.session.coordinator import AbortedError, opened_evaluation
+from discreet.session.coordinator import AbortedError, evaluation_of
 from discreet.session.rehearsal import check_agreed, made_up
 from discreet.session.respond import exact_counts
 from discreet.session.site import Site
@@ -84,7 +84,7 @@ def test_one_site_that_rehearses_alone_is_not_in_an_earnest_sum(tmp_path: Path) 
 def rehearse(tmp_path: Path, plan: Plan) -> Evaluation:
     federation = Rehearsing(tmp_path, data=lambda _: made_up(plan))
     releases = federation.session(plan.rehearsed()).run()
-    result = opened_evaluation(plan.rehearsed(), releases)
+    result = evaluation_of(plan.rehearsed(), releases)
     assert isinstance(result, Evaluation)
     return result
 
@@ -99,7 +99,7 @@ def test_every_output_of_a_rehearsal_says_so(tmp_path: Path) -> None:
     assert "REHEARSAL" in repr(result)
     result.plot("roc", tmp_path / "roc.svg")
     assert "REHEARSAL" in (tmp_path / "roc.svg").read_text()
-    earnest = opened_evaluation(
+    earnest = evaluation_of(
         PLAN, [replace(result.releases[0], plan_digest=PLAN.digest())]
     )
     assert "REHEARSAL" not in earnest.to_json()
@@ -108,7 +108,7 @@ def test_every_output_of_a_rehearsal_says_so(tmp_path: Path) -> None:
 def test_a_release_of_a_rehearsal_is_no_release_of_the_plan(tmp_path: Path) -> None:
     releases = rehearse(tmp_path, PLAN).releases
     with pytest.raises(DiscreetError):
-        opened_evaluation(PLAN, releases)
+        evaluation_of(PLAN, releases)
 
 
 @pytest.mark.parametrize("name", STATISTICS)

@@ -15,7 +15,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
-from discreet.session.coordinator import Session, Transport
+from discreet.session.coordinator import Coordinator, Transport
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message
 from discreet.transport.in_process import InProcess
@@ -60,7 +60,7 @@ def run(plan: Plan, exchange: Transport, saved: SavedSession) -> list[Release]:
     else:
         journal = Journal.of(raw, keep=saved.save)
     signer = COORDINATOR if plan.roster is not None else None
-    session = Session(
+    session = Coordinator(
         plan, journal.nodes, journal.through(exchange), journal.draw, signer
     )
     return session.run()

@@ -20,6 +20,7 @@ from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort
+from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
@@ -27,9 +28,9 @@ from discreet.privacy.account import MemoryAccount
 from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import (
     AbortedError,
-    Session,
-    Step,
-    opened_evaluation,
+    Coordinator,
+    StepReport,
+    evaluation_of,
 )
 from discreet.session.messages import (
     Invitation,
@@ -122,7 +123,7 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     federation = Federation(tmp_path)
     releases = federation.session(plan).run()
     assert federation.reasons == []
-    result = opened_evaluation(plan, releases)
+    result = evaluation_of(plan, releases)
     assert isinstance(result, Evaluation)
     every = [examples(k).to_arrays() for k in (1, 2, 3)]
     scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
@@ -165,11 +166,11 @@ def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -
         return answers
 
     states: dict[int, bytes] = {}
-    Session(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
+    Coordinator(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
     ((state, message, body),) = passed
     _, again = federation.site(1).receive(states[1], message)
     assert again.kind is Kind.DECLINED or again.body == body
-    federation.onces.clear()  # a restarted process that offers the old state
+    federation.onces[1].used.clear()  # a restarted process that offers the old state
     changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
     _, retried = changed.site(1).receive(state, message)
     assert retried.body == body
@@ -196,7 +197,7 @@ def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(
 ) -> None:
     names: dict[int, list[str]] = {}
     for signed_by in (0, 3):
-        seen: list[Step] = []
+        seen: list[StepReport] = []
         plan = plan_for(DistributedDP("1"), survivors=3, signed_by=signed_by)
         session = Federation(tmp_path / str(signed_by)).session(plan)
         session.watch = seen.append
@@ -208,7 +209,7 @@ def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(
 
 
 def test_local_messages_take_one_step(tmp_path: Path) -> None:
-    seen: list[Step] = []
+    seen: list[StepReport] = []
     session = Federation(tmp_path).session(plan_for(LocalDP("1", "laplace")))
     session.watch = seen.append
     session.run()
@@ -294,7 +295,7 @@ def test_two_rounds_use_the_edges_of_the_broadcast_release(tmp_path: Path) -> No
     )
     assert np.array_equal(releases[1].total, expected)
     assert federation.ledger(1).spent("people").epsilon == 2
-    assert opened_evaluation(plan, releases).auc.value > 0.5  # type: ignore[union-attr]
+    assert evaluation_of(plan, releases).auc.value > 0.5  # type: ignore[union-attr]
 
 
 def test_an_altered_broadcast_is_not_answered(tmp_path: Path) -> None:
@@ -339,7 +340,7 @@ def test_a_later_round_of_another_session_is_declined(tmp_path: Path) -> None:
     federation = Federation(tmp_path)
     exchange = federation.exchange()
     releases = federation.session(plan, exchange).run()
-    body = Invitation(plan, bytes(32), b"")
+    body = Invitation(dumps(plan), bytes(32), b"")
     session = session_of(plan, body.nonce)
     message = Message(
         Kind.INVITE, plan.digest(), session, 1, 1, body.encode(), releases[0].total
@@ -361,7 +362,7 @@ def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
             changed = dict(messages)
             if messages[1].kind is Kind.INVITE:
                 body = Invitation.decode(messages[1].body)
-                shown = replace(body, plan=other)
+                shown = replace(body, text=dumps(other))
                 nonce_session = session_of(other, body.nonce)
                 message = replace(
                     messages[1], plan_digest=other.digest(), session=nonce_session

@@ -18,21 +18,27 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.ledger_entries import Released, Settled
-from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.messages import Confirmation, RevealRequest, Survivors, Withdrawal
-from discreet.secagg.terms import withdrawal_statement
+from discreet.secagg.site_state import restore_site
+from discreet.secagg.terms import Terms, withdrawal_statement
 from discreet.session.coordinator import (
     AbortedError,
-    Session,
-    Step,
+    Coordinator,
+    StepReport,
     Transport,
     UnfinishedError,
 )
 from discreet.session.journal import Journal
-from discreet.session.messages import Ending, Kind, Message, withdrawals_in
+from discreet.session.messages import (
+    Ending,
+    Kind,
+    Message,
+    round_digest,
+    withdrawals_in,
+)
 from discreet.session.policy import Policy
-from discreet.session.progress import InMemoryOnce, Progress
-from discreet.session.signed_sums import terms_of
+from discreet.session.protocols.secure_sum import answer_of
+from discreet.session.state import Progress
 from discreet.transport.in_process import InProcess
 from unit.session.federations import (
     COORDINATOR,
@@ -73,7 +79,7 @@ class Consortium:
 
     federation: Federation
     exchange: InProcess = field(init=False)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StepReport] = field(default_factory=list)
     sessions: int = 0
 
     def __post_init__(self) -> None:
@@ -99,10 +105,10 @@ class Consortium:
 
     def session(
         self, plan: Plan, places: Iterable[int], exchange: Transport | None = None
-    ) -> Session:
+    ) -> Coordinator:
         self.sessions += 1
         self.steps.clear()
-        return Session(
+        return Coordinator(
             plan,
             tuple(places),
             exchange or self.exchange,
@@ -230,7 +236,7 @@ def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
     plan = plan_over(range(1, 6), survivors=4)
     journal = Journal(tuple(range(1, 6)), Seeded(b"journal"))
 
-    def carried(journal: Journal, exchange: Transport) -> Session:
+    def carried(journal: Journal, exchange: Transport) -> Coordinator:
         through = journal.through(exchange)
         return replace(
             consortium.session(plan, journal.nodes, through),
@@ -359,7 +365,7 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     consortium, exchange, _ = refusing(tmp_path)
 
     def answered(place: int, state: bytes, message: Message) -> tuple[Message, str]:
-        consortium.federation.onces[place] = InMemoryOnce()
+        consortium.federation.onces[place].used.clear()
         reasons: list[str] = []
         site = consortium.federation.site(place)
         _, reply = site.answer(state, message, report=reasons.append)
@@ -380,7 +386,7 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     assert "has released its charge" in reason
     # The request is in order: without the ledger's word it is answered.
     progress = Progress.of(state)
-    assert _conversation(progress, 1).receive(progress.conversation, request.body)
+    assert _answered(progress, 1, request.body)
 
 
 def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
@@ -407,15 +413,29 @@ def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
 
 def _forced_signature(exchange: Recording, place: int, asked: Message) -> bytes:
     progress = Progress.of(exchange.seen[place, "confirm"][0])
-    talk = _conversation(progress, place)
-    _, answer = talk.receive(progress.conversation, asked.body)
+    answer = _answered(progress, place, asked.body)
     return Confirmation.decode(answer).signature
 
 
-def _conversation(progress: Progress, place: int) -> SiteConversation:
-    """Return a site's part of the protocol without its ledger."""
-    terms = terms_of(progress, progress.resolve())
-    return SiteConversation(place, terms, _no_vector, Seeded(b""), identity(place))
+def _answered(progress: Progress, place: int, body: bytes) -> bytes:
+    """Return what the protocol answers where no ledger is asked."""
+    plan = plan_over(range(1, 7), survivors=4)
+    terms = Terms(
+        round_digest(plan, progress.session, 0, progress.totals),
+        length=plan.statistic.size,
+        min_survivors=4,
+        identities=plan.roster.identities(),
+        everyone_signs=True,
+    )
+    _, answer = answer_of(
+        restore_site(progress.conversation, terms),
+        body,
+        site=place,
+        vector=_no_vector,
+        entropy=Seeded(b""),
+        identity=identity(place),
+    )
+    return answer
 
 
 def _no_vector() -> IntVector:
@@ -520,6 +540,6 @@ def test_a_simulation_of_exact_sums_needs_no_roster(tmp_path: Path) -> None:
         for k in (1, 2, 3)
     }
     exchange = InProcess(sites, inner.report)
-    session = Session(plan, (1, 2, 3), exchange, Seeded(b"s"), simulated=True)
+    session = Coordinator(plan, (1, 2, 3), exchange, Seeded(b"s"), simulated=True)
     (release,) = session.run()
     assert np.array_equal(release.total, counts(plan, (1, 2, 3)))

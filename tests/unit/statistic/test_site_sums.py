@@ -19,10 +19,9 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound, Round
-from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.session.signed_sums import SignedSums, account_for
+from discreet.session.protocols.secure_sum import can_release
 from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
 from discreet.statistic.effect_terms import (
     MOST_UNIT,
@@ -330,13 +329,11 @@ def test_who_takes_part_in_an_exact_sum_tells_no_size_that_a_plan_chooses():
         SiteSums(INNER, (terms,)).admits(None, 30)
 
 
-def test_a_charge_stands_where_going_on_is_an_answer(tmp_path):
-    tmp_path.chmod(0o700)
-    with Ledger.new(tmp_path / "ledger.db") as ledger:
-        plain = ResolvedRound(0, INNER, Unbounded())
-        chosen = SiteSums(INNER, (EffectTerms.of("auc", private=False),))
-        assert isinstance(account_for(ledger, plain), SignedSums)
-        assert account_for(ledger, ResolvedRound(0, chosen, Unbounded())) is ledger
+def test_a_charge_stands_where_going_on_is_an_answer():
+    plain = ResolvedRound(0, INNER, Unbounded())
+    chosen = SiteSums(INNER, (EffectTerms.of("auc", private=False),))
+    assert can_release(plain)
+    assert not can_release(ResolvedRound(0, chosen, Unbounded()))
 
 
 def test_colluding_sites_do_not_count_among_those_that_hide_each_other():

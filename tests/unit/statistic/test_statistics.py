@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from discreet import Examples, InputError, PlanError
 from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import Sensitivity, Unit
+from discreet.session.protocols.relay import added
 from discreet.statistic import (
     ClassHistogram,
     Grouped,
@@ -18,7 +19,6 @@ from discreet.statistic import (
     OneVsRest,
     Paired,
 )
-from discreet.transport.in_process import add
 from fuzzing import draws
 
 FOUR = Edges.realise(Uniform(4))
@@ -164,7 +164,10 @@ def test_merging_sites_equals_counting_the_pooled_data(case, data):
     sites = data.draw(
         st.lists(st.lists(st.sampled_from(kinds), max_size=6), max_size=4)
     )
-    merged = add([statistic.count(examples(rows)) for rows in sites], statistic.size)
+    merged = added(
+        [np.zeros(statistic.size, np.int64)]
+        + [statistic.count(examples(rows)) for rows in sites]
+    )
     pooled = statistic.count(examples([row for rows in sites for row in rows]))
     np.testing.assert_array_equal(merged, pooled)
     assert merged.dtype == np.int64
@@ -173,14 +176,14 @@ def test_merging_sites_equals_counting_the_pooled_data(case, data):
 
 def test_an_overflowing_sum_is_refused():
     huge = np.full(3, 2**62, dtype=np.int64)
-    assert add([huge, huge - 1], 3).tolist() == [2**63 - 1] * 3
+    assert added([huge, huge - 1]).tolist() == [2**63 - 1] * 3
     with pytest.raises(InputError, match="64 bits"):
-        add([huge, huge], 3)
+        added([huge, huge])
 
 
 def test_vectors_of_another_length_are_refused():
     with pytest.raises(InputError, match="3 64-bit integers"):
-        add([np.zeros(2, dtype=np.int64)], 3)
+        added([np.zeros(n, dtype=np.int64) for n in (3, 2)])
 
 
 def test_levels_of_a_tree_add_up_to_their_parents():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,8 +17,8 @@ from discreet.noise.response import ResponseKey
 from discreet.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.session.messages import Kind, MessageError
 from discreet.session.messages import Message as SessionMessage
-from discreet.session.progress import UsedStateError, after_refusal
 from discreet.session.site import Site
+from discreet.session.state import after_refusal
 from discreet.transport.flower.records import (
     from_content,
     load_state,
@@ -30,27 +29,6 @@ from discreet.transport.flower.records import (
 SiteOf: TypeAlias = Callable[[Message, Context], Site]
 """Returns what the site brings, anew for every message."""
 Report: TypeAlias = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class OnceFolder:
-    """Remembers used states as empty files, on disk before the answer is sent."""
-
-    folder: Path
-
-    def take(self, name: bytes) -> None:
-        """Mark a name as used, or raise when it already was."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        try:
-            os.close(os.open(self.folder / name.hex(), flags, mode=0o600))
-        except FileExistsError:
-            raise UsedStateError from None
-        directory = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 class Kept(Protocol):
@@ -98,11 +76,6 @@ class InFile:
             self.path.unlink(missing_ok=True)
 
 
-def once_beside(ledger: Path) -> OnceFolder:
-    """Return the folder of used states that belongs to a ledger."""
-    return OnceFolder(ledger.with_name(ledger.name + ".steps"))
-
-
 def flip_key(ledger: Path) -> ResponseKey:
     """Return the key of a site's label flips, kept beside its ledger.
 
@@ -136,7 +109,7 @@ def handler(
         answered: told each letter with its answer.
         kept: where the state is between two letters; by default with Flower.
     """
-    heterogeneity = InContext() if kept is None else kept
+    keeper = InContext() if kept is None else kept
 
     def answer(message: Message, context: Context) -> Message:
         try:
@@ -144,7 +117,7 @@ def handler(
         except MessageError as error:
             report(str(error))
             raise
-        state = heterogeneity.load(context)
+        state = keeper.load(context)
         try:
             site = site_of(message, context)
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
@@ -152,9 +125,11 @@ def handler(
             following = after_refusal(state, letter)
             reply = letter.reply(Kind.DECLINED, site=0)
         else:
-            with site.ledger:
+            try:
                 following, reply = site.answer(state, letter, report=report)
-        heterogeneity.save(context, following)
+            finally:
+                site.close()
+        keeper.save(context, following)
         if answered is not None:
             answered(letter, reply)
         return Message(to_content(reply), reply_to=message)

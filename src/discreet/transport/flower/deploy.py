@@ -14,13 +14,13 @@ from discreet.errors import InputError, PlanError
 from discreet.plan.plan import Plan
 from discreet.report.build import Result
 from discreet.session.board import Board
-from discreet.session.carried import NO_ROSTER, check_carried
 from discreet.session.coordinator import (
+    NO_ROSTER,
     AbortedError,
-    Session,
+    Coordinator,
     Transport,
     UnfinishedError,
-    opened_evaluation,
+    evaluation_of,
 )
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message
@@ -65,7 +65,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
         UnfinishedError: an exact sum waits for signatures; go on with ``saved``.
         ProcessError: the SuperLink did not start, or ended.
     """
-    check_carried(plan)
+    plan.protocol.check(plan)
     if plan.roster is None and not unauthenticated:
         raise PlanError(NO_ROSTER)
     shown = board(dict(enumerate(keys.admitted(plan), 1)))
@@ -113,7 +113,7 @@ def _run(
 ) -> Result:
     if saved is not None:
         journal.keep = saved.save
-    session = Session(
+    session = Coordinator(
         plan,
         journal.nodes,
         journal.through(exchange),
@@ -133,8 +133,8 @@ def _run(
         shown.log("ended", how="unfinished")
         journal.ask_again()
         raise
-    shown.log("ended", how="opened", sites=releases[-1].contributors)
-    return opened_evaluation(plan, releases)
+    shown.log("ended", how="revealed", sites=releases[-1].contributors)
+    return evaluation_of(plan, releases)
 
 
 @dataclass

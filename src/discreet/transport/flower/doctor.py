@@ -23,7 +23,6 @@ from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import check_secret, read_secret
 from discreet.session.admission import admit, check_data
-from discreet.session.carried import NO_ROSTER, check_carried
 from discreet.session.checkup import (
     Check,
     Note,
@@ -32,6 +31,7 @@ from discreet.session.checkup import (
     check_room,
     check_writable,
 )
+from discreet.session.coordinator import NO_ROSTER
 from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
 from discreet.session.policy import Policy
 from discreet.session.rehearsal import check_agreed
@@ -127,7 +127,7 @@ class SiteDoctor:
         return SiteKeys(self.keys)
 
     def _look_at_plan(self) -> str:
-        check_carried(self._plan)
+        self._plan.protocol.check(self._plan)
         check_agreed(self._plan, rehearsing=False)
         roster = self._plan.roster
         who = "no roster" if roster is None else f"{len(roster.sites)} sites"
@@ -271,7 +271,7 @@ class CoordinatorDoctor:
         return CoordinatorKeys(self.keys)
 
     def _look_at_plan(self) -> str:
-        check_carried(self._plan)
+        self._plan.protocol.check(self._plan)
         check_agreed(self._plan, rehearsing=False)
         if self._plan.roster is not None:
             return f"{self._plan.digest().hex()[:16]}, {len(self._plan.roster.sites)} sites"

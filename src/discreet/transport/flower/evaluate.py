@@ -17,7 +17,7 @@ from discreet.errors import InputError
 from discreet.plan.plan import ModelRef, Plan
 from discreet.report.build import Result
 from discreet.report.evaluation import Evaluation
-from discreet.session.coordinator import Session, Step, opened_evaluation
+from discreet.session.coordinator import Coordinator, StepReport, evaluation_of
 from discreet.session.rehearsal import check_agreed
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Delivery
 from discreet.transport.flower.records import model_digest
@@ -35,7 +35,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     step_seconds: float = STEP_SECONDS,
     identity: Ed25519PrivateKey | None = None,
     entropy: Entropy = SYSTEM,
-    watch: Callable[[Step], None] | None = None,
+    watch: Callable[[StepReport], None] | None = None,
     rehearsal: bool = False,
 ) -> Result:
     """Evaluate a model on the data of the nodes of a grid.
@@ -71,7 +71,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if sites is None and plan.roster is not None:
         wanted = len(plan.roster.sites)
     simulated = isinstance(grid, InMemoryGrid)
-    session = Session(
+    session = Coordinator(
         plan,
         connected(grid, wanted=wanted, wait_seconds=wait_seconds, among=nodes),
         Delivery(GridCarrier(grid, model), step_seconds),
@@ -80,7 +80,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         watch=watch,
         simulated=simulated,
     )
-    return opened_evaluation(plan, session.run(), entropy=entropy, simulated=simulated)
+    return evaluation_of(plan, session.run(), entropy=entropy, simulated=simulated)
 
 
 @dataclass

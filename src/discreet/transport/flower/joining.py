@@ -14,11 +14,9 @@ from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.admission import admit, check_data
-from discreet.session.carried import check_carried
 from discreet.session.messages import Ending, Kind
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
-from discreet.session.progress import Progress
 from discreet.session.rehearsal import (
     check_agreed,
     made_up,
@@ -27,12 +25,12 @@ from discreet.session.rehearsal import (
 )
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.session.site import Site
+from discreet.session.state import Progress, memory_beside
 from discreet.transport.flower.client import (
     InFile,
     Report,
     flip_key,
     handler,
-    once_beside,
     report_on_stderr,
 )
 from discreet.transport.flower.keys import SiteKeys
@@ -93,7 +91,7 @@ class JoiningSite:
 
     def check(self) -> None:
         """Refuse now what would be refused later: policy, data, floors, caps."""
-        check_carried(self.plan)
+        self.plan.protocol.check(self.plan)
         with self._open_ledger() as ledger:
             paid = interrupted_session(self.plan, self.ledger)
             admit(self.plan, self.policy, ledger, session=paid)
@@ -146,7 +144,7 @@ class JoiningSite:
             self.policy,
             self._open_ledger(),
             self.entropy,
-            once_beside(self.ledger),
+            memory_beside(self.ledger),
             self.plan,
             self.keys.identity(),
             flip_key(self.ledger),
@@ -199,7 +197,7 @@ def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
     progress = _kept_progress(ledger)
     if progress is None or progress.ending is not None:
         return None
-    return progress.charged_as if progress.plan.digest() == plan.digest() else None
+    return progress.charged_as if progress.plan_digest == plan.digest() else None
 
 
 def _kept_progress(ledger: Path) -> Progress | None:

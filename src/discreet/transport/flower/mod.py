@@ -44,7 +44,8 @@ from discreet.session.rehearsal import (
     throwaway_ledger,
 )
 from discreet.session.site import Site
-from discreet.transport.flower.client import flip_key, handler, once_beside
+from discreet.session.state import memory_beside
+from discreet.transport.flower.client import flip_key, handler
 from discreet.transport.flower.keys import read_identity
 from discreet.transport.flower.records import (
     ACTION,
@@ -134,7 +135,7 @@ def _site_of(
             policy,
             Ledger(ledger, limits=policy.limits()),
             entropy,
-            once_beside(ledger),
+            memory_beside(ledger),
             identity=None if identity is None else read_identity(identity),
             response_key=flip_key(ledger),
             rehearsal=rehearsal,
