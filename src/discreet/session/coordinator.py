@@ -26,6 +26,7 @@ from discreet.secagg.keys import NONCE_SIZE
 from discreet.session.messages import (
     DIGEST_SIZE,
     Ending,
+    EndNotice,
     Invitation,
     Kind,
     Message,
@@ -180,7 +181,7 @@ class Coordinator:
 
     def _tell(self, ending: Ending) -> None:
         """Send everybody the last message; no site leaves before it."""
-        body = ending.encode(self._withdrawals)
+        body = EndNotice(ending, self._withdrawals).encode()
         last = Message(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.transport(dict.fromkeys(sorted(self.nodes), last))
 

@@ -17,28 +17,49 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from discreet.codec.messages import (
+    BinaryMessage,
+    Blob,
+    MalformedMessageError,
+    Nested,
+    Number,
+    Several,
+)
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.secret_files import write_secret
 from discreet.session.coordinator import Transport
-from discreet.session.messages import (
-    Kind,
-    Message,
-    MessageError,
-    pack,
-    unpack,
-    unpack_all,
-)
+from discreet.session.messages import Kind, Message, SessionTag, pack
 
 VERSION: Final = 1
 _NONCE_SIZE: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One answer, and the node that it came from."""
+
+    node: Annotated[int, Number(8)]
+    answer: Annotated[bytes, Blob()]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedJournal(BinaryMessage):
+    """A journal as it is written to disk."""
+
+    tag: ClassVar = SessionTag.JOURNAL
+    called: ClassVar = "a journal"
+    nodes: Annotated[tuple[int, ...], Several(Number(8))]
+    over: Annotated[int, Number(1)]
+    drawn: Annotated[tuple[bytes, ...], Several(Blob())]
+    heard: Annotated[tuple[tuple[Heard, ...], ...], Several(Several(Nested(Heard)))]
 
 
 @dataclass(frozen=True)
@@ -148,12 +169,13 @@ class Journal:
 
     def to_bytes(self) -> bytes:
         """Return the journal as bytes."""
-        heard = (
-            pack(*(node.to_bytes(8, "big") + x.encode() for node, x in each.items()))
+        heard = tuple(
+            tuple(Heard(node, answer.encode()) for node, answer in each.items())
             for each in self.heard
         )
-        nodes = b"".join(node.to_bytes(8, "big") for node in self.nodes)
-        return pack(nodes, bytes([self.over]), pack(*self.drawn), pack(*heard))
+        return SavedJournal(
+            self.nodes, int(self.over), tuple(self.drawn), heard
+        ).encode()
 
     @classmethod
     def of(
@@ -165,24 +187,16 @@ class Journal:
     ) -> Journal:
         """Read a journal, to go on with it."""
         try:
-            nodes, over, drawn, heard = unpack(raw, 4)
-            return cls(
-                tuple(_number(nodes[at : at + 8]) for at in range(0, len(nodes), 8)),
-                entropy,
-                keep,
-                list(unpack_all(drawn)),
-                [
-                    {_number(x[:8]): Message.decode(x[8:]) for x in unpack_all(each)}
-                    for each in unpack_all(heard)
-                ],
-                over == b"\1",
-            )
-        except MessageError as error:
+            saved = SavedJournal.decode(raw)
+            heard: list[Mapping[int, Message]] = [
+                {each.node: Message.decode(each.answer) for each in answers}
+                for answers in saved.heard
+            ]
+        except MalformedMessageError as error:
             raise InputError(f"a saved session cannot be read: {error}") from error
-
-
-def _number(raw: bytes) -> int:
-    return int.from_bytes(raw, "big")
+        return cls(
+            saved.nodes, entropy, keep, list(saved.drawn), heard, bool(saved.over)
+        )
 
 
 def _fitting(

@@ -31,14 +31,13 @@ from discreet.privacy.ledger import Ledger
 from discreet.secagg.keys import signature_holds
 from discreet.session.admission import admit
 from discreet.session.messages import (
-    Ending,
+    EndNotice,
     Invitation,
     Kind,
     Message,
     MessageError,
     pack,
     session_of,
-    withdrawals_in,
 )
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.protocols import Protocol, SiteRound, protocol_of
@@ -111,7 +110,7 @@ class Site:
                 return self._end(state, before, message)
             case _:
                 raise MessageError("a coordinator does not decline")
-        return following.replied(message, reply).to_bytes(), reply
+        return following.replied(message, reply).encode(), reply
 
     def answer(
         self, state: bytes, message: Message, *, report: Callable[[str], None]
@@ -181,7 +180,7 @@ class Site:
         if left is None:
             return None
         following, reply = left
-        return following.replied(message, reply).to_bytes(), reply
+        return following.replied(message, reply).encode(), reply
 
     def _no(self, message: Message) -> Message:
         """Decline in the same words, whatever the reason."""
@@ -294,12 +293,11 @@ class Site:
         self, state: bytes, before: Progress | None, message: Message
     ) -> tuple[bytes, Message]:
         """Acknowledge how a session ended; also one that this site is not in."""
-        ending = Ending.decode(message.body)
+        notice = EndNotice.decode(message.body)
         reply = message.reply(Kind.END, site=0)
         if before is None:
             return state, reply
         with suppress(DiscreetError):  # what cannot be released stays charged
             current = self._current(before, message)
-            withdrawals = withdrawals_in(message.body)
-            self._protocol(current.plan).ended(current, withdrawals)
-        return before.ended(ending).replied(message, reply).to_bytes(), reply
+            self._protocol(current.plan).ended(current, notice.withdrawals)
+        return before.ended(notice.ending).replied(message, reply).encode(), reply

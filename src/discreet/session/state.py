@@ -6,9 +6,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, ClassVar, Protocol
 
-from discreet.arrays import IntVector
+from discreet.codec.messages import (
+    BinaryMessage,
+    Blob,
+    Choice,
+    FieldCodec,
+    MalformedMessageError,
+    Maybe,
+    Number,
+    Reader,
+    Several,
+)
 from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
@@ -16,14 +26,13 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.secret_files import write_secret
 from discreet.session.messages import (
     DIGEST_SIZE,
+    Digest,
     Ending,
     Message,
     MessageError,
+    Numbers,
+    SessionTag,
     earlier_releases,
-    pack,
-    to_numbers,
-    unpack,
-    unpack_all,
 )
 
 
@@ -127,24 +136,39 @@ def _known(plan: Plan | None) -> Plan:
     return plan
 
 
+class _Replies(FieldCodec):
+    """What was answered to which message: a digest and a message each."""
+
+    def write(self, value: Mapping[bytes, bytes]) -> bytes:
+        return Several(Blob()).write([about + reply for about, reply in value.items()])
+
+    def read(self, reader: Reader) -> dict[bytes, bytes]:
+        entries = Several(Blob()).read(reader)
+        return {each[:DIGEST_SIZE]: each[DIGEST_SIZE:] for each in entries}
+
+
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(BinaryMessage):
     """How far a site is in a session; its bytes are as secret as the data."""
 
-    session: bytes
-    round: int
-    charged_as: bytes
+    tag: ClassVar = SessionTag.PROGRESS
+    called: ClassVar = "the saved state"
+    session: Digest
+    round: Annotated[int, Number(1)]
+    charged_as: Digest
     """The session's name in the account: of this joining, not of the coordinator's."""
-    site: int
-    plan_digest: bytes
-    totals: IntVector = field(repr=False)
+    site: Annotated[int, Number()]
+    plan_digest: Digest
+    totals: Numbers = field(repr=False)
     """The broadcast sums of the earlier rounds."""
-    conversation: bytes = field(default=b"", repr=False)
+    conversation: Annotated[bytes, Blob()] = field(default=b"", repr=False)
     """The secret state of the round's protocol; empty when the round is over."""
-    replies: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+    replies: Annotated[Mapping[bytes, bytes], _Replies()] = field(
+        default_factory=dict, repr=False
+    )
     """What was answered to which message: a message that comes again gets the very
     same bytes, because another answer would use its masks twice."""
-    ending: Ending | None = None
+    ending: Annotated[Ending | None, Maybe(Choice(Ending))] = None
     """How the session ended, once the coordinator has told."""
 
     def reply_to(self, message: Message) -> Message | None:
@@ -160,36 +184,6 @@ class Progress:
         """Forget every key and answer: nothing more is sent in this session."""
         return replace(self, conversation=b"", replies={}, ending=ending)
 
-    def to_bytes(self) -> bytes:
-        """Save it."""
-        return pack(
-            self.session,
-            self.round.to_bytes(1, "big") + self.site.to_bytes(4, "big"),
-            self.charged_as,
-            self.plan_digest,
-            self.totals.astype("<i8").tobytes(),
-            self.conversation,
-            b"" if self.ending is None else self.ending.encode(),
-            b"".join(pack(about + reply) for about, reply in self.replies.items()),
-        )
-
-    @classmethod
-    def of(cls, raw: bytes) -> Progress:
-        """Restore it."""
-        session, place, charged_as, digest, shown, *rest = unpack(raw, 8)
-        conversation, ending, replies = rest
-        return cls(
-            session,
-            place[0],
-            charged_as,
-            int.from_bytes(place[1:], "big"),
-            digest,
-            to_numbers(shown),
-            conversation,
-            {r[:DIGEST_SIZE]: r[DIGEST_SIZE:] for r in unpack_all(replies)},
-            Ending.decode(ending) if ending else None,
-        )
-
     def resolve(self, plan: Plan) -> ResolvedRound:
         """Work out the round from the plan and the broadcast sums."""
         earlier = earlier_releases(plan, self.session, self.round, self.totals)
@@ -201,11 +195,20 @@ class Progress:
         return not self.conversation
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedSession(BinaryMessage):
+    """The state of a site that has declined a session."""
+
+    tag: ClassVar = SessionTag.REFUSED
+    called: ClassVar = "the saved state"
+    session: Digest
+
+
 def progress_in(state: bytes, session: bytes) -> Progress | None:
     """Return how far a site is in a session, None when it is not in it."""
-    if len(unpack_all(state)) < 2:
+    if not state or state[1:2] == bytes([SessionTag.REFUSED]):
         return None
-    progress = Progress.of(state)
+    progress = Progress.decode(state)
     return progress if progress.session == session else None
 
 
@@ -216,16 +219,16 @@ def after_refusal(state: bytes, message: Message) -> bytes:
     when it comes again, are declined without another entry in the ledger.
     """
     try:
-        progress = None if len(unpack_all(state)) < 2 else Progress.of(state)
-    except DiscreetError:
+        progress = Progress.decode(state)
+    except MalformedMessageError:
         progress = None
     if progress is not None and (
         progress.ending or progress.session != message.session
     ):
         return state
-    return pack(message.session)
+    return RefusedSession(message.session).encode()
 
 
 def was_refused(state: bytes, message: Message) -> bool:
     """Whether a site has declined the session of a message before."""
-    return state == pack(message.session)
+    return state == RefusedSession(message.session).encode()

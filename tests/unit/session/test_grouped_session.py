@@ -41,7 +41,7 @@ from unit.session.federations import (
     identity,
     plan_for,
 )
-from unit.session.test_saved_session import Dying, KilledError
+from unit.session.test_journal import Dying, KilledError
 
 pytestmark = pytest.mark.long
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Final, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.codec.messages import MalformedMessageError
+from discreet.codec.messages import BinaryMessage, Blob, MalformedMessageError
 from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.label.choice import kinds_of, options_for
@@ -51,7 +51,7 @@ from discreet.secagg.errors import (
 )
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
-from discreet.session.messages import Message, pack, round_digest, unpack
+from discreet.session.messages import Message, SessionTag, round_digest
 from discreet.session.policy import PolicyError
 from discreet.session.protocols import (
     Ask,
@@ -81,6 +81,18 @@ SumOf: TypeAlias = Callable[[Collection[int]], tuple[IntVector, int]]
 """Reveal the sum of these sites' vectors; return it and the number of contributors."""
 JOIN: Final = "join"
 RANKS: Final = "ranks"
+
+
+@dataclass(frozen=True, slots=True)
+class SummedState(BinaryMessage):
+    """What a simulated site keeps while its rank sums are added under masks."""
+
+    tag: ClassVar = SessionTag.SUMMED_RANKS
+    called: ClassVar = "the saved state"
+    ranks: Annotated[bytes, Blob()]
+    """The order of its scores, then their ranks."""
+    masking: Annotated[bytes, Blob()] = b""
+    """The state of the secure sum, empty before it."""
 
 
 class Ranks(Protocol):
@@ -161,11 +173,12 @@ class Ranks(Protocol):
     def _summed(self, current: SiteRound) -> tuple[Progress, Message]:
         """Take a message of a simulated secure sum over ranked sites."""
         kept = current.progress.conversation
-        ranks, masking = unpack(kept, 2) if kept else (b"", b"")
+        state = SummedState.decode(kept) if kept else SummedState(b"")
+        ranks, masking = state.ranks, state.masking
         half, body = _rank_site(current), current.message.body
         if not _is_ranked(ranks):
-            state, reply = half.receive(ranks, body)
-            return current.reply(body=reply, state=pack(state, b""))
+            placed, reply = half.receive(ranks, body)
+            return current.reply(body=reply, state=SummedState(placed).encode())
         terms = _masking(current.plan, current.progress.session, current.round)
         # A stream of its own: the noise does not depend on how many keys are drawn.
         entropy = child(current.site.entropy, "masks")
@@ -174,7 +187,8 @@ class Ranks(Protocol):
             first, advert = steps.advertise(
                 body, site=site, terms=terms, entropy=entropy
             )
-            return current.reply(body=advert, state=pack(ranks, first.encode()))
+            joined = SummedState(ranks, first.encode())
+            return current.reply(body=advert, state=joined.encode())
         least = current.plan.cohort.min_survivors
         following, reply = answer_of(
             restore_site(masking, terms),
@@ -183,7 +197,8 @@ class Ranks(Protocol):
             vector=lambda: half.summand(ranks, sites=least),
             entropy=entropy,
         )
-        return current.reply(body=reply, state=pack(ranks, following.encode()))
+        following_state = SummedState(ranks, following.encode())
+        return current.reply(body=reply, state=following_state.encode())
 
 
 def _is_summed(plan: Plan) -> bool:

@@ -11,11 +11,12 @@ from typing import Protocol, TypeAlias
 
 from flwr.app import Context, Message
 
+from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import SYSTEM
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.secret_files import SecretExistsError, read_secret, write_secret
-from discreet.session.messages import Kind, MessageError
+from discreet.session.messages import Kind
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.site import Site
 from discreet.session.state import after_refusal
@@ -114,7 +115,7 @@ def handler(
     def answer(message: Message, context: Context) -> Message:
         try:
             letter = from_content(message.content)
-        except MessageError as error:
+        except MalformedMessageError as error:
             report(str(error))
             raise
         state = keeper.load(context)

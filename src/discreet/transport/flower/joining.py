@@ -14,7 +14,7 @@ from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.admission import admit, check_data
-from discreet.session.messages import Ending, Kind
+from discreet.session.messages import Ending, EndNotice, Kind
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.rehearsal import (
@@ -157,7 +157,7 @@ class JoiningSite:
             # A session that ended before this site was asked is its end, too.
             own = letter.plan_digest == self.plan.digest()
             if own and self._session in {None, letter.session}:
-                self._ending = Ending.decode(letter.body)
+                self._ending = EndNotice.decode(letter.body).ending
             return
         if letter.session != self._session:
             self._session, self._steps = letter.session, self._answered_before(letter)
@@ -202,6 +202,6 @@ def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
 
 def _kept_progress(ledger: Path) -> Progress | None:
     try:
-        return Progress.of(kept_beside(ledger).path.read_bytes())
+        return Progress.decode(kept_beside(ledger).path.read_bytes())
     except (OSError, DiscreetError):
         return None

@@ -31,10 +31,10 @@ from discreet.session.coordinator import (
 from discreet.session.journal import Journal
 from discreet.session.messages import (
     Ending,
+    EndNotice,
     Kind,
     Message,
     round_digest,
-    withdrawals_in,
 )
 from discreet.session.policy import Policy
 from discreet.session.protocols.secure_sum import answer_of
@@ -348,7 +348,7 @@ def refusing(tmp_path: Path) -> tuple[Consortium, Recording, Plan]:
 def test_the_others_go_on_without_those_who_withdrew(tmp_path: Path) -> None:
     consortium, exchange, _ = refusing(tmp_path)
     _, last = exchange.seen[1, "end"]
-    assert set(withdrawals_in(last.body)) == {4, 5}
+    assert set(EndNotice.decode(last.body).withdrawals) == {4, 5}
     assert consortium.exact_sums(range(1, 7)) == [0, 0, 0, 1, 1, 1]
     proofs = [len(consortium.released(k)[0].withdrawn) for k in (1, 2, 3, 4, 5)]
     assert proofs == [2, 2, 2, 0, 0]
@@ -385,14 +385,14 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     assert reply.kind is Kind.DECLINED
     assert "has released its charge" in reason
     # The request is in order: without the ledger's word it is answered.
-    progress = Progress.of(state)
+    progress = Progress.decode(state)
     assert _answered(progress, 1, request.body)
 
 
 def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
     """Return a site's state after it signed, and the request that lists everyone."""
     state, message = exchange.seen[place, "end"]
-    progress = Progress.of(state)
+    progress = Progress.decode(state)
     told = Survivors.decode(exchange.seen[place, "confirm"][1].body)
     signatures = {}
     for k in told.survivors:
@@ -401,18 +401,18 @@ def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
             # These two sign outside of their ledgers.
             signatures[k] = _forced_signature(exchange, k, asked)
         else:
-            own = Progress.of(exchange.seen[k, "end"][0])
+            own = Progress.decode(exchange.seen[k, "end"][0])
             stored = Message.decode(own.replies[asked.digest()])
             signatures[k] = Confirmation.decode(stored.body).signature
     request = RevealRequest(told.session, told.survivors, signatures)
     step = Message(
         Kind.STEP, message.plan_digest, message.session, 0, place, request.encode()
     )
-    return progress.to_bytes(), step
+    return progress.encode(), step
 
 
 def _forced_signature(exchange: Recording, place: int, asked: Message) -> bytes:
-    progress = Progress.of(exchange.seen[place, "confirm"][0])
+    progress = Progress.decode(exchange.seen[place, "confirm"][0])
     answer = _answered(progress, place, asked.body)
     return Confirmation.decode(answer).signature
 
@@ -474,10 +474,10 @@ def signed_by_all_but_one(tmp_path: Path) -> tuple[Consortium, Recording]:
 
 def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
     consortium, exchange = signed_by_all_but_one(tmp_path)
-    progress = Progress.of(exchange.seen[5, "end"][0])
+    progress = Progress.decode(exchange.seen[5, "end"][0])
     session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
     failed = Ending.FAILED
-    assert ended(consortium, exchange, failed.encode()) == 1
+    assert ended(consortium, exchange, EndNotice(failed).encode()) == 1
     stranger, own = identity(77), identity(1)
     for place, key, signed in (
         (5, stranger, session),
@@ -488,9 +488,12 @@ def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
         (5, identity(5), progress.session),
     ):
         forged = key.sign(withdrawal_statement(signed, place))
-        assert ended(consortium, exchange, failed.encode({place: forged})) == 1
+        assert (
+            ended(consortium, exchange, EndNotice(failed, {place: forged}).encode())
+            == 1
+        )
     true = identity(5).sign(withdrawal_statement(session, 5))
-    assert ended(consortium, exchange, failed.encode({5: true})) == 0
+    assert ended(consortium, exchange, EndNotice(failed, {5: true}).encode()) == 0
 
 
 def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
@@ -501,7 +504,9 @@ def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
     consortium.session(plan, range(1, 6), exchange).run()
     session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
     true = identity(5).sign(withdrawal_statement(session, 5))
-    assert ended(consortium, exchange, Ending.FAILED.encode({5: true})) == 1
+    assert (
+        ended(consortium, exchange, EndNotice(Ending.FAILED, {5: true}).encode()) == 1
+    )
 
 
 def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from discreet.entropy import Seeded
 from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.plan import file as planfile
-from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.session import messages
 from discreet.session.coordinator import AbortedError, Coordinator
@@ -21,9 +20,7 @@ from discreet.session.messages import (
     Invitation,
     Kind,
     Message,
-    pack,
     session_of,
-    unpack,
 )
 from discreet.transport.in_process import InProcess
 from unit.session.federations import COORDINATOR, POLICY, Federation, plan_for
@@ -91,10 +88,9 @@ def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
 def _invited(plan: Plan, text: bytes) -> Message:
     """An invitation that names a plan and carries some other text in its place."""
     nonce = bytes(32)
-    invitation = Invitation(dumps(plan), nonce, b"")
-    _, *rest = unpack(invitation.encode(), 4)
+    invitation = Invitation(text.decode(), nonce, b"")
     message = Message(Kind.INVITE, plan.digest(), session_of(plan, nonce), 0, 1)
-    return replace(message, body=pack(text, *rest))
+    return replace(message, body=invitation.encode())
 
 
 def test_a_site_that_agreed_to_a_plan_parses_no_other_text(
