@@ -140,8 +140,10 @@ def test_everything_that_is_imported_is_declared():
     )
     for path in package.rglob("*.py"):
         inside = path.relative_to(package).as_posix()
-        own = "flower" if inside.startswith(("flower.py", "runtime/flower/")) else None
-        own = "mpc" if inside.startswith("exact/") else own
+        own = (
+            "flower" if inside.startswith(("flower.py", "transport/flower/")) else None
+        )
+        own = "mpc" if inside.startswith("mpc/") else own
         for name, at_once in imported(path):
             wanted = declared(core, extras.get(own, ())) if at_once else anywhere
             assert name in wanted, f"{inside} imports {name}"
