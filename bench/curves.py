@@ -7,7 +7,7 @@ import warnings
 import discreet
 from datasets import load, needs
 from discreet.data.edges import Warped
-from discreet.metrics.scikit_points import drawn_points
+from discreet.metrics.curve_points import drawn_points
 from discreet.report.explorer import counted
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}

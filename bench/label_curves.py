@@ -29,7 +29,7 @@ from discreet.estimate.public_totals import PublicTotals
 from discreet.label.curve_plan import predict_binned, predict_response
 from discreet.label.public_scores import PublicScores
 from discreet.metrics.calibration import calibration_curve
-from discreet.metrics.scikit_points import drawn_points
+from discreet.metrics.curve_points import drawn_points
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response

@@ -23,7 +23,7 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
 from discreet.estimate.fit import Estimator
 from discreet.estimate.smooth_fit import Smooth
-from discreet.metrics.scikit_points import drawn_points
+from discreet.metrics.curve_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts

@@ -28,8 +28,8 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.areas import area_error
 from discreet.estimate.fit import Estimator, Fit, Flat
 from discreet.estimate.smooth_fit import Smooth
+from discreet.metrics.curve_points import drawn_points
 from discreet.metrics.errors import measures
-from discreet.metrics.scikit_points import drawn_points
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.bins import bins_under_noise

@@ -28,8 +28,8 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.estimate.areas import area_error
 from discreet.estimate.fit import Fit, Flat
 from discreet.estimate.smooth_fit import Smooth
+from discreet.metrics.curve_points import drawn_points
 from discreet.metrics.errors import measures
-from discreet.metrics.scikit_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import discreet
-from discreet.metrics.over_thresholds import CURVES
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.curves import CURVES
+from discreet.metrics.table import METRICS, RATES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from measure_oracles import at_threshold, over_thresholds, shared_scores
@@ -180,7 +179,7 @@ top score is above a half, with limits for the others: below a half no class's o
 - Intercept and slope are maximum likelihood, unpenalised; separated classes have none.
 - The smooth calibration curve is a logistic regression on a restricted cubic spline of the logit with five knots and a pull of
   1e-4 towards calibrated scores, for ends without positives. ICI and its kin cannot be below 0, so they are too large where little is wrong; their intervals take that scatter off
-  (`discreet.metrics.shapes.Folded`).
+  (`discreet.metrics.logistic.Folded`).
 - The Brier score's parts are CORP's: miscalibration - discrimination + uncertainty is the score, exactly.
 - A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.
 - Partial areas of the table end at a false positive rate of .1 or begin at a recall of .9; `result.partial_auc(max_fpr=0.2)` or

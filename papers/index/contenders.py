@@ -19,8 +19,8 @@ from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
+from discreet.metrics.curve_points import drawn_points
 from discreet.metrics.errors import measures
-from discreet.metrics.scikit_points import drawn_points
 from discreet.models.local import ARC_BINS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode

@@ -15,7 +15,7 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
-from discreet.metrics.scikit_points import drawn_points
+from discreet.metrics.curve_points import drawn_points
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise

@@ -10,8 +10,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet.data.edges import Edges, Support, Warped
+from discreet.estimate.fit import Flat
 from discreet.metrics.calibration import calibration_curve
-from discreet.metrics.logistic import calibration_line
+from discreet.metrics.errors import measure
+from discreet.metrics.table import METRICS
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
 from discreet.recalibrate.logistic_map import fit_beta, fit_platt
@@ -61,9 +63,12 @@ def test_platt_and_coxs_line_are_logistic_regression():
     theirs.fit(z[:, None], labels)
     said = theirs.predict_proba(z[:, None])[:, 1]
     assert fit_platt(counts).curve.apply(scores) == pytest.approx(said, abs=1e-5)
-    line = calibration_line(counts)
-    assert line.slope.value == pytest.approx(theirs.coef_[0, 0], abs=1e-4)
-    assert line.intercept.value == pytest.approx(theirs.intercept_[0], abs=1e-4)
+    slope, intercept = (
+        measure(METRICS[f"calibration_{name}"], Flat().fit(counts)).value
+        for name in ("slope", "intercept")
+    )
+    assert slope == pytest.approx(theirs.coef_[0, 0], abs=1e-6)
+    assert intercept == pytest.approx(theirs.intercept_[0], abs=1e-6)
 
 
 def test_beta_calibration_is_logistic_regression_on_two_logarithms():

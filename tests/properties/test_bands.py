@@ -10,7 +10,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.fit import Flat
-from discreet.metrics.bands import band
+from discreet.metrics.curve_points import band
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram

@@ -14,8 +14,8 @@ import discreet
 from discreet.data.edges import Edges
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning
-from discreet.estimate.intervals import SYMMETRIC
 from discreet.estimate.slopes import Slopes
+from discreet.metrics.measure import Measure
 from discreet.metrics.table import METRICS, MetricRow
 from discreet.noise.polya import PolyaShares
 from discreet.plan import file as planfile
@@ -122,14 +122,14 @@ def prevalence_slopes(cells):
 
 
 PREVALENCE = MetricRow(
-    name="prevalence",
-    title="prevalence",
-    value=lambda fit: prevalence(fit.counts),
-    limits=lambda _, value: Binning(value, value, 0.0),
-    slopes=prevalence_slopes,
-    shape=lambda _: SYMMETRIC,
+    "prevalence",
+    "prevalence",
+    Measure(
+        value=lambda fit: prevalence(fit.counts),
+        slopes=prevalence_slopes,
+        limits=lambda _, value: Binning(value, value, 0.0),
+    ),
     better="one",
-    needs_probabilities=False,
     source="a stranger",
 )
 

@@ -1,6 +1,6 @@
-r"""The Brier score from counts per bin, and Murphy's (1973) parts of it.
+r"""The Brier score from counts per bin, and two ways of taking it apart.
 
-Over groups of predictions the score is
+Murphy (1973), over groups of predictions:
 
 .. math::
     \underbrace{\frac1M\sum_g \frac{(F_g - P_g)^2}{T_g}}_{\text{reliability}}
@@ -10,11 +10,24 @@ Over groups of predictions the score is
 
 with P positives, T examples and F the sum of the predictions in a group, and M
 examples in all.
+
+Dimitriadis, Gneiting and Jordan (2021, CORP), without groups to choose: with c(s) the
+increasing rate that fits best (pool adjacent violators over the bins),
+
+.. math::
+    \text{Brier}(s) = \underbrace{\text{Brier}(s) - \text{Brier}(c)}_{\text{miscalibration}}
+    - \underbrace{r(1-r) - \text{Brier}(c)}_{\text{discrimination}}
+    + \underbrace{r(1-r)}_{\text{uncertainty}}.
+
+By the envelope theorem the pooled blocks count as fixed in the slopes. Miscalibration
+and discrimination are at least 0, so of few examples both are too large, by as much: a
+fitted curve follows scatter.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,14 +36,19 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
-from discreet.estimate.estimate import Binning, Estimate, Interval
+from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Fit
-from discreet.estimate.intervals import SYMMETRIC
 from discreet.estimate.slopes import Cells, Slopes, brier_slopes
-from discreet.metrics.calibration import DEFAULT_BINS
+from discreet.metrics.calibration import DEFAULT_BINS, Grouping, Groups
 from discreet.metrics.influence import brier_influence
-from discreet.metrics.score_groups import Groups, Kind
-from discreet.metrics.table import MetricRow
+from discreet.metrics.measure import (
+    Local,
+    Measure,
+    combined,
+    edges_of,
+    mean_shift,
+    of_bins,
+)
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -55,10 +73,10 @@ def brier_score(counts: NoisyHistogram) -> BrierScore:
     overrate the score: positives lie higher in their bin than negatives.) The
     limits put every score at its better or worse end.
     """
-    return _score(counts.edges, counts.negatives, counts.positives)
+    return _brier_score(counts.edges, counts.negatives, counts.positives)
 
 
-def _score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
+def _brier_score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
     ends = unit_edges(edges)
     low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
     middle, spread = (low + high) / 2, (high - low) ** 2 / 12
@@ -69,104 +87,91 @@ def _score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
     def mean(miss: FloatVector, hit: FloatVector) -> float:
         return float(p @ miss + n @ hit) / total
 
+    tilt = 0.0
+    if not edges.atoms:
+        tilt = mean(
+            -2 * (1 - middle) * mean_shift(p, ends, sure=False),
+            2 * middle * mean_shift(n, ends, sure=False),
+        )
     even = mean((1 - middle) ** 2 + spread, middle**2 + spread)
-    tilt = mean(
-        -2 * (1 - middle) * _shift(p, middle, high - low),
-        2 * middle * _shift(n, middle, high - low),
-    )
     best, worst = mean((1 - high) ** 2, low**2), mean((1 - low) ** 2, high**2)
     return BrierScore(min(max(even + tilt, best), worst), best, worst, tilt)
-
-
-def _shift(counts: FloatVector, middle: FloatVector, width: FloatVector) -> FloatVector:
-    """Return how far the mean score of a bin lies above its middle."""
-    if counts.size < 2 or not width.all():
-        return np.zeros_like(counts)
-    density = counts / width
-    rise = np.append(density[1:], density[-1]) - np.append(density[0], density[:-1])
-    run = np.append(middle[1:], middle[-1]) - np.append(middle[0], middle[:-1])
-    slope = np.divide(rise, run * density, out=np.zeros_like(rise), where=density > 0)
-    # A density cannot fall below zero at the bin's lower end.
-    found: FloatVector = np.clip(slope, -2 / width, 2 / width) * width**2 / 12
-    return found
 
 
 def _limits(fit: Fit, value: float) -> Binning:
     """Return the limits; the typical error is a quarter of what the slopes change."""
     del value
-    found = brier_score(fit.counts)
-    return Binning(found.best, found.worst, abs(found.tilt) / 4)
+    score = brier_score(fit.counts)
+    return Binning(score.best, score.worst, abs(score.tilt) / 4)
 
 
-def _slopes(cells: Cells) -> Slopes:
-    if cells.edges is None:
-        raise InputError("the slopes of a Brier score are taken in bins")
-    return brier_slopes(cells.edges, cells.negatives, cells.positives)
+def _score(cells: Cells) -> Local:
+    at = edges_of(cells), cells.negatives, cells.positives
+    return Local(_brier_score(*at).value, brier_slopes(*at))
 
 
-BRIER: Final = MetricRow(
-    name="brier",
-    title="Brier score",
+def _pooled(cells: Cells) -> Local:
+    """Return the Brier score of the best increasing rates."""
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import
+
+    total = cells.negatives + cells.positives
+    some = total > 0
+    rates: FloatVector = np.zeros(total.size, dtype=np.float64)
+    pooled = isotonic_regression(
+        cells.positives[some] / total[some], weights=total[some]
+    )
+    rates[some] = np.clip(pooled.x, 0.0, 1.0)
+    return _of_rates(cells, rates)
+
+
+def _uncertain(cells: Cells) -> Local:
+    """Return r(1 - r), the Brier score of the constant r."""
+    p, n = float(cells.positives.sum()), float(cells.negatives.sum())
+    return _of_rates(cells, np.full(cells.negatives.size, p / (p + n)))
+
+
+def _of_rates(cells: Cells, rates: FloatVector) -> Local:
+    """Return the Brier score of a rate a bin that counts as fixed in the slopes."""
+    on_n, on_p = rates**2, (1 - rates) ** 2
+    total = float(cells.negatives.sum() + cells.positives.sum())
+    mean = float(cells.negatives @ on_n + cells.positives @ on_p) / total
+    return Local(mean, Slopes((on_n - mean) / total, (on_p - mean) / total))
+
+
+BRIER: Final = Measure(
     value=lambda fit: brier_score(fit.counts).value,
+    slopes=lambda cells: _score(cells).slopes,
     limits=_limits,
-    slopes=_slopes,
-    shape=lambda _: SYMMETRIC,
-    better="lower",
-    needs_probabilities=True,
-    source="Brier 1950; scikit-learn's brier_score_loss",
-    formula="mean (y - s)^2",
-    hides="the prevalence: a rare event has a low score without any model",
     one_class=True,
     influence=brier_influence,
 )
 
 
-def _scaled(fit: Fit) -> float:
-    return 1 - brier_score(fit.counts).value / _of_no_model(fit)
-
-
-def _of_no_model(fit: Fit) -> float:
-    """Return the score of whoever says the prevalence of everybody."""
-    p, n = (float(c.sum()) for c in (fit.counts.positives, fit.counts.negatives))
-    return p * n / (p + n) ** 2
+def _scaled(cells: Cells) -> Local:
+    return combined(lambda v: 1 - v[0] / v[1], _score(cells), _uncertain(cells))
 
 
 def _scaled_limits(fit: Fit, value: float) -> Binning:
-    found, most = _limits(fit, value), _of_no_model(fit)
-    return Binning(1 - found.high / most, 1 - found.low / most, found.typical / most)
+    inner, most = _limits(fit, value), _uncertain(fit.bins).value
+    return Binning(1 - inner.high / most, 1 - inner.low / most, inner.typical / most)
 
 
-def _scaled_slopes(cells: Cells) -> Slopes:
-    r"""Return the derivative of :math:`1 - B M^2 / (P N)`."""
-    if cells.edges is None:
-        raise InputError("the slopes of a Brier score are taken in bins")
-    p, n = float(cells.positives.sum()), float(cells.negatives.sum())
-    m = p + n
-    plain = _slopes(cells)
-    score = _score(cells.edges, cells.negatives, cells.positives).value
-    # The derivative of M^2/(P N) in P, and in N.
-    by_p, by_n = m * (p - n) / (p * p * n), m * (n - p) / (n * n * p)
-    scale = m * m / (p * n)
-    return Slopes(
-        -scale * plain.negatives - score * by_n,
-        -scale * plain.positives - score * by_p,
-    )
-
-
-SCALED_BRIER: Final = MetricRow(
-    name="scaled_brier",
-    title="scaled Brier score",
-    value=_scaled,
+SCALED_BRIER: Final = Measure(
+    value=lambda fit: _scaled(fit.bins).value,
+    slopes=lambda cells: _scaled(cells).slopes,
     limits=_scaled_limits,
-    slopes=_scaled_slopes,
-    shape=lambda _: SYMMETRIC,
-    better="higher",
-    needs_probabilities=True,
-    source="index of prediction accuracy; Kattan and Gerds 2018",
-    formula="1 - Brier/(r(1 - r))",
-    hides="whether ranking or calibration is at fault",
-    support=Interval(-math.inf, 1.0),
 )
+
+
+def _less(
+    first: Callable[[Cells], Local], second: Callable[[Cells], Local]
+) -> Callable[[Cells], Local]:
+    return lambda cells: combined(lambda v: v[0] - v[1], first(cells), second(cells))
+
+
+MISCALIBRATION: Final = of_bins(_less(_score, _pooled))
+DISCRIMINATION: Final = of_bins(_less(_uncertain, _pooled))
+UNCERTAINTY: Final = of_bins(_uncertain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +192,7 @@ class BrierParts:
 
 
 def brier_parts(
-    counts: NoisyHistogram, bins: int = DEFAULT_BINS, kind: Kind = "width"
+    counts: NoisyHistogram, bins: int = DEFAULT_BINS, kind: Grouping = "width"
 ) -> BrierParts:
     """Return Murphy's decomposition of the Brier score over groups."""
     groups = Groups.of(counts, bins, kind)
@@ -197,45 +202,27 @@ def brier_parts(
     p, m = groups.positives, groups.examples
     t = np.where(groups.totals > 0, groups.totals, 1.0)
     off = groups.predicted - p
-    rate, overall = p / t, float(p.sum()) / m
+    rate, r = p / t, float(p.sum()) / m
     none, one = np.zeros(bins), np.ones(bins)
     reliability = float((off**2 / t).sum()) / m
     within_rates = float((p * rate).sum()) / m
-    resolution = within_rates - overall**2
-    uncertainty = overall * (1 - overall)
+    resolution, uncertainty = within_rates - r**2, r * (1 - r)
+    on_reliability = groups.slopes(
+        -2 * off / (t * m), -((off / t) ** 2) / m - reliability / m, 2 * off / (t * m)
+    )
+    on_resolution = groups.slopes(
+        2 * (rate - r) / m, (2 * r**2 - within_rates - rate**2) / m, none
+    )
+    on_uncertainty = groups.slopes(
+        (1 - 2 * r) / m * one, -(1 - 2 * r) * r / m * one, none
+    )
     # A mean prediction that is off by x moves its square by 2 |f - r| x.
     typical = 2 * math.sqrt(reliability) * groups.typical_binning
-    binning = Binning(0.0, 1.0, typical)
     square = Binning(0.0, uncertainty, groups.typical_binning**2)
     exact = Binning(uncertainty, uncertainty, 0.0)
-    total = brier_score(counts).value
     return BrierParts(
-        groups.estimate(
-            reliability,
-            groups.slopes(
-                -2 * off / (t * m),
-                -((off / t) ** 2) / m - reliability / m,
-                2 * off / (t * m),
-            ),
-            binning,
-        ),
-        groups.estimate(
-            resolution,
-            groups.slopes(
-                2 * (rate - overall) / m,
-                (2 * overall**2 - within_rates - rate**2) / m,
-                none,
-            ),
-            square,
-        ),
-        groups.estimate(
-            uncertainty,
-            groups.slopes(
-                (1 - 2 * overall) / m * one,
-                -(1 - 2 * overall) * overall / m * one,
-                none,
-            ),
-            exact,
-        ),
-        total - (reliability - resolution + uncertainty),
+        groups.estimate(reliability, on_reliability, Binning(0.0, 1.0, typical)),
+        groups.estimate(resolution, on_resolution, square),
+        groups.estimate(uncertainty, on_uncertainty, exact),
+        brier_score(counts).value - (reliability - resolution + uncertainty),
     )

@@ -1,17 +1,17 @@
-r"""From a row of the table and a reading to an estimate: the three errors, attached.
+r"""From a row of the table and a fit to an estimate: the three errors, attached.
 
 - *binning*: the row's limits;
-- *sampling*: the delta method on the counts that were read
+- *sampling*: the delta method on the fitted counts
   (:mod:`discreet.estimate.slopes`), cut finer along the curve for metrics of a
   ranking;
-- *noise*: along the reading's path (:data:`discreet.estimate.fit.NoisePath`).
+- *noise*: along the fit's path (:data:`discreet.estimate.fit.NoisePath`).
   A smooth model passes on part of a cell's noise and spreads it over the neighbours:
   its response to the released counts says which.
 
-A model has a bias of its own, which neither shows. Where a model read the release, its
-distance to the flat reading of the same release is evidence of it; half of that is in
+A model has a bias of its own, which neither shows. Where a model was fitted, its
+distance to the flat fit of the same release is evidence of it; half of that is in
 the usual binning error, the part of an error that comes from shapes that are not known
-(``docs/error-bars.md``), and on the side of the flat reading what noise cannot have made
+(``docs/error-bars.md``), and on the side of the flat fit what noise cannot have made
 of it. Where symbols were decoded with another smoothness too, the
 interval reaches all of the way to its value, on that side alone.
 
@@ -22,9 +22,9 @@ unusable, with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,7 +32,8 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import AnyFit, Fit, Other, ScalarFit
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
-from discreet.metrics.measured import Measured
+from discreet.metrics.influence import least_sums
+from discreet.metrics.measure import Measure
 from discreet.metrics.table import METRICS, MetricRow
 from discreet.statistic.observed import NoisyHistogram
 
@@ -46,11 +47,79 @@ _TOO_LITTLE: Final = (
 )
 
 
+class Measured(Mapping[str, Estimate]):
+    """Estimates by name that are computed when they are first used.
+
+    As with ``defaultdict``, iterating and ``in`` know what was asked for, and looking
+    up a further name that is ``known`` computes it.
+
+    Args:
+        listed: the names that were asked for.
+        compute: makes an estimate of a name.
+        known: further names that can be looked up.
+
+    >>> found = Measured(["a"], lambda n: Estimate.undefined(n), known=["a", "b"])
+    >>> list(found), found["b"].value, "b" in found
+    (['a'], nan, False)
+    """
+
+    def __init__(
+        self,
+        listed: Iterable[str],
+        compute: Callable[[str], Estimate],
+        *,
+        known: Iterable[str] = (),
+    ) -> None:
+        self._listed = tuple(listed)
+        self._known = frozenset(self._listed) | frozenset(known)
+        self._compute = compute
+        self._found: dict[str, Estimate] = {}
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self._known:
+            raise KeyError(name)
+        if name not in self._found:
+            self._found[name] = self._compute(name)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._listed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def tidy(
+    name: str, title: str, found: Estimate, threshold: float | None = None
+) -> dict[str, Any]:
+    """Return an estimate as one row of a tidy table."""
+    low, high = found.interval()
+    return {
+        "measure": name,
+        "title": title,
+        "threshold": threshold,
+        "value": found.value,
+        "low": low,
+        "high": high,
+        "sampling_sd": found.sampling,
+        "noise_sd": found.noise,
+        "binning_low": found.binning.low,
+        "binning_high": found.binning.high,
+        "note": found.unusable or found.caution,
+    }
+
+
 def measures(fit: AnyFit, names: Iterable[str]) -> Mapping[str, Estimate]:
-    """Return metrics by name, in the table's order, each computed when it is looked at.
+    """Return metrics by name, in the table's order, each computed when it is first used.
 
     Iterating gives the names asked for. Every other row of the table can be looked
-    up too: it is read from the same release and spends nothing more.
+    up too: it follows from the same release and spends nothing more.
     """
     wanted = set(names)
     if isinstance(fit, ScalarFit):
@@ -62,8 +131,8 @@ def measures(fit: AnyFit, names: Iterable[str]) -> Mapping[str, Estimate]:
     )
 
 
-def measure(row: MetricRow, fit: Fit) -> Estimate:
-    """Return one metric of a reading with its errors."""
+def measure(row: MetricRow[Measure], fit: Fit) -> Estimate:
+    """Return one metric of a fit with its errors."""
     reason = _undefined(row, fit)
     if reason is not None:
         return _by_convention(row, fit, reason)
@@ -71,7 +140,7 @@ def measure(row: MetricRow, fit: Fit) -> Estimate:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             value, binning = _value(row, fit)
             sampling, noise = _sampling(row, fit, value), _noise(row, fit)
-            shape = row.shape(fit)
+            shape = row.measure.shape(fit)
             # Intervals square them.
             squares = np.square([value, binning.usual, sampling, noise])
     except (ArithmeticError, np.linalg.LinAlgError):
@@ -89,12 +158,25 @@ def measure(row: MetricRow, fit: Fit) -> Estimate:
     )
 
 
-def _undefined(row: MetricRow, fit: Fit) -> str | None:
-    """Say why a reading does not define a metric, if so."""
+def metric_influences(fit: Fit, most: float, names: Iterable[str]) -> dict[str, float]:
+    """Return how far one site can move each metric that has a bound."""
+    bins = len(fit.observed.edges)
+    positives, negatives = least_sums(fit, np.repeat(np.eye(2)[::-1], bins, axis=1))
+    wanted = set(names)
+    bounds = {name: METRICS[name].measure.influence for name in METRICS}
+    return {
+        name: bound(most, float(positives), float(negatives))
+        for name, bound in bounds.items()
+        if bound is not None and name in wanted
+    }
+
+
+def _undefined(row: MetricRow[Measure], fit: Fit) -> str | None:
+    """Say why a fit does not define a metric, if so."""
     counts = fit.counts
     if fit.observed.refusal is not None:
         return fit.observed.refusal
-    if fit.refusal is not None and not row.one_class:
+    if fit.refusal is not None and not row.measure.one_class:
         return fit.refusal
     if row.needs_probabilities and counts.edges.scores.kind == "other":
         return "scores of kind 'other' are not probabilities"
@@ -103,31 +185,31 @@ def _undefined(row: MetricRow, fit: Fit) -> str | None:
     return None
 
 
-def _by_convention(row: MetricRow, fit: Fit, reason: str) -> Estimate:
+def _by_convention(row: MetricRow[Measure], fit: Fit, reason: str) -> Estimate:
     """Return what people agreed on where a class is known to be missing, or NaN.
 
     It says nothing of the model: unusable, and its interval holds every value.
     """
     missing = fit.observed.missing_class
-    if row.alone is None or not fit.observed.exact or missing not in _ALONE:
+    if row.measure.alone is None or not fit.observed.exact or missing not in _ALONE:
         return Estimate.undefined(reason, row.support)
-    value, every = row.alone[_ALONE.index(missing)], row.support
+    value, every = row.measure.alone[_ALONE.index(missing)], row.support
     binning = Binning(every.low, every.high, every.high - every.low)
     return Estimate(value, None, 0.0, binning, reason, every)
 
 
-def _value(row: MetricRow, fit: Fit) -> tuple[float, Binning]:
+def _value(row: MetricRow[Measure], fit: Fit) -> tuple[float, Binning]:
     """Return the value and its limits, which hold it.
 
     A published curve may lie outside what its bins allow: its limits give way.
     """
     if row.name in fit.own:
         value = fit.own[row.name]
-        inside = row.limits(fit, value)
+        inside = _limits(row, fit, value)
         low, high = min(inside.low, value), max(inside.high, value)
         return value, Binning(low, high, inside.typical)
-    value = row.value(fit)
-    binning = row.limits(fit, value)
+    value = row.measure.value(fit)
+    binning = _limits(row, fit, value)
     value = min(max(value, binning.low), binning.high)
     ways = [_way(row, value, decoded) for decoded in fit.decodings]
     if fit.other is not None:
@@ -142,14 +224,20 @@ def _value(row: MetricRow, fit: Fit) -> tuple[float, Binning]:
     return value, replace(binning, below=below, above=above)
 
 
-def _way(row: MetricRow, value: float, other: Other) -> float:
-    """Return the way to another reading that a model may cost, 0 where it has no value."""
-    found = (row.value(other.fit) - value) * other.share
+def _limits(row: MetricRow[Measure], fit: Fit, value: float) -> Binning:
+    if row.measure.limits is None:
+        return Binning(row.support.low, row.support.high, 0.0)
+    return row.measure.limits(fit, value)
+
+
+def _way(row: MetricRow[Measure], value: float, other: Other) -> float:
+    """Return the extra error from choosing among fits, 0 where the other has no value."""
+    found = (row.measure.value(other.fit) - value) * other.share
     return found if math.isfinite(found) else 0.0
 
 
-def _sure_way(row: MetricRow, value: float, fit: Fit, flat: Fit) -> float:
-    r"""Return how far a model's bias surely reaches towards the flat reading.
+def _sure_way(row: MetricRow[Measure], value: float, fit: Fit, flat: Fit) -> float:
+    r"""Return how far a model's bias surely reaches towards the flat fit.
 
     Of the way w between the two values, noise has made some: it has the variance V of
     their difference where the model is right (Hausman 1978). What is left is
@@ -158,9 +246,9 @@ def _sure_way(row: MetricRow, value: float, fit: Fit, flat: Fit) -> float:
     """
     if fit.noise_path != "followed":
         return 0.0
-    way = row.value(flat) - value
-    own = np.concatenate(fit.followed(row.slopes(fit.damped)))
-    other = np.concatenate(row.slopes(flat.damped))
+    way = row.measure.value(flat) - value
+    own = np.concatenate(fit.followed(row.measure.slopes(fit.damped)))
+    other = np.concatenate(row.measure.slopes(flat.damped))
     spread = noise_sd(Slopes(*np.split(own - other, 2)), fit.observed)
     size = way * way + spread * spread
     found = way * (way * way / size) if size > 0 else 0.0
@@ -168,7 +256,7 @@ def _sure_way(row: MetricRow, value: float, fit: Fit, flat: Fit) -> float:
 
 
 def _widened(
-    row: MetricRow, value: float, binning: Binning, below: float, above: float
+    row: MetricRow[Measure], value: float, binning: Binning, below: float, above: float
 ) -> Binning:
     """Return limits that hold all values so far from this one."""
     return replace(
@@ -178,7 +266,7 @@ def _widened(
     )
 
 
-def _sampling(row: MetricRow, fit: Fit, value: float) -> float:
+def _sampling(row: MetricRow[Measure], fit: Fit, value: float) -> float:
     """Return the standard deviation over test sets of this size.
 
     The delta method knows what changes where a sample has examples. A positive above
@@ -188,30 +276,30 @@ def _sampling(row: MetricRow, fit: Fit, value: float) -> float:
     """
     # A metric of probabilities needs the cells' scores, which pieces do not have.
     cells = fit.bins if row.needs_probabilities else fit.pieces
-    seen = sampling_sd(row.slopes(cells), cells.negatives, cells.positives)
-    if row.unseen is None:
+    seen = sampling_sd(row.measure.slopes(cells), cells.negatives, cells.positives)
+    if row.measure.unseen is None:
         return seen
-    one = row.unseen(value, fit.counts.total_positives)
+    one = row.measure.unseen(value, fit.counts.total_positives)
     return math.hypot(seen, math.sqrt(_UNSEEN) * one)
 
 
-def _noise(row: MetricRow, fit: Fit) -> float:
+def _noise(row: MetricRow[Measure], fit: Fit) -> float:
     """Return the standard deviation that the noise gives a metric."""
     if fit.observed.exact:
         return 0.0
     slopes: Slopes
     path = fit.noise_path
-    match "slopes" if path == "numeric" and row.smooth else path:
+    match "slopes" if path == "numeric" and row.measure.smooth else path:
         case "numeric":
             at = np.concatenate([fit.counts.negatives, fit.counts.positives])
             moved = numeric_slopes(lambda v: _value_of(row, fit.moved(v)), at)
             slopes = Slopes(*np.split(moved, 2))
         case "slopes":
-            slopes = row.slopes(fit.bins)
+            slopes = row.measure.slopes(fit.bins)
         case "damped":
-            slopes = row.slopes(fit.damped)
+            slopes = row.measure.slopes(fit.damped)
         case "followed":
-            own = row.slopes(fit.damped)
+            own = row.measure.slopes(fit.damped)
             passed = noise_sd(fit.followed(own), fit.observed)
             return math.hypot(passed, fit.unsure(own))
         case "resampled":
@@ -220,10 +308,10 @@ def _noise(row: MetricRow, fit: Fit) -> float:
     return noise_sd(slopes, fit.observed)
 
 
-def _value_of(row: MetricRow, fit: Fit) -> float:
+def _value_of(row: MetricRow[Measure], fit: Fit) -> float:
     """Return a value, NaN where a step left no examples."""
     try:
-        return row.value(fit)
+        return row.measure.value(fit)
     except InputError:
         return math.nan
 

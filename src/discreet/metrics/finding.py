@@ -28,14 +28,20 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Interval
 from discreet.estimate.fit import Fit
-from discreet.estimate.intervals import RatioShape
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.cuts import confusion_weights, cut_of
-from discreet.metrics.rate_row import Share
-from discreet.metrics.rates import RATES
-from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.metrics.measure import Share
+from discreet.metrics.table import RATES
+from discreet.metrics.thresholds import (
+    AtThreshold,
+    at_threshold,
+    confusion_noise,
+    confusion_weights,
+    confusions,
+    cut_of,
+    share_shape,
+)
 
-Kind: TypeAlias = Literal[
+AimKind: TypeAlias = Literal[
     "sensitivity", "specificity", "precision", "alert_rate", "youden", "cost_ratio"
 ]
 _ROWS: Final = {"sensitivity": "recall"}
@@ -48,7 +54,7 @@ _HALVINGS: Final = 40
 class Aim:
     """What a threshold is to reach."""
 
-    kind: Kind
+    kind: AimKind
     target: float
 
     def __post_init__(self) -> None:
@@ -101,21 +107,21 @@ class FoundThreshold:
     def sentence(self) -> str:
         """What the choice on these data means for the measures there."""
         low, high = self.interval
-        found = (
+        choice = (
             f"{self.threshold:.4g} (95% interval {low:.4g} to {high:.4g}) gives "
             f"{self.aim}"
         )
         if not self.reached:
-            found = f"no threshold gives {self.aim}; {self.threshold:.4g} is nearest"
+            choice = f"no threshold gives {self.aim}; {self.threshold:.4g} is nearest"
         if self.aim.best:
             return (
-                f"{found}; it was chosen on the data that judge it, so the measures "
+                f"{choice}; it was chosen on the data that judge it, so the measures "
                 "there are somewhat too good: judge it on new data"
             )
         own = self.at[_ROWS.get(self.aim.kind, self.aim.kind)]
         spread = math.hypot(own.sampling or 0.0, own.noise)
         return (
-            f"{found}; it was chosen on the data that judge it: on new data the aim "
+            f"{choice}; it was chosen on the data that judge it: on new data the aim "
             f"would be met only up to about {_Z * spread:.2g} either way"
         )
 
@@ -131,7 +137,7 @@ class FoundThreshold:
 
 
 def find_threshold(fit: Fit, aim: Aim) -> FoundThreshold:
-    """Find the threshold of an aim in the counts that were read."""
+    """Find the threshold of an aim in the fitted counts."""
     search = _Search(fit)
     threshold, interval, reached = search.best(aim) if aim.best else search.reach(aim)
     stated = 1 / (1 + aim.target) if aim.kind == "cost_ratio" else None
@@ -140,7 +146,7 @@ def find_threshold(fit: Fit, aim: Aim) -> FoundThreshold:
 
 
 class _Search:
-    """TP, FN, FP, TN at every edge, ascending, with the noise of each."""
+    """TP, FN, FP, TN at every edge, ascending."""
 
     def __init__(self, fit: Fit) -> None:
         self.observed, self.atoms = fit.observed, fit.observed.edges.atoms
@@ -148,24 +154,16 @@ class _Search:
         edges = fit.observed.edges.array
         # A released probability or logit range may end at infinity: nothing lies there.
         self.places = edges[:-1] if self.atoms else edges
-        self.read = self._confusions(fit.counts.negatives, fit.counts.positives)
-        self.released = self._confusions(fit.observed.negatives, fit.observed.positives)
-
-    def _confusions(self, negatives: FloatVector, positives: FloatVector) -> FloatArray:
-        tp, fp = (
-            np.append(np.cumsum(c[::-1])[::-1], 0.0)[: self.places.size]
-            for c in (positives, negatives)
-        )
-        p, n = positives.sum(), negatives.sum()
-        return np.column_stack([tp, p - tp, fp, n - fp])
+        self.fitted = confusions(fit.counts)[::-1]
+        self.released = confusions(fit.observed)[::-1]
 
     def reach(self, aim: Aim) -> tuple[float, Interval, bool]:
         """Return the cheapest threshold that reaches a rate."""
         row = RATES[_ROWS.get(aim.kind, aim.kind)]
-        if not isinstance(row.value, Share):
+        if not isinstance(row.measure, Share):
             raise InputError(f"{aim.kind} is no share of examples")
-        share, target = row.value, aim.target
-        rates = np.array([share(c) for c in self.read])
+        share, target = row.measure, aim.target
+        rates = np.array([share(c) for c in self.fitted[: self.places.size]])
         ends = np.array([self._ends(share, k) for k in range(len(self.places))])
         sign = -1.0 if aim.kind == "alert_rate" else 1.0
         enough = np.flatnonzero(
@@ -175,58 +173,42 @@ class _Search:
         if enough.size:
             k = int(enough[-1] if from_above else enough[0])
             beyond = k + 1 if from_above else k - 1
-            found = self._crossing(share, target, rates - target, k, beyond)
+            threshold = self._crossing(share, target, rates - target, k, beyond)
         else:
             k = int(np.nanargmax(sign * rates))
-            found = float(self.places[k])
+            threshold = float(self.places[k])
         kept = np.flatnonzero((ends[:, 0] <= target) & (target <= ends[:, 1]))
         first, last = (int(kept[0]), int(kept[-1])) if kept.size else (k, k)
         interval = Interval(
-            min(self._edge(ends - target, first, first - 1), found),
-            max(self._edge(ends - target, last, last + 1), found),
+            min(self._edge(ends - target, first, first - 1), threshold),
+            max(self._edge(ends - target, last, last + 1), threshold),
         )
-        return found, interval, bool(enough.size)
+        return threshold, interval, bool(enough.size)
 
     def _crossing(
         self, share: Share, target: float, off: FloatVector, inside: int, outside: int
     ) -> float:
         """Return where the rate that ``at`` reports crosses its aim, by bisection."""
-        found = self._between(off, inside, outside)
-        if found == self.places[inside] or off[inside] * off[outside] >= 0:
-            return found
+        straight = self._between(off, inside, outside)
+        if straight == self.places[inside] or off[inside] * off[outside] >= 0:
+            return straight
         near, far = float(self.places[inside]), float(self.places[outside])
         for _ in range(_HALVINGS):
-            found = (near + far) / 2
-            above = cut_of(self.fit, found).curved
+            middle = (near + far) / 2
+            above = cut_of(self.fit, middle).curved
             confusion = confusion_weights(above) @ np.concatenate(
                 [self.counts.negatives, self.counts.positives]
             )
             if (share(confusion) - target) * off[inside] >= 0:
-                near = found
+                near = middle
             else:
-                far = found
+                far = middle
         return near
 
     def _ends(self, share: Share, k: int) -> tuple[float, float]:
         """Return the interval of a rate at one edge."""
-        a, b = np.array(share.successes), np.array(share.failures)
-        noise = self._noise(k)
-        shape = RatioShape(
-            float(a @ self.released[k]),
-            float(b @ self.released[k]),
-            max(float((a + b) @ self.read[k]), 0.0),
-            max(float(a @ noise @ a), 0.0),
-            max(float(b @ noise @ b), 0.0),
-            float(a @ noise @ b),
-        )
-        return shape.shares(_Z)
-
-    def _noise(self, k: int) -> FloatArray:
-        if self.observed.exact:
-            return np.zeros((4, 4))
-        above = np.zeros(len(self.observed.edges))
-        above[k:] = 1.0
-        return covariance_of(self.observed, confusion_weights(above))
+        noise = confusion_noise(self.observed, len(self.observed.edges) - k)
+        return share_shape(share, self.released[k], self.fitted[k], noise).shares(_Z)
 
     def _between(self, off: FloatVector, inside: int, outside: int) -> float:
         """Return where a rate crosses its aim between two neighbouring edges."""
@@ -248,7 +230,7 @@ class _Search:
 
     def best(self, aim: Aim) -> tuple[float, Interval, bool]:
         """Return the threshold of the greatest gain."""
-        tp, fn, fp, tn = self.read.T
+        tp, fn, fp, tn = self.fitted[: self.places.size].T
         p, n = tp[0] + fn[0], fp[0] + tn[0]
         alpha, beta = 1 / p, 1 / n
         if aim.kind == "cost_ratio":

@@ -24,13 +24,29 @@ The random-effects mean of a textbook has the weights :math:`1/(v_i + \hat\tau^2
 site can add these up in the same round, before anybody knows :math:`\hat\tau^2`: the
 anchor stands for it. At an anchor that equals DerSimonian and Laird's estimate, mean,
 standard error and Hartung and Knapp's interval are the textbook's.
+
+**Clusters.** With g the slopes of a metric and :math:`h_j` the counts of cluster j, the variance over
+clusters is :math:`\sum_j (g^T h_j)^2` (Liang and Zeger 1986; Obuchowski 1997 for the
+AUC), while independent rows give :math:`\sum_k c_k g_k^2`. Sites add up products of sums
+of a few functions x of a row (:mod:`discreet.statistic.cluster_products`); with c the
+coefficients of g on x, the *design effect* is
+
+.. math::
+    \frac{c^T M c}{c^T R c}, \qquad M = \sum_j z_j z_j^T, \quad R = \sum_k c_k\, x_k x_k^T,
+
+and multiplies the plain variance. Sites as clusters are few and of all sizes: they count
+as :math:`k = \min_c (\sum_j n_{cj})^2 / \sum_j n_{cj}^2` equal ones (Kish 1965; c the
+class, whose sums of squares stand in M), the variance has the factor k/(k - 1), and
+Student's t of k - 1 degrees of freedom takes the normal's place.
+
+What it does not cover: people with rows at two sites, and clusters of clusters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Final, Self
 
@@ -39,14 +55,20 @@ from scipy.special import chdtrc, ndtr, stdtrit
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, ReleaseError
-from discreet.estimate.estimate import Interval
-from discreet.estimate.slopes import numeric_slopes
+from discreet.estimate.estimate import Clustered, Estimate, Interval
+from discreet.estimate.fit import Fit
+from discreet.estimate.slopes import Slopes, numeric_slopes
+from discreet.metrics.errors import Measured
+from discreet.metrics.table import METRICS
+from discreet.statistic.cluster_products import TERMS, Clusters, features
 from discreet.statistic.effect_terms import EffectTerms
 
 _FEWEST: Final = 2
 _PLACES: Final = (np.arange(128) + 0.5) / 128
 """Where the confidence distribution of the variance between sites is read off."""
 _GRID: Final = 256
+_LEAST_SITES: Final = 1.5
+"""One site that holds nearly everything still gives an interval: a very wide one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,3 +329,57 @@ def lost_in_noise(terms: EffectTerms, effects: RandomEffects) -> str | None:
         "the noise is larger than any difference between sites: it takes more sites or a "
         "larger epsilon"
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterProducts:
+    """The revealed products over clusters of one kind."""
+
+    kind: Clusters
+    products: FloatArray
+    sites: int
+
+    def over(self, metrics: Mapping[str, Estimate], fit: Fit) -> Mapping[str, Estimate]:
+        """Return the metrics, each with what clusters do to its interval."""
+
+        def clustered(name: str) -> Estimate:
+            estimate = metrics[name]
+            if math.isnan(estimate.value):
+                return estimate
+            return replace(estimate, clustered=self._of(name, fit))
+
+        return Measured(metrics, clustered, known=METRICS)
+
+    def _of(self, name: str, fit: Fit) -> Clustered:
+        cells = fit.bins
+        counts = cells.negatives, cells.positives
+        effect = self.design_effect(METRICS[name].measure.slopes(cells), *counts)
+        if self.kind == "subject":
+            return Clustered(self.kind, math.sqrt(effect))
+        many = self.equal_sites(*counts)
+        factor = math.sqrt(effect * many / (many - 1))
+        return Clustered(self.kind, factor, many - 1)
+
+    def equal_sites(self, negatives: FloatVector, positives: FloatVector) -> float:
+        """Return how many sites of one size would say as much, by the rarer spread."""
+        squares = self.products[0, 0], self.products[TERMS, TERMS]
+        sites = [
+            float(counts.sum()) ** 2 / float(square)
+            for counts, square in zip((negatives, positives), squares, strict=True)
+            if square > 0
+        ]
+        return max(min([*sites, float(self.sites)]), _LEAST_SITES)
+
+    def design_effect(
+        self, slopes: Slopes, negatives: FloatVector, positives: FloatVector
+    ) -> float:
+        """Return by how much clusters multiply a variance."""
+        x = features(negatives.size)
+        counts = np.concatenate([negatives, positives])
+        rows = (x * counts[:, None]).T @ x
+        moved = (x * counts[:, None]).T @ np.concatenate(slopes)
+        c = np.linalg.lstsq(rows, moved, rcond=1e-10)[0]
+        alone, together = float(c @ rows @ c), float(c @ self.products @ c)
+        if not alone > 0:
+            return 1.0
+        return max(together, 0.0) / alone

@@ -1,4 +1,4 @@
-r"""How far one lying site can move a metric: bounds that hold whatever it sends.
+r"""How far one malicious site can move a metric: bounds that hold whatever it sends.
 
 A site that sends the counts of at most M examples, true or invented, takes part in a
 sum of P positives and N negatives. Each bound is the greatest distance between the
@@ -13,7 +13,7 @@ site's is :math:`(1-s)v_0 + s x`, with :math:`v_0` that of the other sites and x
 
 which is concave in its product: all of the site's examples in the smaller class are
 the worst, :math:`M/\min(P, N)`. The same bounds hold between any two answers of the
-site, so also between its lie and its truth.
+site, so also between its false answer and its true one.
 
 **Average precision** is no mixture: a false example moves the precision at every
 positive below it. ``average_precision_influence`` says by how much.
@@ -25,7 +25,6 @@ examples, and nothing proves that a site's vector counts at most M of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -33,15 +32,12 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.cuts import confusion_weights, shares_above
-from discreet.metrics.rate_row import Share
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.measure import Share
 
 NOISE_SDS: Final = 6.0
 """How many standard deviations of noise a released total is trusted to."""
 _TURN: Final = 0.20318786997998
-"""The root of ln u = 2u - 2 below 1/2: where a liar's next example is worth as much
+"""The root of ln u = 2u - 2 below 1/2: where a malicious site's next example is worth as much
 as a positive at the bottom as it is as a negative at the top."""
 
 
@@ -109,44 +105,10 @@ def rate_influence(rate: Share, most: float, counted: float) -> float:
 
     F1 divides by 2 TP + FP + FN, in which one example counts twice at most.
     """
-    return _share(most * max(rate_weights(rate)), counted)
+    return _share(most * max(rate.weights), counted)
 
 
-def rate_weights(rate: Share) -> tuple[int, ...]:
-    """Return how often each of TP, FN, FP, TN counts in a rate's denominator."""
-    times = 2 if rate.twice else 1
-    return tuple(
-        times * s + f for s, f in zip(rate.successes, rate.failures, strict=True)
-    )
-
-
-def metric_influences(fit: Fit, most: float, names: Iterable[str]) -> dict[str, float]:
-    """Return the bounds of the metrics over all thresholds that have one."""
-    bins = len(fit.observed.edges)
-    positives, negatives = _least(fit, np.repeat(np.eye(2)[::-1], bins, axis=1))
-    bounds = {name: METRICS[name].influence for name in METRICS if name in set(names)}
-    return {
-        name: bound(most, float(positives), float(negatives))
-        for name, bound in bounds.items()
-        if bound is not None
-    }
-
-
-def rate_influences(fit: Fit, most: float, threshold: float) -> dict[str, float]:
-    """Return the bounds of the rates at a threshold that are shares of examples."""
-    above, _, _ = shares_above(fit.observed.edges, threshold)
-    confusion = confusion_weights(above)
-    shares = {n: RATES[n].value for n in RATES}
-    counted = {n: s for n, s in shares.items() if isinstance(s, Share)}
-    weights = np.array([rate_weights(s) for s in counted.values()], dtype=np.float64)
-    least = _least(fit, weights @ confusion)
-    return {
-        name: rate_influence(share, most, float(below))
-        for (name, share), below in zip(counted.items(), least, strict=True)
-    }
-
-
-def _least(fit: Fit, weights: FloatArray) -> FloatVector:
+def least_sums(fit: Fit, weights: FloatArray) -> FloatVector:
     """Return sums of counts, less what noise may have added to them."""
     observed = fit.observed
     sums: FloatVector = weights @ np.concatenate(

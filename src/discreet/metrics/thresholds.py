@@ -1,27 +1,40 @@
-"""Measures at a threshold, from the confusion counts there, each with its errors."""
+r"""Measures at a threshold, from the confusion counts there, each with its errors.
+
+At an edge nothing is cut. Between two edges the threshold's point on the estimated ROC
+curve says how a bin is cut (:mod:`discreet.estimate.curves`). Where the curve
+has no points inside a bin, the cumulative counts of each class are joined by PCHIP on
+the scale of the logit (of the score itself where it is no probability), on which
+densities are smooth. Straight lines on the same scale are the other shape that the bin
+may have, and all or none of its examples are the limits.
+
+At the highest possible score (a threshold of 1) only ties are left, and nobody counted
+them apart: forests that agree and clipped scores have them, smooth scores have none. A
+last bin that is narrow is taken to hold nothing else, a wide one none; either may be
+the case.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
+from discreet.estimate.curves import ThresholdPath
 from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
 from discreet.estimate.intervals import SYMMETRIC, RatioShape, Shape
-from discreet.estimate.score_grid import possible_places
+from discreet.estimate.score_grid import GridCounts, possible_places
 from discreet.estimate.slopes import covariance_of, propagated
-from discreet.metrics.cuts import Shares, confusion_weights, cut_at, cut_of
-from discreet.metrics.measured import Measured
-from discreet.metrics.rate_row import RateRow, Share
-from discreet.metrics.rates import RATES
-from discreet.metrics.shapes import LOGARITHMIC
+from discreet.metrics.errors import Measured
+from discreet.metrics.influence import least_sums, rate_influence
+from discreet.metrics.measure import LOGARITHMIC, Rate, Share
+from discreet.metrics.table import RATES, MetricRow
 from discreet.statistic.observed import NoisyHistogram
 
 FEWEST_TRIALS: Final = 20
@@ -34,13 +47,215 @@ _COUNTS: Final = {
 }
 """Their places among TP, FN, FP, TN."""
 _ANY: Final = Interval(0.0, math.inf)
+_ROUNDING: Final = 1e-12
+_NARROW: Final = 1e-3
+"""Share of the scores' range up to which a last bin is taken for ties at its end."""
+_AROUND: Final = 3
+"""So many edges on either side decide the shape inside a bin."""
+
+
+class SharesAbove(NamedTuple):
+    """The share of each bin at or above a threshold, of negatives and of positives."""
+
+    negatives: FloatVector
+    positives: FloatVector
+
+
+class Cut(NamedTuple):
+    """The shares as a curve has them, as a straight line has them, and their limits."""
+
+    curved: SharesAbove
+    straight: SharesAbove
+    least: FloatVector
+    most: FloatVector
+
+
+def cut_of(fit: Fit, t: float) -> Cut:
+    """Return how much of each bin and class of a fit lies at or above a threshold."""
+    return cut_at(fit.counts, t, fit.atoms, fit.along)
+
+
+def cut_at(
+    counts: NoisyHistogram,
+    t: float,
+    atoms: GridCounts | None = None,
+    along: ThresholdPath | None = None,
+) -> Cut:
+    """Return how much of each bin and class lies at or above a threshold.
+
+    Where scores lie on a grid, ``atoms`` say what is at its multiples; ``along`` is the
+    curve that cuts the bins.
+    """
+    even, least, most = shares_above(counts.edges, t)
+    (cut,) = np.flatnonzero(most != least) if (most != least).any() else (None,)
+    if cut is None:
+        return Cut(SharesAbove(even, even), SharesAbove(even, even), least, most)
+    if t == counts.edges.array[-1] and atoms is None:
+        return _at_the_end(counts.edges, least, most)
+    if atoms is not None:
+        return _between_atoms(counts.edges, atoms, int(cut), t, least, most)
+    shares = [
+        _inside(counts.edges, bins, int(cut), t) or (even[cut], even[cut])
+        for bins in (counts.negatives, counts.positives)
+    ]
+    curved = [_with(least, int(cut), bent) for bent, _ in shares]
+    straight = [_with(least, int(cut), line) for _, line in shares]
+    if along is not None:
+        curved = _on_curve(along, int(cut), t, curved)
+    return Cut(SharesAbove(*curved), SharesAbove(*straight), least, most)
+
+
+def _with(least: FloatVector, cut: int, share: float) -> FloatVector:
+    """Return the shares above with this one of the bin that is cut."""
+    shares = least.copy()
+    shares[cut] = share
+    return shares
+
+
+def _on_curve(
+    along: ThresholdPath, cut: int, t: float, without: list[FloatVector]
+) -> list[FloatVector]:
+    """Cut a bin where a curve has the threshold; a class that it lacks as without."""
+    shares = []
+    rates = along.at(np.array([t]))
+    for rate, above, before in zip(rates, (along.fpr, along.tpr), without, strict=True):
+        held = above[cut] - above[cut + 1]
+        share = (rate[0] - above[cut + 1]) / held if held > 0 else before[cut]
+        shares.append(_with(before, cut, share))
+    return shares
+
+
+def shares_above(
+    edges: Edges, t: float
+) -> tuple[FloatVector, FloatVector, FloatVector]:
+    """Return the share of each bin at or above t: as a guess, at least, at most."""
+    values = edges.array
+    if edges.atoms:
+        exact = (values[:-1] >= t).astype(np.float64)
+        return exact, exact, exact
+    most = (np.append(values[1:-1], np.inf) > t).astype(np.float64)
+    if t > values[-1]:
+        most[:] = 0.0
+    least = (values[:-1] >= t).astype(np.float64)
+    cut = np.flatnonzero(most != least)
+    guess = least.copy()
+    if cut.size:
+        (k,) = cut
+        width = values[k + 1] - values[k]
+        guess[k] = (values[k + 1] - t) / width if math.isfinite(width) else 0.5
+    return guess, least, most
+
+
+def _at_the_end(edges: Edges, least: FloatVector, most: FloatVector) -> Cut:
+    """Cut the last bin at its upper end: all of it is there, or nothing."""
+    values = edges.array
+    narrow = values[-1] - values[-2] <= _NARROW * (values[-1] - values[0])
+    guess, other = (most, least) if narrow else (least, most)
+    return Cut(SharesAbove(guess, guess), SharesAbove(other, other), least, most)
+
+
+def confusion_weights(above: FloatVector | SharesAbove) -> FloatArray:
+    """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
+    of_n, of_p = above if isinstance(above, SharesAbove) else (above, above)
+    none = np.zeros_like(of_p)
+    return np.stack(
+        [
+            np.append(none, of_p),
+            np.append(none, 1 - of_p),
+            np.append(of_n, none),
+            np.append(1 - of_n, none),
+        ]
+    )
+
+
+def _between_atoms(
+    edges: Edges,
+    atoms: GridCounts,
+    cut: int,
+    t: float,
+    least: FloatVector,
+    most: FloatVector,
+) -> Cut:
+    """Cut a bin between two multiples of a grid: only how many are at each is unsure."""
+    places = np.arange(atoms.steps + 1) / atoms.steps
+    inside = edges.bins_of(places) == cut
+    above = inside & (places >= t - _ROUNDING)
+    shares, even = [], float(above.sum()) / max(float(inside.sum()), 1.0)
+    for counts in atoms:
+        held = float(counts[inside].sum())
+        share = float(counts[above].sum()) / held if held > 0 else even
+        shares.append(_with(least, cut, share))
+    plain = _with(least, cut, even)
+    return Cut(SharesAbove(*shares), SharesAbove(plain, plain), least, most)
+
+
+def _inside(
+    edges: Edges, counts: FloatVector, cut: int, t: float
+) -> tuple[float, float] | None:
+    """Return the share above t of one bin, by a curve and by a straight line.
+
+    None where the bin holds nothing or ends where the scale has no end.
+    """
+    from scipy.interpolate import PchipInterpolator  # noqa: PLC0415 - slow to import
+
+    z = _scale(edges, edges.array)
+    near = slice(max(cut - _AROUND, 0), min(cut + _AROUND + 2, z.size))
+    running = np.append(0.0, np.cumsum(np.maximum(counts, 0.0)))
+    held = running[cut + 1] - running[cut]
+    known = np.isfinite(z[near])
+    if not (held > 0 and np.isfinite(z[cut : cut + 2]).all()):
+        return None
+    place = float(_scale(edges, np.array([t]))[0])
+    below = float(PchipInterpolator(z[near][known], running[near][known])(place))
+    bent = (running[cut + 1] - below) / held
+    line = (z[cut + 1] - place) / (z[cut + 1] - z[cut])
+    return min(max(bent, 0.0), 1.0), float(line)
+
+
+def _scale(edges: Edges, scores: FloatVector) -> FloatVector:
+    if edges.scores.kind != "probability":
+        return scores
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(scores) - np.log1p(-scores))
+
+
+def confusions(counts: NoisyHistogram) -> FloatArray:
+    """Return TP, FN, FP, TN at every edge from the highest score down, a row an edge."""
+    tp = np.append(0.0, np.cumsum(counts.positives[::-1]))
+    fp = np.append(0.0, np.cumsum(counts.negatives[::-1]))
+    return np.column_stack([tp, tp[-1] - tp, fp, fp[-1] - fp])
+
+
+def confusion_noise(observed: NoisyHistogram, above: int) -> FloatArray:
+    """Return the noise's covariance of TP, FN, FP, TN with so many bins above."""
+    if observed.exact:
+        return np.zeros((4, 4))
+    bins = len(observed.edges)
+    shares = (np.arange(bins) >= bins - above).astype(np.float64)
+    return covariance_of(observed, confusion_weights(shares))
+
+
+def share_shape(
+    share: Share, released: FloatVector, counts: FloatVector, noise: FloatArray
+) -> RatioShape:
+    """Return the shape of a share's error: Wilson's with the noise of both counts."""
+    a, b = np.array(share.successes), np.array(share.failures)
+    return RatioShape(
+        float(a @ released),
+        float(b @ released),
+        max(float((a + b) @ counts), 0.0),
+        max(float(a @ noise @ a), 0.0),
+        max(float(b @ noise @ b), 0.0),
+        float(a @ noise @ b),
+        twice=share.twice,
+    )
 
 
 @dataclass(frozen=True)
 class AtThreshold:
     """Every rate and the confusion counts when ``score >= threshold`` is positive.
 
-    They are attributes too: ``found.recall``, ``found.true_positives``.
+    They are attributes too: ``at.recall``, ``at.true_positives``.
     """
 
     threshold: float
@@ -56,8 +271,8 @@ class AtThreshold:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        found = {name: e.to_dict() for name, e in self.estimates.items()}
-        return {"threshold": self.threshold, **found}
+        estimates = {name: e.to_dict() for name, e in self.estimates.items()}
+        return {"threshold": self.threshold, **estimates}
 
     def rates(self, *, every: bool = False) -> dict[str, Estimate]:
         """Return the rates by the names that people use: the usual few, or every one."""
@@ -77,8 +292,8 @@ class AtThreshold:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cut:
-    """A reading's confusion counts at one threshold, and their noise."""
+class _AtCut:
+    """A fit's confusion counts at one threshold, and their noise."""
 
     threshold: float
     """On the probability scale where scores have one."""
@@ -108,7 +323,7 @@ def at_threshold(
     observed, counts = fit.observed, fit.counts
     curved, straight, least, most = cut_of(fit, threshold)
     weights = confusion_weights(curved)
-    cut = _Cut(
+    cut = _AtCut(
         probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, curved),
         tuple(
@@ -116,7 +331,7 @@ def at_threshold(
             for shares in (straight, *_others(fit, threshold))
         ),
         tuple(
-            _confusion(counts, Shares(of_negatives, of_positives))
+            _confusion(counts, SharesAbove(of_negatives, of_positives))
             for of_positives in (least, most)
             for of_negatives in (least, most)
         ),
@@ -124,13 +339,13 @@ def at_threshold(
         covariance_of(observed, weights),
     )
 
-    def found(name: str) -> Estimate:
+    def estimated(name: str) -> Estimate:
         if name in _COUNTS:
             return _count(_COUNTS[name], cut)
         with np.errstate(all="ignore"):  # what is not finite is refused
             return _rate(RATES[name], cut)
 
-    return AtThreshold(threshold, Measured((*RATES, *_COUNTS), found))
+    return AtThreshold(threshold, Measured((*RATES, *_COUNTS), estimated))
 
 
 def probability_of(threshold: float, edges: Edges) -> float:
@@ -144,32 +359,24 @@ def probability_of(threshold: float, edges: Edges) -> float:
             return math.nan
 
 
-def _rate(row: RateRow, cut: _Cut) -> Estimate:
+def _rate(row: MetricRow[Rate], cut: _AtCut) -> Estimate:
     if row.needs_probabilities and math.isnan(cut.threshold):
         reason = "scores of kind 'other' are not probabilities"
         return Estimate.undefined(reason, row.support)
-    value = row.at(cut.counts, cut.threshold)
+    value = row.measure(cut.counts, cut.threshold)
     if not math.isfinite(value):
         reason = "nothing to divide by at this threshold"
         return Estimate.undefined(reason, row.support)
     shape: Shape = SYMMETRIC
-    if isinstance(row.value, Share):
-        noise = propagated(lambda c: row.at(c, cut.threshold), cut.counts, cut.noise)
-        a, b = np.array(row.value.successes), np.array(row.value.failures)
-        trials = max(float((a + b) @ cut.counts), 0.0)
-        sampling = _rate_sd(value, trials, twice=row.value.twice)
-        shape = RatioShape(
-            float(a @ cut.released),
-            float(b @ cut.released),
-            trials,
-            max(float(a @ cut.noise @ a), 0.0),
-            max(float(b @ cut.noise @ b), 0.0),
-            float(a @ cut.noise @ b),
-            twice=row.value.twice,
-        )
-        spread = math.sqrt(max(float((a + b) @ cut.noise @ (a + b)), 0.0))
+    if isinstance(row.measure, Share):
+        noise = propagated(row.measure, cut.counts, cut.noise)
+        shape = ratio = share_shape(row.measure, cut.released, cut.counts, cut.noise)
+        trials = ratio.trials
+        sampling = _rate_sd(value, trials, twice=row.measure.twice)
+        counted = np.add(row.measure.successes, row.measure.failures)
+        spread = math.sqrt(max(float(counted @ cut.noise @ counted), 0.0))
     else:
-        slopes = row.slopes(cut.counts, cut.threshold)
+        slopes = row.measure.slopes(cut.counts, cut.threshold)
         sampling = math.sqrt(max(float(cut.counts @ slopes**2), 0.0))
         added = math.sqrt(max(float(slopes @ cut.noise @ slopes), 0.0))
         if not math.isfinite(sampling + added + value * value):
@@ -178,15 +385,15 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
         noise = added if cut.noise.any() else 0.0
         trials = max(float(cut.counts.sum()), 0.0)
         spread = math.sqrt(max(float(cut.noise.sum()), 0.0))
-        shape = LOGARITHMIC if row.factor else SYMMETRIC
+        shape = LOGARITHMIC if row.measure.factor else SYMMETRIC
     return Estimate(
         value,
         sampling,
         noise,
         _limits(
             value,
-            [row.at(c, cut.threshold) for c in cut.corners],
-            [row.at(c, cut.threshold) for c in cut.others],
+            [row.measure(c, cut.threshold) for c in cut.corners],
+            [row.measure(c, cut.threshold) for c in cut.others],
             row.support,
         ),
         support=row.support,
@@ -195,7 +402,7 @@ def _rate(row: RateRow, cut: _Cut) -> Estimate:
     )
 
 
-def _count(place: int, cut: _Cut) -> Estimate:
+def _count(place: int, cut: _AtCut) -> Estimate:
     """Estimate a confusion count: of these very data, so nothing is sampled."""
     return Estimate(
         float(cut.counts[place]),
@@ -211,7 +418,7 @@ def _count(place: int, cut: _Cut) -> Estimate:
     )
 
 
-def _others(fit: Fit, threshold: float) -> Iterator[Shares]:
+def _others(fit: Fit, threshold: float) -> Iterator[SharesAbove]:
     """Cut at the farthest places that the true scores may stand for."""
     places = possible_places(fit.observed, fit.possible_steps, threshold)
     for place in places:
@@ -237,7 +444,7 @@ def _limits(
     return Binning(low, high, usual)
 
 
-def _confusion(observed: NoisyHistogram, above: Shares) -> FloatVector:
+def _confusion(observed: NoisyHistogram, above: SharesAbove) -> FloatVector:
     """Return TP, FN, FP, TN with these shares of each bin above the threshold."""
     tp, fp = above.positives @ observed.positives, above.negatives @ observed.negatives
     p, n = observed.total_positives, observed.total_negatives
@@ -264,3 +471,16 @@ def _rate_sd(value: float, trials: float, *, twice: bool) -> float:
     share = value / (2 - value) if twice else value
     spread = math.sqrt(max(share * (1 - share), 0.0) / max(trials, 1.0))
     return spread * 2 / (1 + share) ** 2 if twice else spread
+
+
+def rate_influences(fit: Fit, most: float, threshold: float) -> dict[str, float]:
+    """Return how far one site can move each rate that is a share of examples."""
+    above, _, _ = shares_above(fit.observed.edges, threshold)
+    rates = {name: RATES[name].measure for name in RATES}
+    shares = {name: rate for name, rate in rates.items() if isinstance(rate, Share)}
+    weights = np.array([share.weights for share in shares.values()])
+    counted = least_sums(fit, weights @ confusion_weights(above))
+    return {
+        name: rate_influence(share, most, float(below))
+        for (name, share), below in zip(shares.items(), counted, strict=True)
+    }

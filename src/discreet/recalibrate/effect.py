@@ -29,11 +29,14 @@ from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.brier import brier_score
 from discreet.metrics.calibration import (
     DEFAULT_BINS,
+    Grouping,
+    Groups,
+    Predictions,
     expected_calibration_error,
     mean_squared_error,
+    raw_predictions,
 )
 from discreet.metrics.logistic import logit
-from discreet.metrics.score_groups import Groups, Kind, Predictions, raw_predictions
 from discreet.recalibrate.maps import CalibrationMap, Identity
 from discreet.statistic.observed import NoisyHistogram
 
@@ -54,7 +57,7 @@ def effect(
     fitted: CalibrationMap,
     *,
     bins: int = DEFAULT_BINS,
-    kind: Kind = "width",
+    kind: Grouping = "width",
     response: FloatArray | None = None,
 ) -> Effect:
     """Return the model's calibration before and after a map.

@@ -29,8 +29,8 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.slopes import covariance_of
 from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.calibration import raw_predictions
 from discreet.metrics.logistic import fit_logistic, logit, sigmoid
-from discreet.metrics.score_groups import raw_predictions
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:

@@ -51,12 +51,16 @@ from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
 from discreet.estimate.pair_cells import Expected, expected_counts
 from discreet.estimate.slopes import Slopes, sampling_sd
-from discreet.metrics.cuts import confusion_weights, cut_of
-from discreet.metrics.measured import Measured
-from discreet.metrics.over_thresholds import MeasureCurve
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS, MetricRow
-from discreet.metrics.thresholds import at_threshold, probability_of
+from discreet.metrics.curves import MeasureCurve
+from discreet.metrics.errors import Measured
+from discreet.metrics.measure import Measure
+from discreet.metrics.table import METRICS, RATES, MetricRow
+from discreet.metrics.thresholds import (
+    at_threshold,
+    confusion_weights,
+    cut_of,
+    probability_of,
+)
 from discreet.privacy.claim import Claim
 from discreet.report.evaluation import Evaluation
 from discreet.report.explorer import counted
@@ -194,8 +198,8 @@ class ModelComparison(Parts):
             row.title,
             first,
             second,
-            lambda part: row.slopes(part.bins),
-            lambda part: part.followed(row.slopes(part.damped)),
+            lambda part: row.measure.slopes(part.bins),
+            lambda part: part.followed(row.measure.slopes(part.damped)),
         )
         usual = self._usual(row, first, second)
         return replace(found, binning=replace(found.binning, typical=usual))
@@ -218,7 +222,7 @@ class ModelComparison(Parts):
                 cut = probability_of(threshold, fit.counts.edges)
                 counts = np.append(fit.counts.negatives, fit.counts.positives)
                 cells = np.maximum(weights(fit) @ counts, 0.0)
-                on = RATES[name].slopes(cells, cut)
+                on = RATES[name].measure.slopes(cells, cut)
                 return Slopes(*np.split(on @ weights(fit), 2))
 
             first, second = (at[name] for at in both)
@@ -362,7 +366,7 @@ class ModelComparison(Parts):
         sampling = min(max(sampling, abs(own - other)), own + other)
         return shift, sampling, math.sqrt(max(noise, 0.0))
 
-    def _usual(self, row: MetricRow, *found: Estimate) -> float:
+    def _usual(self, row: MetricRow[Measure], *found: Estimate) -> float:
         """Return the usual error of shapes: what both models share cancels.
 
         A model's bias has a sign, that of its distance to the flat reading. Of noise
@@ -374,9 +378,11 @@ class ModelComparison(Parts):
             if not isinstance(fit, Fit) or fit.other is None:
                 return found[0].binning.typical + found[1].binning.typical
             other, share = fit.other
-            own = fit.followed(row.slopes(fit.damped))
-            moved = np.concatenate(own) - np.concatenate(row.slopes(other.damped))
-            shift = one.value - row.value(other) - float(moved @ stray)
+            own = fit.followed(row.measure.slopes(fit.damped))
+            moved = np.concatenate(own) - np.concatenate(
+                row.measure.slopes(other.damped)
+            )
+            shift = one.value - row.measure.value(other) - float(moved @ stray)
             shifts.append(share * shift)
         return abs(shifts[0] - shifts[1])
 

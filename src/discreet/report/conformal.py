@@ -32,7 +32,7 @@ from discreet.data.edges import unit_edges
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.cuts import Shares, cut_at
+from discreet.metrics.thresholds import SharesAbove, cut_at
 from discreet.statistic.weighted import ScaledNoise
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _sum(terms: Sequence[tuple[Fit, Weights]]) -> tuple[float, float]:
     return count, math.sqrt(variance)
 
 
-def _above(fit: Fit, p: float, *, strictly: bool = False) -> Shares:
+def _above(fit: Fit, p: float, *, strictly: bool = False) -> SharesAbove:
     """Return the shares of the bins at or above a probability."""
     kind = fit.observed.edges.scores.kind
     if kind == "logit":

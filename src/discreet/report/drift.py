@@ -35,8 +35,7 @@ from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import covariance_of
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import METRICS, RATES
 from discreet.metrics.thresholds import at_threshold
 from discreet.report.evaluation import Evaluation
 

@@ -28,24 +28,28 @@ from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
 from discreet.estimate.curves import Curves
 from discreet.estimate.estimate import Estimate, Interval
 from discreet.estimate.fit import AnyFit, Estimator, Fit, ScalarFit
-from discreet.metrics.bands import Band, BandKind, band
 from discreet.metrics.calibration import (
+    HosmerLemeshow,
     ReliabilityCurve,
     calibration_curve,
     expected_calibration_error,
+    hosmer_lemeshow,
 )
-from discreet.metrics.clusters import ClusterProducts
-from discreet.metrics.errors import measure, measures
+from discreet.metrics.curve_points import (
+    Band,
+    BandKind,
+    Points,
+    band,
+    det_points,
+    pr_points,
+    roc_points,
+)
+from discreet.metrics.curves import CURVES, MeasureCurve, decision_curve
+from discreet.metrics.errors import measure, measures, metric_influences, tidy
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
-from discreet.metrics.hosmer_lemeshow import HosmerLemeshow, hosmer_lemeshow
-from discreet.metrics.influence import metric_influences, rate_influences
-from discreet.metrics.measured import tidy
-from discreet.metrics.over_thresholds import CURVES, MeasureCurve, decision_curve
-from discreet.metrics.partial_areas import partial_area_row
-from discreet.metrics.rates import RATES
-from discreet.metrics.scikit_points import Points, det_points, pr_points, roc_points
-from discreet.metrics.table import DEFAULT_METRICS, METRICS
-from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.metrics.heterogeneity import ClusterProducts
+from discreet.metrics.table import DEFAULT_METRICS, METRICS, RATES, partial_area_row
+from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
 from discreet.optional import load
 from discreet.plan.plan import Plan
 from discreet.plan.release import Release
@@ -195,7 +199,7 @@ class Validation(ABC):
         """Return a curve over thresholds: decision, cost, gains, lift, pr_gain, ..."""
         row = CURVES[name]
         find = self._probabilities if row.needs_probabilities else self._curved
-        return row.draw(find(f"{name} curve"))
+        return row.measure(find(f"{name} curve"))
 
     def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
         """Return net benefit of the model, of all and of none, with 95% limits."""

@@ -37,8 +37,8 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
-from discreet.metrics.bands import BandKind
-from discreet.metrics.score_groups import Groups
+from discreet.metrics.calibration import Groups
+from discreet.metrics.curve_points import BandKind
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import probability_of
 from discreet.report.explorer import Explorer, counted

@@ -31,8 +31,7 @@ from discreet.arrays import FloatArray
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.estimate.fit import Fit
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import METRICS, RATES
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.evaluation import Evaluation
 

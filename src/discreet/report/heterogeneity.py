@@ -16,9 +16,9 @@ from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.errors import InputError
 from discreet.estimate.estimate import Interval
-from discreet.metrics.clusters import ClusterProducts
 from discreet.metrics.heterogeneity import (
     AnchoredSums,
+    ClusterProducts,
     RandomEffects,
     lost_in_noise,
 )

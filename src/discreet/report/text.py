@@ -17,9 +17,8 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit, ScalarFit
-from discreet.metrics.rates import RATES
-from discreet.metrics.scikit_points import pr_points, roc_points
-from discreet.metrics.table import METRICS
+from discreet.metrics.curve_points import pr_points, roc_points
+from discreet.metrics.table import METRICS, RATES
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.report.heterogeneity import cluster_sentences

@@ -406,7 +406,7 @@ def test_the_noise_of_each_metric_is_what_simulation_finds(data, rng):
         ("brier", 1.15),
     ):
         predicted = measures(fit, [metric])[metric].noise
-        values = [METRICS[metric].value(Flat("pchip").fit(d)) for d in draws]
+        values = [METRICS[metric].measure.value(Flat("pchip").fit(d)) for d in draws]
         assert 1 / 1.15 < predicted / np.std(values) < above
 
 

@@ -13,7 +13,7 @@ from discreet.data.edges import Listed, Support, Uniform
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.estimate.fit import Flat
-from discreet.metrics.scikit_points import roc_points
+from discreet.metrics.curve_points import roc_points
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.published.xu2025.fedcurve import FedCurve

@@ -8,8 +8,7 @@ from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.fit import Flat
-from discreet.metrics.cuts import confusion_weights, cut_at
-from discreet.metrics.thresholds import at_threshold
+from discreet.metrics.thresholds import at_threshold, confusion_weights, cut_at
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram

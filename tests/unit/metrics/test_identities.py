@@ -8,6 +8,7 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.metrics.brier import brier_parts
+from discreet.metrics.calibration import expected_calibration_error
 
 EXACT = discreet.SecureAggregation()
 NOISY = discreet.DistributedDP(1)
@@ -44,16 +45,24 @@ def test_gini_is_twice_the_auc_less_one(result):
 
 
 def test_the_brier_score_is_the_sum_of_its_parts(result):
-    parts = brier_parts(result.fit.counts)
-    assert parts.total == near(result.metric("brier").value)
+    brier = result.metric("brier").value
+    assert brier_parts(result.fit.counts).total == near(brier)
+    corp = [
+        result.metric(n).value
+        for n in ("miscalibration", "discrimination", "uncertainty")
+    ]
+    assert corp[0] - corp[1] + corp[2] == near(brier)
 
 
 def test_the_scaled_brier_score_is_one_less_its_share_of_no_models(result):
-    counts = result.fit.counts
-    p, n = counts.positives.sum(), counts.negatives.sum()
-    most = p * n / (p + n) ** 2
+    most = result.metric("uncertainty").value
     scaled = result.metric("scaled_brier").value
     assert scaled == near(1 - result.metric("brier").value / most)
+
+
+def test_ece_is_that_of_its_groups(result):
+    groups = expected_calibration_error(result.fit.counts)
+    assert result.metric("ece").value == near(groups.value)
 
 
 def test_recalibration_starts_at_the_brier_score(result):

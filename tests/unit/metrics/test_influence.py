@@ -12,8 +12,7 @@ from discreet.metrics.influence import (
     moved_pairs,
     rate_influence,
 )
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import METRICS, RATES
 
 pytestmark = pytest.mark.long
 
@@ -112,7 +111,7 @@ def bounds_of(counts, most):
         )
     }
     for name, below in denominators(counts).items():
-        share = RATES[name].value
+        share = RATES[name].measure
         found[name] = np.array(
             [rate_influence(share, *case) for case in zip(most, below, strict=True)]
         )
@@ -214,14 +213,14 @@ def test_the_worst_split_for_average_precision_is_found(most):
 
 @pytest.mark.parametrize("name", ["auc", "average_precision", "brier"])
 def test_a_site_that_may_be_a_whole_class_can_do_anything(name):
-    bound = METRICS[name].influence
+    bound = METRICS[name].measure.influence
     assert bound(100, 100, 0) == 1
     assert bound(100, -5, 20) == 1
 
 
 @pytest.mark.parametrize("name", ["auc", "average_precision", "brier"])
 def test_more_examples_of_a_site_never_lower_a_bound(name):
-    bound = METRICS[name].influence
+    bound = METRICS[name].measure.influence
     found = [bound(most, 300, 900) for most in range(310)]
     assert (np.diff(found) >= -1e-12).all()
     assert max(found) <= 1

@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics as sk
 
 import discreet
-from discreet.metrics.rates import RATES
+from discreet.metrics.table import RATES
 from measure_oracles import at_threshold
 
 CUT = 0.3
@@ -43,7 +43,7 @@ def test_sampling_errors_are_those_of_the_bootstrap(data, found, name):
     counts = np.array([found[n].value for n in ("true_positives", "false_negatives",
                                                 "false_positives", "true_negatives")])  # fmt: skip
     drawn = rng.multinomial(y.size, counts / y.size, 400).astype(float)
-    values = [RATES[name].at(c, CUT) for c in drawn]
+    values = [RATES[name].measure(c, CUT) for c in drawn]
     assert found[name].sampling == pytest.approx(np.std(values), rel=0.14)
 
 

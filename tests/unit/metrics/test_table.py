@@ -13,15 +13,14 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.errors import PlanError
 from discreet.estimate.estimate import Binning
 from discreet.estimate.fit import Flat
-from discreet.estimate.intervals import SYMMETRIC, ProportionShape
+from discreet.estimate.intervals import ProportionShape
 from discreet.estimate.public_totals import PublicTotals
 from discreet.estimate.slopes import Slopes
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.calibration import expected_calibration_error
 from discreet.metrics.errors import measure, measures
-from discreet.metrics.rate_row import RateRow
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import DEFAULT_METRICS, METRICS, MetricRow
+from discreet.metrics.measure import Analytic, Measure
+from discreet.metrics.table import DEFAULT_METRICS, METRICS, RATES, MetricRow
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc_decoder import DecodedNoise, Tally
 from discreet.noise.binned_positives import BinnedPositivesNoise
@@ -46,27 +45,33 @@ def _prevalence_slopes(cells):
 PREVALENCE = MetricRow(
     name="prevalence",
     title="prevalence",
-    value=lambda r: (
-        r.counts.total_positives / (r.counts.total_positives + r.counts.total_negatives)
+    measure=Measure(
+        value=lambda fit: (
+            fit.counts.total_positives
+            / (fit.counts.total_positives + fit.counts.total_negatives)
+        ),
+        slopes=_prevalence_slopes,
+        limits=lambda _, value: Binning(value, value, 0.0),
+        one_class=True,
     ),
-    limits=lambda _, value: Binning(value, value, 0.0),
-    slopes=_prevalence_slopes,
-    shape=lambda _: SYMMETRIC,
     better="one",
-    needs_probabilities=False,
     source="a stranger",
-    one_class=True,
 )
-NPV = RateRow(
-    "informed", "Informed", lambda c, _: c[0] / (c[0] + c[1]) + c[3] / (c[2] + c[3]) - 1,
-    "higher", "Youden 1950",
-)  # fmt: skip
+INFORMED = MetricRow(
+    "informed",
+    "Informed",
+    Analytic(
+        lambda tp, fn, fp, tn, _: tp / (tp + fn) + tn / (fp + tn) - 1, numeric=True
+    ),
+    "higher",
+    source="Youden 1950",
+)
 
 
 @pytest.fixture
 def strangers():
     METRICS.add("prevalence", PREVALENCE)
-    RATES.add("informed", NPV)
+    RATES.add("informed", INFORMED)
     yield
     METRICS._entries.pop("prevalence")
     RATES._entries.pop("informed")

@@ -241,7 +241,7 @@ def test_an_interval_reaches_to_the_other_odds_on_their_side_alone():
     row, other = METRICS["average_precision"], found.decodings[0]
     one = measure(row, replace(found, decodings=(other,)))
     alone = measure(row, replace(found, decodings=()))
-    way = one.value - row.value(other.fit)
+    way = one.value - row.measure.value(other.fit)
     assert one.value == alone.value
     assert way > 0.005 > alone.binning.typical
     low, high = alone.interval()

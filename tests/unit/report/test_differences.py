@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.metrics.rates import RATES
-from discreet.metrics.table import METRICS
+from discreet.metrics.table import METRICS, RATES
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
 
@@ -73,7 +72,7 @@ def test_the_sampling_error_of_a_difference_is_that_of_repeated_draws(data, name
         for score in (good, poor):
             called = score >= 0.4
             counts = [np.sum(called & y), np.sum(~called & y), np.sum(called & ~y), np.sum(~called & ~y)]  # fmt: skip
-            both.append(row.at(np.array(counts, dtype=float), 0.4))
+            both.append(row.measure(np.array(counts, dtype=float), 0.4))
         values.append(both[0] - both[1])
     assert found.sampling == pytest.approx(np.std(values), rel=0.37)
 

@@ -214,7 +214,7 @@ def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
     k = (sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)).min()  # equal sites
     assert k < 0.8 * len(sites)
     for metric in ("auc", "average_precision", "brier"):
-        slopes = np.concatenate(METRICS[metric].slopes(cells))
+        slopes = np.concatenate(METRICS[metric].measure.slopes(cells))
         moved = np.array([slopes @ inner.count(site) for site in sites])
         known = math.sqrt(k / (k - 1) * (moved**2).sum())
         estimate = found.metric(metric)

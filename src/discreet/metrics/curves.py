@@ -18,18 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError
 from discreet.estimate.fit import Fit
-from discreet.estimate.slopes import covariance_of
-from discreet.metrics.cuts import confusion_weights
-from discreet.metrics.local import Placed
-from discreet.metrics.smooth_calibration import SmoothCurve
-from discreet.metrics.thresholds import at_threshold
+from discreet.metrics.logistic import SmoothCurve
+from discreet.metrics.measure import Placed
+from discreet.metrics.table import MetricRow
+from discreet.metrics.thresholds import at_threshold, confusion_noise, confusions
 from discreet.registry import Registry
 
 _POINTS: Final = 50
@@ -54,20 +53,13 @@ class MeasureCurve:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not finite becomes null."""
         columns = {"x": self.x, "y": self.y, "low": self.low, "high": self.high}
-        found = {k: _plain(v) for k, v in columns.items() if v is not None}
+        points = {k: _plain(v) for k, v in columns.items() if v is not None}
         others = {name: _plain(v) for name, v in self.references.items()}
         titles = {"title": self.title, "x_title": self.x_title, "y_title": self.y_title}
-        return {**titles, **found, "references": others}
+        return {**titles, **points, "references": others}
 
 
-@dataclass(frozen=True, slots=True)
-class CurveRow:
-    """One kind of curve: what ``result.curve(name)`` draws."""
-
-    name: str
-    draw: Callable[[Fit], MeasureCurve]
-    source: str
-    needs_probabilities: bool = False
+Draw: TypeAlias = Callable[[Fit], MeasureCurve]
 
 
 def decision_curve(fit: Fit, thresholds: FloatVector | None = None) -> MeasureCurve:
@@ -77,54 +69,45 @@ def decision_curve(fit: Fit, thresholds: FloatVector | None = None) -> MeasureCu
         raise InputError("thresholds of a decision curve lie strictly between 0 and 1")
     logits = fit.observed.edges.scores.kind == "logit"
     places = np.log(x / (1 - x)) if logits else x
-    found = [at_threshold(fit, float(t)) for t in places]
-    low, high = np.array([at.net_benefit.interval() for at in found]).T
+    at_each = [at_threshold(fit, float(t)) for t in places]
+    low, high = np.array([at.net_benefit.interval() for at in at_each]).T
     return MeasureCurve(
         "Decision curve",
         "threshold probability",
         "net benefit",
         x,
-        np.array([at.net_benefit.value for at in found]),
+        np.array([at.net_benefit.value for at in at_each]),
         low,
         high,
         {
-            "treat all": np.array([at.net_benefit_all.value for at in found]),
+            "treat all": np.array([at.net_benefit_all.value for at in at_each]),
             "treat none": np.zeros_like(x),
         },
     )
 
 
-def _edges(fit: Fit) -> tuple[FloatVector, FloatVector, FloatVector]:
-    """Return TP, FP and how many bins lie above, at so many edges by falling score."""
-    counts = fit.counts
-    tp = np.append(0.0, np.cumsum(counts.positives[::-1]))
-    fp = np.append(0.0, np.cumsum(counts.negatives[::-1]))
-    return tp, fp, np.arange(tp.size, dtype=np.float64)
-
-
 def _some(fit: Fit) -> FloatVector:
     """Return thresholds at which even shares of the examples are called positive."""
-    tp, fp, _ = _edges(fit)
+    tp, _, fp, _ = confusions(fit.counts).T
     called = (tp + fp) / max(float((tp + fp)[-1]), 1e-300)
     wanted = np.arange(1, _POINTS + 1) / _POINTS
     above = np.unique(np.searchsorted(called, wanted - 1e-12).clip(1, tp.size - 1))
     values = fit.observed.edges.array
     lowest = values[:-1][::-1][above - 1]
-    found: FloatVector = np.where(np.isfinite(lowest), lowest, -np.inf)
-    return found
+    return np.where(np.isfinite(lowest), lowest, -np.inf)
 
 
 def _gains(fit: Fit, name: str, title: str) -> MeasureCurve:
-    found = [at_threshold(fit, float(t)) for t in _some(fit)]
-    low, high = np.array([at[name].interval() for at in found]).T
-    x = np.array([at.alert_rate.value for at in found])
+    at_each = [at_threshold(fit, float(t)) for t in _some(fit)]
+    low, high = np.array([at[name].interval() for at in at_each]).T
+    x = np.array([at.alert_rate.value for at in at_each])
     chance = x if name == "recall" else np.ones_like(x)
     return MeasureCurve(
         title,
         "share called positive, highest scores first",
         "share of positives found" if name == "recall" else "lift",
         x,
-        np.array([at[name].value for at in found]),
+        np.array([at[name].value for at in at_each]),
         low,
         high,
         {"at random": chance},
@@ -132,7 +115,7 @@ def _gains(fit: Fit, name: str, title: str) -> MeasureCurve:
 
 
 def _cost_curve(fit: Fit) -> MeasureCurve:
-    tp, fp, _ = _edges(fit)
+    tp, _, fp, _ = confusions(fit.counts).T
     p, n = tp[-1], fp[-1]
     t, f = tp / p, fp / n
     x = np.linspace(0, 1, _POINTS + 1)
@@ -141,11 +124,14 @@ def _cost_curve(fit: Fit) -> MeasureCurve:
     y = costs[np.arange(x.size), best]
     variance = x**2 * t[best] * (1 - t[best]) / p
     variance += (1 - x) ** 2 * f[best] * (1 - f[best]) / n
-    if not fit.observed.exact:
-        variance += [
-            _cost_noise(fit, int(k), c, t[k], f[k], p, n)
-            for k, c in zip(best, x, strict=True)
+    on = np.array(
+        [
+            *(-x * (1 - t[best]) / p, x * t[best] / p),
+            *((1 - x) * (1 - f[best]) / n, -(1 - x) * f[best] / n),
         ]
+    )
+    noise = [confusion_noise(fit.observed, int(k)) for k in best]
+    variance += np.einsum("ik,kij,jk->k", on, noise, on)
     reach = _Z * np.sqrt(np.maximum(variance, 0.0))
     return MeasureCurve(
         "Cost curve",
@@ -159,20 +145,8 @@ def _cost_curve(fit: Fit) -> MeasureCurve:
     )
 
 
-def _cost_noise(
-    fit: Fit, k: int, c: float, t: float, f: float, p: float, n: float
-) -> float:
-    above = np.zeros(len(fit.observed.edges))
-    above[above.size - k :] = 1.0
-    slopes = np.array(
-        [-c * (1 - t) / p, c * t / p, (1 - c) * (1 - f) / n, -(1 - c) * f / n]
-    )
-    row = (slopes @ confusion_weights(above))[None, :]
-    return float(covariance_of(fit.observed, row)[0, 0])
-
-
 def _pr_gain(fit: Fit) -> MeasureCurve:
-    tp, fp, _ = _edges(fit)
+    tp, _, fp, _ = confusions(fit.counts).T
     odds = tp[-1] / fp[-1]
     kept = tp >= tp[-1] * tp[-1] / (tp[-1] + fp[-1])
     tp, fp = tp[kept], fp[kept]
@@ -222,17 +196,28 @@ def _distribution(fit: Fit) -> MeasureCurve:
     )
 
 
-CURVES: Final[Registry[CurveRow]] = Registry("curve")
+# fmt: off
+_ROWS: Final[tuple[MetricRow[Draw], ...]] = (
+    MetricRow("decision", "Decision curve", decision_curve, "higher",
+        source="Vickers and Elkin 2006; dcurves", needs_probabilities=True),
+    MetricRow("cost", "Cost curve", _cost_curve, "lower",
+        source="Drummond and Holte 2006"),
+    MetricRow("gains", "Cumulative gains",
+        lambda fit: _gains(fit, "recall", "Cumulative gains"), "higher",
+        source="scikit-plot"),
+    MetricRow("lift", "Lift", lambda fit: _gains(fit, "lift", "Lift"), "higher",
+        source="scikit-plot"),
+    MetricRow("pr_gain", "Precision and recall gain", _pr_gain, "higher",
+        source="Flach and Kull 2015"),
+    MetricRow("predictiveness", "Predictiveness curve", _predictiveness,
+        source="Pepe et al. 2008", needs_probabilities=True),
+    MetricRow("risk_distribution", "Risk distribution", _distribution,
+        source="Van Calster et al. 2025", needs_probabilities=True),
+)
+# fmt: on
+CURVES: Final[Registry[MetricRow[Draw]]] = Registry("curve")
 """Every curve over thresholds beside ROC, PR and DET."""
-for _row in (
-    CurveRow("decision", decision_curve, "Vickers and Elkin 2006; dcurves", True),
-    CurveRow("cost", _cost_curve, "Drummond and Holte 2006"),
-    CurveRow("gains", lambda r: _gains(r, "recall", "Cumulative gains"), "scikit-plot"),
-    CurveRow("lift", lambda r: _gains(r, "lift", "Lift"), "scikit-plot"),
-    CurveRow("pr_gain", _pr_gain, "Flach and Kull 2015"),
-    CurveRow("predictiveness", _predictiveness, "Pepe et al. 2008", True),
-    CurveRow("risk_distribution", _distribution, "Van Calster et al. 2025", True),
-):
+for _row in _ROWS:
     CURVES.add(_row.name, _row)
 
 

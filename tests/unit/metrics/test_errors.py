@@ -44,7 +44,7 @@ def beside(fit, value):
             share * flat.counts.total_positives * mixed
         )
         worse = flat.moved(np.concatenate([flat.counts.negatives, positives]))
-        low, high = (share, high) if AUC.value(worse) > value else (low, share)
+        low, high = (share, high) if AUC.measure.value(worse) > value else (low, share)
     return replace(fit, other=Other(worse, 0.5))
 
 
@@ -69,6 +69,6 @@ def test_a_distance_within_its_noise_adds_nothing_to_the_half(fit):
 
 def test_noise_includes_what_the_choice_among_fits_may_cost(fit):
     known = measure(AUC, replace(fit, between=None)).noise
-    unsure = fit.unsure(AUC.slopes(fit.damped))
+    unsure = fit.unsure(AUC.measure.slopes(fit.damped))
     assert unsure > 0
     assert measure(AUC, fit).noise == pytest.approx(math.hypot(known, unsure))

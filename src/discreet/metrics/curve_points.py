@@ -1,4 +1,4 @@
-r"""The points of a curve as scikit-learn returns them: its order, ends and trimming.
+r"""The points of the ROC, PR and DET curves as scikit-learn returns them, and bands.
 
 The points lie on the estimated curve, so that straight lines between them are the curve
 that is drawn and whose area is quoted. Where pairs inside a bin count as ties, these are
@@ -10,16 +10,41 @@ threshold that ``at`` gives these rates for. A tie is one piece: no threshold pa
 lines of the ROC curve, and where the true positives stand still in the PR and DET
 curves. scikit-learn trims ROC and DET curves unless told otherwise; here every point is
 kept unless it is asked for.
+
+**Bands** are limits point by point, or for the curve as a whole.
+
+*Pointwise*: at each threshold of the release, an interval that holds the
+population's curve there with the stated probability. For ROC it is vertical, at
+the estimated false positive rate F: an error of F moves along the curve and
+counts with the curve's slope,
+
+.. math::
+    \operatorname{Var} = \frac{T(1-T)}{P} + T'(F)^2\,\frac{F(1-F)}{N} + \text{noise}.
+
+For PR it is the interval of the precision at each threshold. Above the first
+threshold whose examples stand out of the noise (``Curves.lead``), and at recall 0,
+there is no count to bound: the interval is that of this threshold, open to 1. A
+stricter threshold is taken to be no less precise there; no release could show it.
+
+*Simultaneous*: the same intervals, with z raised until the whole curve is inside at
+once (equal-precision bands, Nair 1984). The z is the quantile of the largest
+standardised deviation over all thresholds, in simulated sampling errors plus
+simulated noise. The draws are seeded by the release: all who hold it get the same band.
+Between thresholds the curve's shape is the estimator's; what bins hide is not in the
+band.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatVector, IntVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector
+from discreet.errors import InputError
 from discreet.estimate.curves import (
     Curves,
     Polyline,
@@ -28,6 +53,9 @@ from discreet.estimate.curves import (
     precision_of,
 )
 from discreet.estimate.fit import Fit
+from discreet.estimate.intervals import RatioShape
+from discreet.metrics.measure import Share, seeded_by
+from discreet.metrics.thresholds import confusion_noise, confusions, share_shape
 
 _PIECES: Final = 2048
 """So many pieces of a whole curve, at least: the area of what they cut off is below 1e-6."""
@@ -40,6 +68,14 @@ _APART: Final = 1e-11
 _STRAIGHT: Final = 1e-9
 """Sine of an angle between two pieces that nobody sees."""
 
+BandKind: TypeAlias = Literal["roc", "pr"]
+_DRAWS: Final = 2000
+_STILL: Final = 1e-9
+"""A threshold where nothing moves, such as the last, has no deviation."""
+_STEEPEST: Final = 1e3
+"""A vertical piece of the curve: F is exact enough there, or T is unknown."""
+_PRECISION: Final = Share((1, 0, 0, 0), (0, 0, 1, 0))
+
 
 class Points(NamedTuple):
     """Two rates and the thresholds that give them."""
@@ -49,7 +85,7 @@ class Points(NamedTuple):
     thresholds: FloatVector
 
 
-class _Line(NamedTuple):
+class _CurvePoints(NamedTuple):
     """Points of a curve from the threshold infinity down."""
 
     thresholds: FloatVector
@@ -59,9 +95,9 @@ class _Line(NamedTuple):
     tpr: FloatVector
     precision: FloatVector
 
-    def taken(self, kept: BoolVector | IntVector) -> _Line:
+    def taken(self, kept: BoolVector | IntVector) -> _CurvePoints:
         """Return some of the points."""
-        return _Line(*(each[kept] for each in self))
+        return _CurvePoints(*(each[kept] for each in self))
 
 
 def roc_points(
@@ -145,7 +181,7 @@ def _at_edges(fit: Fit) -> bool:
 
 def _line(
     fit: Fit, declared: Iterable[float], *, inside_bins: bool, drop: bool
-) -> _Line:
+) -> _CurvePoints:
     """Return the curve's points and, unless points are dropped, declared thresholds'."""
     curves, traced = fit.curves, fit.curves.traced
     if inside_bins and fit.along is not None:
@@ -153,7 +189,7 @@ def _line(
     if inside_bins and traced is not None:
         line = _weighed(curves, traced)
     else:
-        line = _Line(
+        line = _CurvePoints(
             curves.thresholds,
             curves.false_positives,
             curves.true_positives,
@@ -167,7 +203,9 @@ def _line(
     return _with_thresholds(line, declared, fit.counts.edges.scores.high)
 
 
-def _with_thresholds(line: _Line, declared: Iterable[float], high: float) -> _Line:
+def _with_thresholds(
+    line: _CurvePoints, declared: Iterable[float], high: float
+) -> _CurvePoints:
     """Add thresholds without a point: nothing lies between them and the next point."""
     wanted = np.unique([float(t) for t in declared if t < high])
     missing = np.setdiff1d(wanted, line.thresholds)
@@ -227,7 +265,7 @@ def _places(along: ThresholdPath, knots: FloatVector) -> FloatVector:
     return kept
 
 
-def _weighed(curves: Curves, traced: Traced) -> _Line:
+def _weighed(curves: Curves, traced: Traced) -> _CurvePoints:
     """Add the counts and the precision at points of the path."""
     thresholds, fpr, tpr, precision = traced
     fp = fpr * float(curves.false_positives[-1])
@@ -236,10 +274,10 @@ def _weighed(curves: Curves, traced: Traced) -> _Line:
         found = precision_of(tp, fp)
         precision = curves.no_less_than_lead((fpr + tpr) / 2, found)
         precision[np.isnan(precision) | np.isinf(thresholds)] = 1.0
-    return _Line(thresholds, fp, tp, fpr, tpr, precision)
+    return _CurvePoints(thresholds, fp, tp, fpr, tpr, precision)
 
 
-def _bends(line: _Line, *, counted: bool) -> BoolVector:
+def _bends(line: _CurvePoints, *, counted: bool) -> BoolVector:
     """Say which points a drawn ROC curve shows."""
     kept = np.ones(line.fpr.size, dtype=np.bool_)
     if kept.size <= 3:
@@ -266,3 +304,129 @@ def _moving(counts: FloatVector) -> BoolVector:
     moves = np.diff(counts) != 0
     found[1:-1] = moves[:-1] | moves[1:]
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Limits of a curve at the release's thresholds, from the highest down.
+
+    For ROC ``x`` is the false positive rate and the limits are true positive
+    rates; for PR ``x`` is the recall and the limits are precisions.
+    """
+
+    thresholds: FloatVector
+    x: FloatVector
+    value: FloatVector
+    low: FloatVector
+    high: FloatVector
+    level: float
+    simultaneous: bool
+
+
+def band(
+    fit: Fit,
+    kind: BandKind,
+    *,
+    level: float = 0.95,
+    simultaneous: bool = False,
+) -> Band:
+    """Return the curve's limits at each threshold, or for the whole curve at once."""
+    if not 0 < level < 1:
+        raise InputError("the level of a band lies strictly between 0 and 1")
+    if simultaneous:
+        z = _largest_deviation(fit, kind, level)
+    else:
+        z = NormalDist().inv_cdf(0.5 + level / 2)
+    low, high = _limits(fit, kind, z)
+    x, value = _curve(fit.curves, kind)
+    return Band(fit.curves.thresholds, x, value, low, high, level, simultaneous)
+
+
+def _limits(fit: Fit, kind: BandKind, z: float) -> tuple[FloatVector, FloatVector]:
+    """Return the ends of the interval at each threshold."""
+    observed, curves = fit.observed, fit.curves
+    released, fitted = confusions(observed), confusions(fit.counts)
+    slopes = _roc_slopes(fitted)
+    ends = []
+    for threshold in curves.thresholds:
+        above = int(np.count_nonzero(observed.edges.array[:-1] >= threshold))
+        noise = confusion_noise(observed, above)
+        shape = (
+            share_shape(_PRECISION, released[above], fitted[above], noise)
+            if kind == "pr"
+            else _recall_shape(released[above], fitted[above], noise, slopes[above])
+        )
+        ends.append(shape.shares(z))
+    low, high = np.array(ends).T
+    if kind == "pr":
+        first = max(curves.lead, min(1, low.size - 1))
+        low[:first], high[:first] = low[first], 1.0
+    value = _curve(curves, kind)[1]
+    return np.minimum(low, value), np.maximum(high, value)
+
+
+def _curve(curves: Curves, kind: BandKind) -> tuple[FloatVector, FloatVector]:
+    if kind == "roc":
+        return curves.fpr, curves.tpr
+    return curves.tpr, curves.precision
+
+
+def _roc_slopes(fitted: FloatArray) -> FloatVector:
+    """Return dT/dF at every edge: the mean of the bins on both sides."""
+    tpr, fpr = fitted[:, 0] / fitted[-1, 0], fitted[:, 2] / fitted[-1, 2]
+    rise, run = np.diff(tpr), np.diff(fpr)
+    around_rise = np.append(rise, 0.0) + np.append(0.0, rise)
+    around_run = np.append(run, 0.0) + np.append(0.0, run)
+    steep = np.full_like(around_rise, _STEEPEST)
+    np.divide(around_rise, around_run, out=steep, where=around_run > 0)
+    return np.asarray(np.minimum(steep, _STEEPEST))
+
+
+def _recall_shape(
+    released: FloatVector, fitted: FloatVector, noise: FloatArray, slope: float
+) -> RatioShape:
+    positives, negatives = fitted[0] + fitted[1], fitted[2] + fitted[3]
+    f = fitted[2] / negatives
+    # An error of F is, along the curve, an error of T: it moves TP against FN. Under
+    # label privacy the two are one error: what one class gains the other loses.
+    moved = positives * slope / negatives * np.array([0.0, 0.0, 1 - f, -f])
+    both = np.eye(4)[:2] + np.stack([-moved, moved])
+    own = both @ noise @ both.T
+    along = (positives * slope) ** 2 * f * (1 - f) / negatives
+    return RatioShape(
+        *(released[0], released[1], positives),
+        *(own[0, 0] + along, own[1, 1] + along, own[0, 1] - along),
+    )
+
+
+def _largest_deviation(fit: Fit, kind: BandKind, level: float) -> float:
+    """Return the quantile of the curve's largest standardised deviation."""
+    observed, counts = fit.observed, fit.counts
+    rng = seeded_by(observed)
+    at = np.concatenate([observed.negatives, observed.positives])
+    noise = np.split(observed.noise.sample(at, _DRAWS, rng), 2, axis=1)
+    fp, tp = (
+        _accumulated(rng.normal(size=own.shape) * np.sqrt(np.maximum(cells, 0)) + own)
+        for cells, own in zip((counts.negatives, counts.positives), noise, strict=True)
+    )
+    fitted = confusions(counts)[1:]
+    positives, negatives = fitted[-1, 0], fitted[-1, 2]
+    if kind == "roc":
+        in_t = (tp - fitted[:, 0] / positives * tp[:, -1:]) / positives
+        in_f = (fp - fitted[:, 2] / negatives * fp[:, -1:]) / negatives
+        moved = in_t - _roc_slopes(confusions(counts))[1:] * in_f
+    else:
+        predicted = np.maximum(fitted[:, 0] + fitted[:, 2], 1e-9)
+        precision = fitted[:, 0] / predicted
+        moved = (1 - precision) * tp - precision * fp
+    sd = np.sqrt(np.mean(moved**2, axis=0))
+    some = sd > _STILL * max(float(sd.max()), 1.0 / (positives + negatives))
+    if not some.any():  # perfect separation shows no spread: Bonferroni's z
+        return NormalDist().inv_cdf(1 - (1 - level) / (2 * sd.size))
+    largest = np.abs(moved[:, some] / sd[some]).max(axis=1)
+    return float(np.quantile(largest, level))
+
+
+def _accumulated(cells: FloatArray) -> FloatArray:
+    """Add up from the highest score down."""
+    return np.cumsum(cells[:, ::-1], axis=1)

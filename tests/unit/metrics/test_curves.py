@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 import discreet
 from discreet.errors import InputError
-from discreet.metrics.over_thresholds import CURVES
+from discreet.metrics.curves import CURVES
 from measure_oracles import made_up
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
