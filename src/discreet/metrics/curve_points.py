@@ -228,11 +228,11 @@ def _cut(along: ThresholdPath, curves: Curves) -> Traced:
     edges = along.edges.array
     # A segment of the curve is the bin that starts at the threshold of its lower end.
     bins = np.searchsorted(edges, curves.thresholds[segment + 1])
-    found = along.thresholds(inner, bins.astype(np.int64))
-    inside = (found > edges[bins]) & (found < edges[bins + 1])
-    found = np.unique(found[inside])[::-1]
-    f, t = along.at(found)
-    thresholds = np.append(curves.thresholds, found)
+    inner = along.thresholds(inner, bins.astype(np.int64))
+    inside = (inner > edges[bins]) & (inner < edges[bins + 1])
+    inner = np.unique(inner[inside])[::-1]
+    f, t = along.at(inner)
+    thresholds = np.append(curves.thresholds, inner)
     order = np.argsort(-thresholds)
     return Traced(
         thresholds[order],
@@ -255,14 +255,13 @@ def _places(along: ThresholdPath, knots: FloatVector) -> FloatVector:
     cut = np.repeat(bounds[:-1], each.astype(np.int64))
     step = np.repeat(gaps / each, each.astype(np.int64))
     index = np.concatenate([np.arange(n) for n in each])
-    found = cut + step * index
+    places = cut + step * index
     if not path.tied[k[0]]:
         first = gaps[0] / each[0] / 2.0 ** np.arange(1, _HALVED + 1)
-        found = np.append(found, first)
-    near = np.searchsorted(knots, found).clip(1, knots.size - 1)
-    off = np.minimum(abs(found - knots[near - 1]), abs(knots[near] - found))
-    kept: FloatVector = np.unique(found[off > _APART])
-    return kept
+        places = np.append(places, first)
+    near = np.searchsorted(knots, places).clip(1, knots.size - 1)
+    off = np.minimum(abs(places - knots[near - 1]), abs(knots[near] - places))
+    return np.asarray(np.unique(places[off > _APART]))
 
 
 def _weighed(curves: Curves, traced: Traced) -> _CurvePoints:
@@ -271,8 +270,8 @@ def _weighed(curves: Curves, traced: Traced) -> _CurvePoints:
     fp = fpr * float(curves.false_positives[-1])
     tp = tpr * float(curves.true_positives[-1])
     if precision is None:
-        found = precision_of(tp, fp)
-        precision = curves.no_less_than_lead((fpr + tpr) / 2, found)
+        counted = precision_of(tp, fp)
+        precision = curves.no_less_than_lead((fpr + tpr) / 2, counted)
         precision[np.isnan(precision) | np.isinf(thresholds)] = 1.0
     return _CurvePoints(thresholds, fp, tp, fpr, tpr, precision)
 
@@ -300,10 +299,10 @@ def _bends(line: _CurvePoints, *, counted: bool) -> BoolVector:
 
 def _moving(counts: FloatVector) -> BoolVector:
     """Say where a running count differs from the one before or the one after."""
-    found = np.ones(counts.size, dtype=np.bool_)
+    moving = np.ones(counts.size, dtype=np.bool_)
     moves = np.diff(counts) != 0
-    found[1:-1] = moves[:-1] | moves[1:]
-    return found
+    moving[1:-1] = moves[:-1] | moves[1:]
+    return moving
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,8 +58,8 @@ class Measured(Mapping[str, Estimate]):
         compute: makes an estimate of a name.
         known: further names that can be looked up.
 
-    >>> found = Measured(["a"], lambda n: Estimate.undefined(n), known=["a", "b"])
-    >>> list(found), found["b"].value, "b" in found
+    >>> lazy = Measured(["a"], lambda n: Estimate.undefined(n), known=["a", "b"])
+    >>> list(lazy), lazy["b"].value, "b" in lazy
     (['a'], nan, False)
     """
 
@@ -96,22 +96,22 @@ class Measured(Mapping[str, Estimate]):
 
 
 def tidy(
-    name: str, title: str, found: Estimate, threshold: float | None = None
+    name: str, title: str, estimate: Estimate, threshold: float | None = None
 ) -> dict[str, Any]:
     """Return an estimate as one row of a tidy table."""
-    low, high = found.interval()
+    low, high = estimate.interval()
     return {
         "measure": name,
         "title": title,
         "threshold": threshold,
-        "value": found.value,
+        "value": estimate.value,
         "low": low,
         "high": high,
-        "sampling_sd": found.sampling,
-        "noise_sd": found.noise,
-        "binning_low": found.binning.low,
-        "binning_high": found.binning.high,
-        "note": found.unusable or found.caution,
+        "sampling_sd": estimate.sampling,
+        "noise_sd": estimate.noise,
+        "binning_low": estimate.binning.low,
+        "binning_high": estimate.binning.high,
+        "note": estimate.unusable or estimate.caution,
     }
 
 
@@ -232,8 +232,8 @@ def _limits(row: MetricRow[Measure], fit: Fit, value: float) -> Binning:
 
 def _way(row: MetricRow[Measure], value: float, other: Other) -> float:
     """Return the extra error from choosing among fits, 0 where the other has no value."""
-    found = (row.measure.value(other.fit) - value) * other.share
-    return found if math.isfinite(found) else 0.0
+    way = (row.measure.value(other.fit) - value) * other.share
+    return way if math.isfinite(way) else 0.0
 
 
 def _sure_way(row: MetricRow[Measure], value: float, fit: Fit, flat: Fit) -> float:
@@ -251,8 +251,8 @@ def _sure_way(row: MetricRow[Measure], value: float, fit: Fit, flat: Fit) -> flo
     other = np.concatenate(row.measure.slopes(flat.damped))
     spread = noise_sd(Slopes(*np.split(own - other, 2)), fit.observed)
     size = way * way + spread * spread
-    found = way * (way * way / size) if size > 0 else 0.0
-    return found if math.isfinite(found) else 0.0
+    sure = way * (way * way / size) if size > 0 else 0.0
+    return sure if math.isfinite(sure) else 0.0
 
 
 def _widened(

@@ -65,7 +65,7 @@ from discreet.statistic.effect_terms import EffectTerms
 
 _FEWEST: Final = 2
 _PLACES: Final = (np.arange(128) + 0.5) / 128
-"""Where the confidence distribution of the variance between sites is read off."""
+"""Where the confidence distribution of the variance between sites is tabulated."""
 _GRID: Final = 256
 _LEAST_SITES: Final = 1.5
 """One site that holds nearly everything still gives an interval: a very wide one."""
@@ -220,7 +220,7 @@ class RandomEffects:
             \theta_{new} - \hat\mu \mid \tau^2 \sim N(0, \tau^2 + \mathrm{Var}\,\hat\mu),
 
         averaged over the confidence distribution of :math:`\tau^2` that Q gives
-        (Nagashima, Noma and Furukawa 2019), with Q's law matched by two moments to a
+        (Nagashima, Noma and Furukawa 2019), with Q's distribution matched by two moments to a
         scaled chi-squared. A :math:`\tau^2` that is small or zero by chance does not
         make the interval narrow. See :meth:`textbook_prediction` for the usual one.
         """
@@ -292,7 +292,7 @@ class RandomEffects:
 
     @property
     def _q_noise(self) -> float:
-        """The noise's variance in Q less its mean at the variance that was found."""
+        """The noise's variance in Q less its mean at the estimated variance."""
         tau2 = self.tau2
         return self._noise_of(lambda s: s.noisy_q - float(s.expected_q(tau2)))
 

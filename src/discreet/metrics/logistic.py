@@ -126,15 +126,13 @@ def fit_logistic(
 
 def sigmoid(x: FloatArray) -> FloatArray:
     """Return 1/(1 + e^-x) without overflow."""
-    found: FloatArray = 0.5 * (1.0 + np.tanh(0.5 * np.asarray(x)))
-    return found
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(x))))
 
 
 def logit(scores: FloatArray) -> FloatArray:
     """Return the log-odds of scores, kept away from 0 and 1."""
     kept = np.clip(scores, CLOSEST, 1 - CLOSEST)
-    found: FloatArray = np.log(kept) - np.log1p(-kept)
-    return found
+    return np.asarray(np.log(kept) - np.log1p(-kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,24 +253,21 @@ class SmoothCurve:
 
     def rates(self, scores: FloatVector) -> FloatVector:
         """Return the curve at some scores."""
-        found: FloatVector = sigmoid(
-            self.fit.coefficients @ spline(logit(scores), self.knots)
-        )
-        return found
+        return sigmoid(self.fit.coefficients @ spline(logit(scores), self.knots))
 
     def errors(self, fit: Fit) -> FloatArray:
         """Return the coefficients' covariance: sampling and noise."""
         n, p = self.at.masses
         on_n, on_p = self.fit.on_negatives, self.fit.on_positives
-        found: FloatArray = np.einsum("ibj,kbj,bj->ik", on_n, on_n, n)
-        found = found + np.einsum("ibj,kbj,bj->ik", on_p, on_p, p)
+        errors: FloatArray = np.einsum("ibj,kbj,bj->ik", on_n, on_n, n)
+        errors = errors + np.einsum("ibj,kbj,bj->ik", on_p, on_p, p)
         if not fit.observed.exact:
             each = [self.at.slopes(a, b) for a, b in zip(on_n, on_p, strict=True)]
             if fit.noise_path == "followed":
                 each = [fit.followed(slopes) for slopes in each]
             rows = np.array([np.concatenate(slopes) for slopes in each])
-            found = found + covariance_of(fit.observed, rows)
-        return found
+            errors = errors + covariance_of(fit.observed, rows)
+        return errors
 
 
 _FITTED: Final[WeakKeyDictionary[Cells, SmoothCurve]] = WeakKeyDictionary()
@@ -285,8 +280,7 @@ def _knots(scores: FloatVector, weights: FloatVector) -> FloatVector:
     places = np.searchsorted(running, np.array(KNOTS) * running[-1])
     z = logit(scores[order][np.minimum(places, scores.size - 1)])
     kept = z[np.append(np.array([True]), np.diff(z) > _APART)]
-    found: FloatVector = kept if kept.size >= 3 else kept[:0]
-    return found
+    return np.asarray(kept if kept.size >= 3 else kept[:0])
 
 
 def spline(z: FloatArray, knots: FloatVector) -> FloatArray:
@@ -302,8 +296,7 @@ def spline(z: FloatArray, knots: FloatVector) -> FloatArray:
         scale = (last - knots[0]) ** 2
 
         def cube(t: float) -> FloatArray:
-            found: FloatArray = np.power(np.maximum(z - t, 0.0), 3)
-            return found
+            return np.asarray(np.power(np.maximum(z - t, 0.0), 3))
 
         for t in knots[:-2]:
             bent = cube(before) * (last - t) - cube(last) * (before - t)
@@ -397,8 +390,8 @@ def _drawn(which: Distance) -> Callable[[Fit], Shape]:
         pattern = curve.fit.coefficients - none
 
         def seen(factor: float, errors: FloatArray) -> FloatVector:
-            found = sigmoid((none + factor * pattern + errors) @ features)
-            return _summary(which, np.abs(found - scores), weights)
+            rates = sigmoid((none + factor * pattern + errors) @ features)
+            return _summary(which, np.abs(rates - scores), weights)
 
         size = float(seen(1.0, np.zeros((1, len(root))))[0])
         typical = float(seen(0.0, scatter).mean())

@@ -61,7 +61,7 @@ WITHIN: Final = 0.1
 """Partial areas are over false positive rates up to this, or sensitivities from 1 less
 this on."""
 AT: Final = 0.95
-"""The specificity at which sensitivity is read, and the other way round."""
+"""The specificity at which sensitivity is taken, and the other way round."""
 _POWER: Final = 1.5
 """Areas under the PR curve: between a proportion's spread (1) and a logit's (2)."""
 

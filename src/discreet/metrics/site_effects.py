@@ -7,7 +7,7 @@ is computed inside a site's answer and shown to nobody; sites add up what
 
 Rates get half an example more of each kind, areas half a pair, so that a site whose
 ranking is perfect has a logit too. What a site cannot estimate (one class only, too few
-examples) it says by ``None``.
+examples) is ``None``.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _auc(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
 def _log_oe(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
     """Return the log of observed over expected positives; Debray et al. (2017)."""
     del at
-    said = cell_scores(edges).mean(axis=1)
+    predicted = cell_scores(edges).mean(axis=1)
     total = counts.negatives + counts.positives
-    observed, expected = float(counts.positives.sum()), float(total @ said)
+    observed, expected = float(counts.positives.sum()), float(total @ predicted)
     ratio = observed / max(expected, 1e-9)
     return Effect(math.log(ratio), (1 - observed / float(total.sum())) / observed)
 

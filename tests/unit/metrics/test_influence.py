@@ -1,4 +1,4 @@
-"""What one lying site can do: bounds that 100,000 adversaries do not exceed."""
+"""What one malicious site can do: bounds that 100,000 adversaries do not exceed."""
 
 from typing import NamedTuple
 
@@ -84,7 +84,7 @@ def honest_sums(rng, count):
     return Counts(*np.moveaxis(rng.multinomial(size, shapes), 1, 0))
 
 
-def lies(rng, most):
+def false_counts(rng, most):
     """At most so many invented examples: anywhere, or where they harm the most."""
     count = most.size
     sent = np.where(rng.random(count) < 0.7, most, rng.integers(0, most + 1))
@@ -120,15 +120,15 @@ def bounds_of(counts, most):
 
 @pytest.fixture(scope="module")
 def searched():
-    """Return how far each lie moved each metric, and how far it may."""
+    """Return how far each false answer moved each metric, and how far it may."""
     rng = np.random.default_rng(18)
     others = honest_sums(rng, SEARCHES)
     most = rng.integers(1, 30, SEARCHES)
-    lie, other_lie = lies(rng, most), lies(rng, most)
+    false, other = false_counts(rng, most), false_counts(rng, most)
     with np.errstate(all="ignore"):  # a rate of nothing is no rate, and not compared
-        before, after = oracle(others), oracle(others + lie)
-        otherwise = oracle(others + other_lie)
-    bounds = bounds_of(others + lie, most)
+        before, after = oracle(others), oracle(others + false)
+        otherwise = oracle(others + other)
+    bounds = bounds_of(others + false, most)
     return {
         name: (
             np.abs(after[name] - before[name]),
@@ -140,7 +140,7 @@ def searched():
 
 
 @pytest.mark.parametrize("name", ["auc", "average_precision", "brier", *RATE_NAMES])
-def test_no_lie_moves_a_metric_further_than_its_bound(searched, name):
+def test_no_false_answer_moves_a_metric_further_than_its_bound(searched, name):
     moved, _, bound = searched[name]
     known = np.isfinite(moved)
     assert known.sum() > SEARCHES / 2

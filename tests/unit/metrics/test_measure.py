@@ -9,7 +9,7 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.fit import Flat
 from discreet.metrics.errors import measure
-from discreet.metrics.table import METRICS, RATES
+from discreet.metrics.table import METRICS
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 from measure_oracles import at_threshold, made_up, over_thresholds, shared_scores
@@ -52,13 +52,6 @@ def test_every_measure_is_its_definition_on_the_rows(data):
 
 def test_the_page_is_what_the_code_gives():
     assert measures_page.PAGE.read_text() == measures_page.page()
-
-
-def test_every_row_says_what_it_is_and_what_it_hides():
-    for name in METRICS:
-        assert METRICS[name].formula
-        assert METRICS[name].hides
-        assert METRICS[name].source
 
 
 def test_the_interval_of_a_low_average_precision_allows_for_a_positive_on_top(rng):
@@ -229,7 +222,3 @@ def test_scores_that_are_no_probabilities_have_rankings_alone():
     with pytest.raises(discreet.NotReleasedError, match="not probabilities"):
         result.decision_curve()
     assert result.curve("lift").y[0] > 1
-
-
-def test_rates_and_metrics_have_names_of_their_own():
-    assert not set(RATES) & set(METRICS)
