@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import curator_oracles as oracle
-from discreet.attack.audit import audit_mechanism
+from audits import audit_mechanism
 from discreet.curator.weighted_count import ap_weights, auc_weights
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples

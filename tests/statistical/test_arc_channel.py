@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.attack.audit import audit_scores
+from audits import audit_scores
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.noise.arc import CircularArc, simulate_arc_counts

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.attack.audit import audit_mechanism, audit_scores, clopper_pearson
+from audits import audit_mechanism, audit_scores, clopper_pearson
 from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.noise.laplace import DiscreteLaplace

@@ -4,13 +4,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from audits import audit_scores
 from bench.simulated_sums import (
     simulate_gaussian,
     simulate_laplace,
     simulate_response_errors,
     simulate_staircase,
 )
-from discreet.attack.audit import audit_scores
 from discreet.label.midranks import SiteRanks
 from discreet.label.released_sums import LinearSums, ResponseSums, Row
 from discreet.label.sum_noise import (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.attack.audit import audit_scores
+from audits import audit_scores
 from discreet.data.edges import Support
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded

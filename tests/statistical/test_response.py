@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.attack.audit import audit_scores
+from audits import audit_scores
 from discreet.noise.response import (
     RandomizedResponse,
     ResponseKey,

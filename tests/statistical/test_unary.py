@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.attack.audit import audit_scores
+from audits import audit_scores
 from discreet.entropy import Seeded
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.privacy.loss import PureDP

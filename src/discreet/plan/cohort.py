@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from discreet.data.scores import ScoreRange
 from discreet.errors import PlanError
 from discreet.parsing import whole
-from discreet.secagg.random_groups import FEWEST_GROUPS
+from discreet.secagg.graph import FEWEST_GROUPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import numpy as np
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Interval
 from discreet.plan.release import Release
-from discreet.secagg.random_groups import SiteGroups
+from discreet.secagg.graph import SiteGroups
 
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation

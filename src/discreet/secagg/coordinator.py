@@ -1,4 +1,4 @@
-"""The coordinator's end: it collects, relays, adds, and opens only the sum.
+"""The coordinator's end: it collects, relays, adds, and reveals only the sum.
 
     CollectingAdverts -> CollectingShares -> CollectingMasked
         (-> CollectingConfirmations) -> CollectingRevealed -> RevealedSum
@@ -14,12 +14,11 @@ lists of each group name the sites of all groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
 from discreet.codec.messages import (
@@ -43,7 +42,7 @@ from discreet.secagg.keys import (
     check_strong,
     signature_holds,
 )
-from discreet.secagg.masks import Dealt, MaskedSum, from_ring, unmask
+from discreet.secagg.masks import Dealt, MaskedSum, unmask
 from discreet.secagg.messages import (
     Advert,
     BoxDelivery,
@@ -81,7 +80,7 @@ class RevealedSum:
 def invite(
     sites: Iterable[int], *, terms: Terms, entropy: Entropy
 ) -> tuple[CollectingAdverts, dict[int, bytes]]:
-    """Open a session with a fresh nonce."""
+    """Begin a session with a fresh nonce."""
     invited = frozenset(sites)
     if not terms.least_sites <= len(invited) <= MAX_ENTRIES:
         raise InputError(
@@ -100,26 +99,17 @@ def invite(
 class CollectingAdverts:
     """Waits for the sites' keys."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        nonce: bytes,
-        invited: frozenset[int],
-        adverts: Mapping[int, Advert] | None = None,
-    ) -> None:
+    def __init__(self, terms: Terms, nonce: bytes, invited: frozenset[int]) -> None:
         self.terms = terms
         self.nonce = nonce
         self.invited = invited
-        self.adverts = dict(adverts or {})
-        self._keys = {
-            key for a in self.adverts.values() for key in (a.channel_key, a.mask_key)
-        }
+        self.adverts: dict[int, Advert] = {}
+        self._keys: set[bytes] = set()
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one site's advert."""
-        _expect(site, self.invited, self.adverts)
-        advert = _read(Advert, site, raw)
+        advert = _read(Advert, site, raw, self.invited, self.adverts)
         keys = {advert.channel_key, advert.mask_key}
         if len(keys) < 2 or keys & self._keys:
             raise FaultySiteError(site, "advertised a key that is already taken")
@@ -169,27 +159,23 @@ class CollectingAdverts:
 class CollectingShares:
     """Waits for the encrypted shares."""
 
-    def __init__(
-        self, roll: Roll, shares: Mapping[int, SealedShares] | None = None
-    ) -> None:
+    def __init__(self, roll: Roll) -> None:
         self.roll = roll
-        self.shares = dict(shares or {})
-        self._session = roll.session
-        self._degree = roll.chosen.degree
+        self.shares: dict[int, SealedShares] = {}
         self._listed = frozenset(roll.roster.sites)
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site deals."""
-        _expect(site, self._listed, self.shares)
-        message = _read(SealedShares, site, raw)
-        _same_session(site, self._session, message.session)
+        message = _read(SealedShares, site, raw, self._listed, self.shares)
+        _same_session(site, self.roll.session, message.session)
         holders = message.boxes.keys()
         if site in holders or not holders <= self._listed:
-            raise FaultySiteError(site, "dealt shares to itself or to a stranger")
-        if len(holders) != self._degree:
+            raise FaultySiteError(site, "dealt shares to itself or to an unlisted site")
+        degree = self.roll.chosen.degree
+        if len(holders) != degree:
             raise FaultySiteError(
-                site, f"dealt to {len(holders)} holders, not to {self._degree}"
+                site, f"dealt to {len(holders)} holders, not to {degree}"
             )
         self.shares[site] = message
 
@@ -215,7 +201,7 @@ class CollectingShares:
                     boxes[holder][dealer] = box
         listed = tuple(sorted({*sharers, *(heard or ())}))
         deliveries = {
-            site: BoxDelivery(self._session, listed, boxes[site]).encode()
+            site: BoxDelivery(self.roll.session, listed, boxes[site]).encode()
             for site in sharers
         }
         dealt = Dealt(
@@ -228,31 +214,20 @@ class CollectingShares:
 class CollectingMasked:
     """Adds the masked vectors as they come."""
 
-    def __init__(
-        self,
-        roll: Roll,
-        dealt: Dealt,
-        sharers: tuple[int, ...],
-        words: NDArray[np.uint64] | None = None,
-        survivors: Iterable[int] = (),
-        receipts: Mapping[int, Mapping[int, bytes]] | None = None,
-    ) -> None:
+    def __init__(self, roll: Roll, dealt: Dealt, sharers: tuple[int, ...]) -> None:
         self.roll = roll
         self.dealt = dealt
         self.sharers = sharers
-        length = roll.terms.length
-        self.words = np.zeros(length, dtype=np.uint64) if words is None else words
-        self.survivors = set(survivors)
-        self.receipts = dict(receipts or {})
+        self.words = np.zeros(roll.terms.length, dtype=np.uint64)
+        self.survivors: set[int] = set()
+        self.receipts: dict[int, Mapping[int, bytes]] = {}
         self._dealers = dealt.to_holder() if roll.receipted else {}
-        self._session = roll.session
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Add one site's masked vector."""
-        _expect(site, self.dealt.holders.keys(), self.survivors)
-        message = _read(MaskedVector, site, raw)
-        _same_session(site, self._session, message.session)
+        message = _read(MaskedVector, site, raw, self.dealt.holders, self.survivors)
+        _same_session(site, self.roll.session, message.session)
         length = self.roll.terms.length
         if message.words.size != length:
             raise FaultySiteError(
@@ -262,8 +237,7 @@ class CollectingMasked:
             raise FaultySiteError(site, "returned other receipts than it owes")
         self.words += message.words
         self.survivors.add(site)
-        if message.receipts:
-            self.receipts[site] = message.receipts
+        self.receipts[site] = message.receipts
 
     @property
     def heard(self) -> dict[int, bytes]:
@@ -280,30 +254,26 @@ class CollectingMasked:
         self._use.spend(self)
         _enough(self.roll.terms, "mask", len(self.survivors))
         survivors = tuple(sorted(self.survivors))
+        session = self.roll.session
         masked = MaskedSum(
-            session=self._session,
+            session=session,
             threshold=self.roll.chosen.threshold,
             roster=self.roll.roster,
             dealt=self.dealt,
             survivors=frozenset(survivors),
             words=self.words,
         )
-        if self.roll.terms.identities is not None:
-            listed = tuple(sorted({*survivors, *(heard or ())}))
-            surveys = {
-                site: Survivors(self._session, listed, self._returned(site)).encode()
-                for site in survivors
-            }
-            signing = CollectingConfirmations(
-                self.roll, masked, sharers=self.sharers, survivors=listed
-            )
-            return signing, surveys
-        request = RevealRequest(self._session, survivors).encode()
-        asked = frozenset(survivors)
-        return (
-            CollectingRevealed(self.roll, masked, asked),
-            dict.fromkeys(survivors, request),
-        )
+        if self.roll.terms.identities is None:
+            request = RevealRequest(session, survivors).encode()
+            revealing = CollectingRevealed(self.roll, masked, masked.survivors)
+            return revealing, dict.fromkeys(survivors, request)
+        listed = tuple(sorted({*survivors, *(heard or ())}))
+        surveys = {
+            site: Survivors(session, listed, self._returned(site)).encode()
+            for site in survivors
+        }
+        signing = CollectingConfirmations(self.roll, masked, self.sharers, listed)
+        return signing, surveys
 
     def _returned(self, dealer: int) -> dict[int, bytes]:
         """Return what the surviving holders of one site's shares sent back to it."""
@@ -324,32 +294,27 @@ class CollectingConfirmations:
         self,
         roll: Roll,
         masked: MaskedSum,
-        signatures: Mapping[int, bytes] | None = None,
-        *,
         sharers: tuple[int, ...],
         survivors: tuple[int, ...],
     ) -> None:
         self.roll = roll
         self.masked = masked
-        self.signatures = dict(signatures or {})
-        self.withdrawals: dict[int, bytes] = {}
         self.survivors = survivors
+        self.signatures: dict[int, bytes] = {}
+        self.withdrawals: dict[int, bytes] = {}
         self._statement = survivor_statement(roll.signing.session, sharers, survivors)
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one survivor's signature, or that it never signs."""
-        _expect(site, self.masked.survivors, {**self.signatures, **self.withdrawals})
-        message: Confirmation | Withdrawal
-        if self.roll.terms.everyone_signs and raw[1:2] == bytes(
-            [MessageTag.WITHDRAWAL]
-        ):
-            message = _read(Withdrawal, site, raw)
+        withdraws = raw[1:2] == bytes([MessageTag.WITHDRAWAL])
+        kind: type[Confirmation | Withdrawal] = Confirmation
+        statement, answers = self._statement, self.signatures
+        if withdraws and self.roll.terms.everyone_signs:
+            kind, answers = Withdrawal, self.withdrawals
             statement = withdrawal_statement(self.roll.signing.session, site)
-            answers = self.withdrawals
-        else:
-            message = _read(Confirmation, site, raw)
-            statement, answers = self._statement, self.signatures
+        answered = {**self.signatures, **self.withdrawals}
+        message = _read(kind, site, raw, self.masked.survivors, answered)
         _same_session(site, self.masked.session, message.session)
         identities = self.roll.terms.identities or {}
         if not signature_holds(identities[site], message.signature, statement):
@@ -387,59 +352,56 @@ class CollectingConfirmations:
 class CollectingRevealed:
     """Waits for the shares that unmask the sum."""
 
-    def __init__(
-        self,
-        roll: Roll,
-        masked: MaskedSum,
-        asked: frozenset[int],
-        revealed: Mapping[int, RevealedShares] | None = None,
-    ) -> None:
+    def __init__(self, roll: Roll, masked: MaskedSum, expected: frozenset[int]) -> None:
         self.roll = roll
         self.masked = masked
-        self.asked = asked
-        self.revealed = dict(revealed or {})
+        self.expected = expected
+        self.revealed: dict[int, RevealedShares] = {}
         self._dealers = masked.dealt.to_holder()
         self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site reveals."""
-        _expect(site, self.asked, self.revealed)
-        message = _read(RevealedShares, site, raw)
+        message = _read(RevealedShares, site, raw, self.expected, self.revealed)
         _same_session(site, self.masked.session, message.session)
         dealers = self._dealers[site]
         alive = dealers & self.masked.survivors
         if message.seed_shares.keys() != alive:
-            raise FaultySiteError(site, "revealed other seed shares than asked for")
+            raise FaultySiteError(site, "revealed other seed shares than requested")
         if message.key_shares.keys() != dealers - alive:
-            raise FaultySiteError(site, "revealed other key shares than asked for")
+            raise FaultySiteError(site, "revealed other key shares than requested")
         shares = (*message.seed_shares.values(), *message.key_shares.values())
         if not all(shamir.is_share(share) for share in shares):
             raise FaultySiteError(site, "revealed numbers that are no shares")
         self.revealed[site] = message
 
     def advance(self) -> RevealedSum:
-        """Open the sum of the survivors, or nothing."""
+        """Reveal the sum of the survivors, or nothing."""
         self._use.spend(self)
         _enough(self.roll.terms, "reveal", len(self.revealed))
         words = unmask(self.masked, self.revealed)
         contributors = tuple(sorted(self.masked.survivors))
-        return RevealedSum(self.masked.session, from_ring(words), contributors)
+        return RevealedSum(self.masked.session, words.view(np.int64), contributors)
 
 
-def _read(message: type[MessageT], site: int, raw: bytes) -> MessageT:
-    try:
-        return message.decode(raw)
-    except MalformedMessageError as error:
-        raise FaultySiteError(
-            site, f"sent bytes that make no sense: {error}"
-        ) from error
-
-
-def _expect(site: int, expected: Iterable[int], answered: Iterable[int]) -> None:
+def _read(
+    message: type[MessageT],
+    site: int,
+    raw: bytes,
+    expected: Container[int],
+    answered: Container[int],
+) -> MessageT:
+    """Read a site's message, if one is expected and has not come yet."""
     if site not in expected:
         raise FaultySiteError(site, "is not expected to answer in this round")
     if site in answered:
         raise FaultySiteError(site, "has already answered in this round")
+    try:
+        return message.decode(raw)
+    except MalformedMessageError as error:
+        raise FaultySiteError(
+            site, f"sent bytes that cannot be read: {error}"
+        ) from error
 
 
 def _same_session(site: int, expected: bytes, got: bytes) -> None:

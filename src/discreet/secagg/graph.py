@@ -1,4 +1,4 @@
-r"""Who masks with whom: everybody, or a random graph that the sites draw.
+r"""Who masks with whom: everybody, or a random graph; and random groups of sites.
 
 Each site hands shares of its secrets to ``degree`` other sites of its own choice,
 its holders, and shares a mask with its holders and with those who chose it. A
@@ -28,7 +28,9 @@ exact tails in place of their closed forms.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -37,16 +39,21 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet.arrays import FloatVector
-from discreet.entropy import Entropy
+from discreet.entropy import Entropy, Seeded
 from discreet.errors import InputError
 from discreet.noise.coins import uniform_below
 
-Coordinator: TypeAlias = Literal["curious", "malicious"]
+Adversary: TypeAlias = Literal["curious", "malicious"]
 """What the coordinator may do: read along, or deviate as it likes."""
 
 COMPLETE_UP_TO: Final = 100
 PRIVACY_BITS: Final = 40
 FAILURE_BITS: Final = 20
+FEWEST_GROUPS: Final = 3
+"""Of two groups that differ nobody can tell which one has false data."""
+
+SiteGroups: TypeAlias = tuple[tuple[int, ...], ...]
+"""The numbers of the sites of each group, rising."""
 _EACH: Final = -PRIVACY_BITS - 1
 """log2 of what corrupt holders and groups may each add to the failure of privacy."""
 
@@ -67,7 +74,7 @@ class Parameters:
 
 @lru_cache(maxsize=128)
 def parameters(
-    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+    sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters:
     """Compute degree and threshold for at most ``corrupt`` sites and dropouts.
 
@@ -77,18 +84,18 @@ def parameters(
     Parameters(degree=88, threshold=36)
     """
     if sites > COMPLETE_UP_TO:
-        found = sparse(
+        chosen = sparse(
             sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
         )
-        if found is not None:
-            return found
+        if chosen is not None:
+            return chosen
     return complete(
         sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
     )
 
 
 def complete(
-    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+    sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters:
     """Everybody holds for everybody, and no chance is involved.
 
@@ -101,7 +108,7 @@ def complete(
 
 
 def sparse(
-    sites: int, *, corrupt: int, survivors: int, coordinator: Coordinator
+    sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters | None:
     """Find the smallest degree below complete that meets every bound, if any."""
     check_counts(sites, corrupt, survivors, coordinator)
@@ -116,21 +123,21 @@ def sparse(
         highest = _most_certain(others, survivors - 1, degree, -FAILURE_BITS - union)
         if lowest > highest:
             continue
-        found = Parameters(degree, highest)
+        chosen = Parameters(degree, highest)
         if coordinator == "curious":
-            apart = log2_split_curious(sites, corrupt, survivors, found)
+            apart = log2_split_curious(sites, corrupt, survivors, chosen)
         else:
-            least = found.threshold - (few - 1) + 1
-            split = log2_split_malicious(sites, corrupt, found)
-            left_out = log2_left_out(sites, corrupt, survivors, found, least=least)
+            least = chosen.threshold - (few - 1) + 1
+            split = log2_split_malicious(sites, corrupt, chosen)
+            left_out = log2_left_out(sites, corrupt, survivors, chosen, least=least)
             apart = float(np.logaddexp2(split, left_out))
         if apart <= _EACH:
-            return found
+            return chosen
     return None
 
 
 def check_counts(
-    sites: int, corrupt: int, survivors: int, coordinator: Coordinator
+    sites: int, corrupt: int, survivors: int, coordinator: Adversary
 ) -> None:
     """Refuse numbers that no graph can serve.
 
@@ -240,6 +247,41 @@ def choose_holders(
     return tuple(sorted(others[i] for i in list(drawn)[:degree]))
 
 
+def drawn_groups(
+    session: bytes, contributions: Mapping[int, bytes], groups: int
+) -> SiteGroups:
+    """Split sites into random groups whose sizes differ by at most one.
+
+    One malicious site hides in the sum of all sites. With one sum per group it spoils
+    its own group alone. Every site is in one group, so that an answer costs what it
+    costs in one sum (parallel composition).
+
+    ``contributions`` are fresh and of one length, by site: the keys that each advertised
+    and signed. The order is a permutation seeded by a hash of the session and of them,
+    so every site draws the same groups and nobody picks them. It is uniform as soon as
+    one key is drawn at random after all others are fixed. A coordinator that works with
+    a site may try that site's keys until it likes the groups. It gains no data by it:
+    each sum has its own floor of sites, and its noise is sized for colluders who are all
+    in one group. It can undo the use of the groups against that site; such a coordinator
+    could as well print another result.
+
+    >>> drawn_groups(b"session", {s: bytes([s]) * 32 for s in range(1, 7)}, 3)
+    ((3, 5), (4, 6), (1, 2))
+    """
+    sites = sorted(contributions)
+    if len({len(words) for words in contributions.values()}) != 1:
+        raise InputError("what the sites contribute to the draw has one length for all")
+    words = b"".join(site.to_bytes(4, "big") + contributions[site] for site in sites)
+    named = hashlib.sha256(session).digest() + groups.to_bytes(4, "big")
+    seed = hashlib.sha256(b"discreet random groups\0" + named + words).digest()
+    # The seed is public by now: a stream that anybody can draw again.
+    # Fisher and Yates: the k-th place takes one of the k sites that are left.
+    left = np.arange(len(sites), 0, -1, dtype=np.uint64)
+    picks = uniform_below(left, Seeded(seed))
+    order = [sites.pop(int(pick)) for pick in picks]
+    return tuple(tuple(sorted(order[k::groups])) for k in range(groups))
+
+
 def _log2_choose(n: int | FloatVector, k: FloatVector | int) -> FloatVector:
     n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
     logs: FloatVector = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -247,7 +289,7 @@ def _log2_choose(n: int | FloatVector, k: FloatVector | int) -> FloatVector:
 
 
 def _log2_pmf(population: int, marked: int, drawn: int) -> tuple[int, FloatVector]:
-    """Return the hypergeometric law: its lowest value and log2 probabilities."""
+    """Return the hypergeometric distribution: its lowest value and log2 probabilities."""
     low = max(0, drawn - (population - marked))
     x = np.arange(low, min(marked, drawn) + 1, dtype=np.float64)
     ways = _log2_choose(marked, x) + _log2_choose(population - marked, drawn - x)

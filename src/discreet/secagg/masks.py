@@ -12,7 +12,6 @@ vector, once enough shares are revealed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,6 +31,7 @@ from discreet.secagg.keys import (
     Purpose,
     derive_key,
     pair_mask_key,
+    public_of,
     seed_commitment,
 )
 from discreet.secagg.messages import KeyRoster, RevealedShares
@@ -62,36 +62,6 @@ def into_ring(vector: IntVector, *, length: int, sites: int) -> NDArray[np.uint6
             "can add without wrapping; nothing was sent"
         )
     return vector.astype(np.uint64)
-
-
-def from_ring(words: NDArray[np.uint64]) -> IntVector:
-    """Read ring elements as signed integers."""
-    return words.view(np.int64).copy()
-
-
-def log2_overflow_bound(
-    *, epsilon: float, length: int, sites: int, largest_count: int
-) -> float:
-    r"""Bound the base-2 logarithm of the chance that noise leaves a site's room.
-
-    A site adds the difference of two negative binomials NB(r, a) with r <= 1 and
-    :math:`a = e^{-\varepsilon}` (a unit of L1 sensitivity; divide epsilon by it
-    otherwise). NB(r, a) is stochastically below the geometric law NB(1, a), whose
-    tail is :math:`P(X \ge x) = a^x`. With x the room left by the counts, the
-    union over both signs and all entries is
-    :math:`2 \cdot \mathrm{length} \cdot e^{-\varepsilon x}`. In that event the
-    site declines; the sum is never silently wrong.
-
-    >>> log2_overflow_bound(epsilon=1e-6, length=16_384, sites=10_000,
-    ...                     largest_count=10**9) < -(10**9)
-    True
-    """
-    if epsilon <= 0 or length < 1:
-        raise InputError("epsilon and the length must be positive")
-    left = room(sites) - largest_count
-    if left <= 0:
-        return 0.0
-    return min(0.0, math.log2(2 * length) - epsilon * left / math.log(2))
 
 
 def expand(key: bytes, length: int) -> NDArray[np.uint64]:
@@ -149,7 +119,7 @@ class Dealt:
             for holder in holders:
                 if holder in dealers:
                     dealers[holder].add(dealer)
-        return {site: frozenset(found) for site, found in dealers.items()}
+        return {site: frozenset(each) for site, each in dealers.items()}
 
 
 @dataclass(frozen=True)
@@ -179,20 +149,20 @@ def unmask(
     pairs = _surviving_neighbours(masked)
     # In a complete graph every secret is restored from all but one of these.
     near = tuple(sorted(revealed)[: masked.threshold + 1])
-    seeds = {
-        site: _restore_seed(masked, site, _shares_of(masked, site, revealed), near)
-        for site in sorted(masked.survivors)
-    }
-    keys = {
-        site: _restore_key(masked, site, _shares_of(masked, site, revealed), near)
-        for site in sorted(pairs)
-    }
+    needed = (*sorted(masked.survivors), *sorted(pairs))
+    secrets = {site: _restore(masked, site, revealed, near) for site in needed}
     words = masked.words.copy()
     session, listed = masked.session, masked.roster.mask_keys(masked.survivors)
     peers = {s: X25519PublicKey.from_public_bytes(k) for s, k in listed.items()}
-    own = (derive_key(s, Purpose.SELF_MASK, session, k) for k, s in seeds.items())
-    add_masks(words, minus=own)
-    for silent, agreement in keys.items():
+    add_masks(
+        words,
+        minus=(
+            derive_key(secrets[site], Purpose.SELF_MASK, session, site)
+            for site in sorted(masked.survivors)
+        ),
+    )
+    for silent in sorted(pairs):
+        agreement = KeyAgreement(secrets[silent])
         # Undo what the survivors did for pairs whose other half is missing.
         pair = {
             site: pair_mask_key(agreement.with_peer(peers[site]), session, site, silent)
@@ -231,30 +201,28 @@ def _shares_of(
     for holder in masked.dealt.holders[site]:
         answer = revealed.get(holder)
         if answer is not None:
-            found = answer.seed_shares if survives else answer.key_shares
-            shares[holder] = found[site]
+            kind = answer.seed_shares if survives else answer.key_shares
+            shares[holder] = kind[site]
             if len(shares) == masked.threshold:
                 return shares
     raise TooFewSitesError("reveal", len(shares), masked.threshold)
 
 
-def _restore_seed(
-    masked: MaskedSum, site: int, shares: Mapping[int, bytes], near: tuple[int, ...]
+def _restore(
+    masked: MaskedSum,
+    site: int,
+    revealed: Mapping[int, RevealedShares],
+    near: tuple[int, ...],
 ) -> bytes:
-    seed = shamir.restore(shares, near=near)
-    expected = masked.dealt.commitments[site]
-    if seed is None or seed_commitment(seed, masked.session, site) != expected:
-        raise UnknownFaultySiteError(site, tuple(shares))
-    return seed
-
-
-def _restore_key(
-    masked: MaskedSum, site: int, shares: Mapping[int, bytes], near: tuple[int, ...]
-) -> KeyAgreement:
+    """Restore one site's secret, and check it against what is public about it."""
+    shares = _shares_of(masked, site, revealed)
     secret = shamir.restore(shares, near=near)
-    if secret is None:
-        raise UnknownFaultySiteError(site, tuple(shares))
-    agreement = KeyAgreement(secret)
-    if agreement.public() != masked.roster.advert(site).mask_key:
-        raise UnknownFaultySiteError(site, tuple(shares))
-    return agreement
+    if secret is not None:
+        if site in masked.survivors:
+            got = seed_commitment(secret, masked.session, site)
+            public = masked.dealt.commitments[site]
+        else:
+            got, public = public_of(secret), masked.roster.advert(site).mask_key
+        if got == public:
+            return secret
+    raise UnknownFaultySiteError(site, tuple(shares))

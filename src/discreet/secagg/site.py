@@ -11,7 +11,8 @@ The protocol is that of Bonawitz et al. (2017) on the graph of Bell et al. (2020
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from hmac import compare_digest
 from typing import TypeVar
 
 import numpy as np
@@ -34,11 +35,13 @@ from discreet.secagg.keys import (
     Purpose,
     WeakKeyError,
     derive_key,
+    forged,
     pair_mask_key,
     public_of,
     receipt,
     seal,
     seed_commitment,
+    signature_holds,
     unseal,
 )
 from discreet.secagg.masks import add_masks, into_ring
@@ -56,15 +59,6 @@ from discreet.secagg.messages import (
     Withdrawal,
 )
 from discreet.secagg.shamir import SECRET_SIZE, SHARE_SIZE
-from discreet.secagg.site_checks import (
-    check_adverts,
-    check_delivery,
-    check_identity,
-    check_receipts,
-    check_roster,
-    check_signatures,
-    check_survivors,
-)
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
@@ -73,10 +67,9 @@ from discreet.secagg.site_state import (
     Finished,
 )
 from discreet.secagg.terms import (
+    Roll,
     Terms,
     advert_statement,
-    session_id,
-    signing_of,
     survivor_statement,
     withdrawal_statement,
 )
@@ -95,7 +88,7 @@ def advertise(
     """Join: draw fresh keys for this session and send their public halves."""
     if not 1 <= site <= MAX_SITE:
         raise InputError(f"site numbers lie between 1 and {MAX_SITE}")
-    check_identity(terms, site, identity)
+    _check_identity(terms, site, identity)
     invited = _read(SumInvitation, invitation)
     if invited.terms_digest != terms.digest:
         raise FaultyCoordinatorError("the invitation is to other terms than agreed")
@@ -122,15 +115,15 @@ def share(
     listed = _read(KeyRoster, roster)
     channel = KeyAgreement(state.channel_secret)
     own = (channel.public(), public_of(state.mask_secret))
-    check_roster(listed, terms, site, own)
+    _check_roster(listed, terms, site, own)
     if terms.groups > 1:  # an invented key anywhere would move the draw
-        check_adverts(listed, terms, state.nonce, listed.sites)
+        _check_adverts(listed, terms, state.nonce, listed.sites)
     group = next(g for g in terms.split(listed, state.nonce) if site in g)
-    chosen = terms.parameters(len(group))
-    session = session_id(terms, state.nonce, listed, group, chosen)
+    roll = Roll(terms, state.nonce, group, listed)
+    chosen, session = roll.chosen, roll.session
     others = tuple(other for other in group.sites if other != site)
     holders = choose_holders(others, chosen.degree, entropy)
-    check_adverts(group, terms, state.nonce, holders)
+    _check_adverts(group, terms, state.nonce, holders)
     public = group.channel_keys(holders)
     agreed = {holder: _agree(channel, holder, public[holder]) for holder in holders}
     seed = entropy(SECRET_SIZE)
@@ -148,7 +141,7 @@ def share(
         terms=terms,
         nonce=state.nonce,
         session=session,
-        signing=signing_of(terms, state.nonce, listed, group, session),
+        signing=roll.signing,
         threshold=chosen.threshold,
         roster=group,
         channel_secret=state.channel_secret,
@@ -174,13 +167,13 @@ def mask(
     terms, site = state.terms, state.site
     state.consume()
     delivered = _read(BoxDelivery, delivery)
-    check_delivery(state, delivered)
+    _check_delivery(state, delivered)
     sharers = frozenset(state.signing.sums(delivered.sharers)[0])
     holders = [holder for holder in state.agreed if holder in sharers]
     if len(holders) < state.threshold:
         raise TooFewHoldersError("share", len(holders), state.threshold)
     unseen = [dealer for dealer in delivered.boxes if dealer not in state.agreed]
-    check_adverts(state.roster, terms, state.nonce, unseen)
+    _check_adverts(state.roster, terms, state.nonce, unseen)
     channels = _channels(state, delivered.boxes)
     held = _open_boxes(state, delivered, channels)
     if check is not None:
@@ -220,11 +213,11 @@ def confirm(
     state: AwaitingSurvivors, survivors: bytes, *, identity: Ed25519PrivateKey
 ) -> tuple[AwaitingRequest, bytes]:
     """Sign who shared and who survived; only with identities."""
-    check_identity(state.terms, state.site, identity)
+    _check_identity(state.terms, state.site, identity)
     state.consume()
     told = _read(Survivors, survivors)
-    check_survivors(state, told.session, told.survivors)
-    check_receipts(state, told)
+    _check_survivors(state, told.session, told.survivors)
+    _check_receipts(state, told)
     statement = survivor_statement(state.signing.session, state.sharers, told.survivors)
     message = Confirmation(state.session, identity.sign(statement))
     following = AwaitingRequest(
@@ -244,7 +237,7 @@ def withdraw(state: AwaitingSurvivors, *, identity: Ed25519PrivateKey) -> bytes:
 
     Make that durable first: the others take their charges back on the strength of it.
     """
-    check_identity(state.terms, state.site, identity)
+    _check_identity(state.terms, state.site, identity)
     if not state.terms.everyone_signs:
         raise InputError("a site withdraws only from a sum that everyone signs")
     state.consume()
@@ -256,8 +249,8 @@ def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
     """Answer the one unmask request: a seed share or a key share of each dealer."""
     state.consume()
     asked = _read(RevealRequest, request)
-    check_survivors(state, asked.session, asked.survivors)
-    check_signatures(state, asked)
+    _check_survivors(state, asked.session, asked.survivors)
+    _check_signatures(state, asked)
     survivors = frozenset(asked.survivors)
     seed_shares = {d: s[SHARE_SIZE:] for d, s in state.held.items() if d in survivors}
     key_shares = {
@@ -266,6 +259,197 @@ def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
     message = RevealedShares(state.session, seed_shares, key_shares)
     finished = Finished(site=state.site, terms=state.terms, session=state.session)
     return finished, message.encode()
+
+
+def _check_identity(
+    terms: Terms, site: int, identity: Ed25519PrivateKey | None
+) -> None:
+    """The caller must bring the key that the terms name, and none otherwise."""
+    if terms.identities is None:
+        if identity is not None:
+            raise InputError("these terms have no identities: nothing is signed")
+        return
+    if site not in terms.identities:
+        raise InputError(f"site {site} is not in the roster of identities")
+    if identity is None:
+        raise InputError("these terms have identities: the site's own key is needed")
+    if identity.public_key().public_bytes_raw() != terms.identities[site]:
+        raise InputError(f"this is not the key that the roster names for site {site}")
+
+
+def _check_roster(
+    roster: KeyRoster, terms: Terms, site: int, own: tuple[bytes, bytes]
+) -> None:
+    """Refuse a roster that is too small, or that lies about keys or members."""
+    if roster.signed != (terms.identities is not None):
+        raise FaultyCoordinatorError("the roster's signatures do not fit the terms")
+    if len(roster) < terms.least_sites:
+        raise FaultyCoordinatorError(
+            f"the roster lists {len(roster)} sites, this site agreed to at least "
+            f"{terms.least_sites}"
+        )
+    if terms.identities is not None and not terms.identities.keys() >= set(
+        roster.sites
+    ):
+        raise FaultyCoordinatorError("the roster lists a site without an identity")
+    if site not in roster:
+        raise FaultyCoordinatorError("the roster does not list this site")
+    advert = roster.advert(site)
+    if (advert.channel_key, advert.mask_key) != own:
+        raise FaultyCoordinatorError("the roster lists keys this site never sent")
+    if len(set(roster.keys())) != 2 * len(roster):
+        raise FaultyCoordinatorError("the roster lists a key twice")
+
+
+def _check_adverts(
+    roster: KeyRoster, terms: Terms, nonce: bytes, sites: Iterable[int]
+) -> None:
+    """Verify the signatures under the keys of those whom this site deals with."""
+    if terms.identities is None:
+        return
+    claims = []
+    for site in sites:
+        advert = roster.advert(site)
+        statement = advert_statement(terms, nonce, site, advert)
+        claims.append((site, terms.identities[site], advert.signature, statement))
+    unsigned = forged(claims)
+    if unsigned is not None:
+        raise FaultyCoordinatorError(
+            f"the roster lists keys that site {unsigned} did not sign"
+        )
+
+
+def _check_delivery(state: AwaitingDelivery, delivered: BoxDelivery) -> None:
+    """Refuse a delivery of another session or with too few or false senders."""
+    if delivered.session != state.session:
+        raise FaultyCoordinatorError("the delivery belongs to another session")
+    sums = state.signing.sums(delivered.sharers)
+    sharers = frozenset(sums[0])
+    if not sharers <= frozenset(state.roster.sites):
+        raise FaultyCoordinatorError("the delivery names a site outside the roster")
+    if state.site not in sharers:
+        raise FaultyCoordinatorError("the delivery leaves out this site's own shares")
+    fewest = min(len(each) for each in sums)
+    if fewest < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{fewest} sites shared, this site agreed to at least "
+            f"{state.terms.min_survivors}"
+        )
+    others = sharers - {state.site}
+    if not delivered.boxes.keys() <= others:
+        raise FaultyCoordinatorError("shares come from a site that did not share")
+    if state.everybody_holds and len(delivered.boxes) != len(others):
+        raise FaultyCoordinatorError(
+            f"shares of {len(delivered.boxes)} sites came, {len(others)} have dealt"
+        )
+
+
+def _check_survivors(
+    state: AwaitingSurvivors | AwaitingRequest,
+    session: bytes,
+    survivors: tuple[int, ...],
+) -> None:
+    """Refuse survivors that are too few, never shared, or lack this site."""
+    if session != state.session:
+        raise FaultyCoordinatorError("the request belongs to another session")
+    if not frozenset(survivors) <= frozenset(state.sharers):
+        raise FaultyCoordinatorError("the survivors include a site that never shared")
+    if state.site not in survivors:
+        raise FaultyCoordinatorError("the survivors leave out this site, which answers")
+    fewest = min(len(each) for each in state.signing.sums(survivors))
+    if fewest < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{fewest} sites survive, this site agreed to unmask at least "
+            f"{state.terms.min_survivors}"
+        )
+
+
+def _check_receipts(state: AwaitingSurvivors, told: Survivors) -> None:
+    """Sign only when enough surviving holders have masked with this site.
+
+    A holder returns a receipt with the vector that carries their common mask.
+    Without them a coordinator could keep this site's boxes from its holders, list
+    it as a survivor, and open the sum of the others (docs/threat-model.md). In a
+    complete graph everybody masks with everybody who shared, and none are due.
+    """
+    if not told.receipts.keys() <= state.due.keys() & set(told.survivors):
+        raise FaultyCoordinatorError(
+            "a receipt comes from a site that holds no shares or did not survive"
+        )
+    returned = sum(
+        compare_digest(state.due[holder], receipt)
+        for holder, receipt in told.receipts.items()
+    )
+    if returned < state.needed:
+        raise TooFewHoldersError("mask", returned, state.needed)
+
+
+def _check_signatures(state: AwaitingRequest, asked: RevealRequest) -> None:
+    """Enough sites must have signed exactly what this site signed.
+
+    Two sets with min_survivors signatures each would need an honest site that
+    signed both, because 2 min_survivors > identities + colluders; none does.
+
+    Where everyone signs, a site whose ledger refuses the sum stops it by not signing:
+    no honest site reveals a share without the signature of each listed survivor.
+    """
+    identities = state.terms.identities
+    if identities is None:
+        if asked.signatures:
+            raise FaultyCoordinatorError("the request is signed but nobody can sign")
+        return
+    if asked.survivors != state.confirmed:
+        raise FaultyCoordinatorError("the survivors differ from those this site signed")
+    if not asked.signatures.keys() <= frozenset(asked.survivors):
+        raise FaultyCoordinatorError("the request is signed by a site that is silent")
+    if len(asked.signatures) < state.terms.min_survivors:
+        raise FaultyCoordinatorError(
+            f"{len(asked.signatures)} sites signed the survivors, "
+            f"{state.terms.min_survivors} are needed"
+        )
+    if state.terms.everyone_signs and len(asked.signatures) < len(asked.survivors):
+        raise FaultyCoordinatorError(
+            f"{len(asked.signatures)} of the {len(asked.survivors)} listed sites signed "
+            "the survivors, and an exact sum needs each of them"
+        )
+    statement = survivor_statement(
+        state.signing.session, state.sharers, asked.survivors
+    )
+    unsigned = forged(
+        [
+            (signer, identities[signer], signature, statement)
+            for signer, signature in asked.signatures.items()
+        ]
+    )
+    if unsigned is not None:
+        raise FaultyCoordinatorError(
+            f"site {unsigned} did not sign these sharers and survivors"
+        )
+
+
+def withdrawn_by(
+    state: AwaitingRequest, withdrawals: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Return listed sites' withdrawals if the sum that this site signed is dead.
+
+    A site that works with the coordinator may withdraw and sign all the same. So it
+    takes one withdrawal more than there may be colluders: then an honest site, which
+    never signs, is among them. With fewer the result is empty.
+    """
+    identities = state.terms.identities
+    if identities is None or not state.terms.everyone_signs:
+        return {}
+    session = state.signing.session
+    listed = frozenset(state.confirmed) - {state.site}
+    found = {
+        site: signature
+        for site, signature in withdrawals.items()
+        if site in listed
+        and signature_holds(
+            identities[site], signature, withdrawal_statement(session, site)
+        )
+    }
+    return found if len(found) > state.terms.colluders else {}
 
 
 def _read(message: type[MessageT], raw: bytes) -> MessageT:

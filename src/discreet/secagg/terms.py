@@ -20,10 +20,15 @@ import numpy as np
 
 from discreet.codec.messages import MAX_ENTRIES, MAX_SITE, Several, SiteSet
 from discreet.errors import InputError
-from discreet.secagg.graph import Coordinator, Parameters, parameters
+from discreet.secagg.graph import (
+    FEWEST_GROUPS,
+    Adversary,
+    Parameters,
+    drawn_groups,
+    parameters,
+)
 from discreet.secagg.keys import DIGEST_SIZE, KEY_SIZE, tagged, tagged_hash
 from discreet.secagg.messages import Advert, Digest, KeyRoster
-from discreet.secagg.random_groups import FEWEST_GROUPS, drawn_groups
 
 MAX_LENGTH: Final = 2**27
 """A gigabyte of words."""
@@ -106,7 +111,7 @@ class Terms:
         return tuple(roster.only(members) for members in drawn)
 
     @property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> Adversary:
         """What the coordinator may be without learning more than the sum."""
         return "curious" if self.identities is None else "malicious"
 
@@ -136,32 +141,6 @@ class Terms:
         if self.everyone_signs:
             more.append(b"everyone signs")
         return tagged_hash(b"terms", self.plan_digest, numbers, listed, *more)
-
-
-def session_id(
-    terms: Terms, nonce: bytes, roster: KeyRoster, group: KeyRoster, chosen: Parameters
-) -> bytes:
-    """Hash everything that the ends must agree on before a share is dealt."""
-    graph = chosen.degree.to_bytes(4, "big") + chosen.threshold.to_bytes(4, "big")
-    alone = () if terms.groups == 1 else (group.identified(),)
-    return tagged_hash(
-        b"session", terms.digest, nonce, graph, roster.identified(), *alone
-    )
-
-
-def signing_of(
-    terms: Terms, nonce: bytes, roster: KeyRoster, group: KeyRoster, session: bytes
-) -> Signing:
-    """Return what a site of a group signs for: its own sum, or all of them."""
-    if not terms.everyone_signs or terms.groups == 1:
-        return Signing(session)
-    others = tuple(
-        other.sites
-        for other in terms.split(roster, nonce)
-        if other.sites != group.sites
-    )
-    common = tagged_hash(b"all groups", terms.digest, nonce, roster.identified())
-    return Signing(common, others)
 
 
 def listed(sites: Sequence[int]) -> bytes:
@@ -229,7 +208,7 @@ class Roll:
     roster: KeyRoster = field(repr=False)
     everybody: KeyRoster = field(repr=False)
 
-    @property
+    @cached_property
     def chosen(self) -> Parameters:
         """Degree and threshold for this many sites."""
         return self.terms.parameters(len(self.roster))
@@ -240,16 +219,25 @@ class Roll:
         partial = self.chosen.degree < len(self.roster) - 1
         return partial and self.terms.identities is not None
 
-    @property
+    @cached_property
     def session(self) -> bytes:
-        """The session's identifier."""
-        return session_id(
-            self.terms, self.nonce, self.everybody, self.roster, self.chosen
+        """The session's name: a hash of all that must be agreed before shares are dealt."""
+        numbers = (self.chosen.degree, self.chosen.threshold)
+        graph = b"".join(number.to_bytes(4, "big") for number in numbers)
+        everybody = self.everybody.identified()
+        alone = () if self.terms.groups == 1 else (self.roster.identified(),)
+        return tagged_hash(
+            b"session", self.terms.digest, self.nonce, graph, everybody, *alone
         )
 
-    @property
+    @cached_property
     def signing(self) -> Signing:
-        """What the group's sites sign for."""
-        return signing_of(
-            self.terms, self.nonce, self.everybody, self.roster, self.session
+        """What a site of the group signs for: its own sum, or all of them."""
+        terms, own = self.terms, self.roster.sites
+        if not terms.everyone_signs or terms.groups == 1:
+            return Signing(self.session)
+        groups = [group.sites for group in terms.split(self.everybody, self.nonce)]
+        common = tagged_hash(
+            b"all groups", terms.digest, self.nonce, self.everybody.identified()
         )
+        return Signing(common, tuple(group for group in groups if group != own))

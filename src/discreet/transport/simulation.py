@@ -25,7 +25,7 @@ from discreet.privacy.claim import Setting
 from discreet.report.build import Result, result_of
 from discreet.report.evaluation import Evaluation
 from discreet.report.several import MultiEvaluation
-from discreet.secagg.random_groups import FEWEST_GROUPS
+from discreet.secagg.graph import FEWEST_GROUPS
 from discreet.statistic.rank_sums import RankSums
 from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import curator_oracles as oracle
-from discreet.attack.audit import audit_scores
+from audits import audit_scores
 from discreet.curator.weighted_count import pair_count_weights
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Seeded

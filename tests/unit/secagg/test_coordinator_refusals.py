@@ -100,11 +100,11 @@ class TestShares:
 
     def test_for_itself(self, federation):
         f, raw = self.forge(federation, lambda b: {**b, 1: b[2]})
-        refuses(f, 1, raw, "to itself or to a stranger")
+        refuses(f, 1, raw, "to itself or to an unlisted site")
 
     def test_for_a_stranger(self, federation):
         f, raw = self.forge(federation, lambda b: {**b, 9: b[2]})
-        refuses(f, 1, raw, "to itself or to a stranger")
+        refuses(f, 1, raw, "to itself or to an unlisted site")
 
     def test_for_too_few_holders(self, federation):
         f, raw = self.forge(federation, lambda b: {2: b[2], 3: b[3]})

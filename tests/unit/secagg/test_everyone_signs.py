@@ -22,7 +22,7 @@ from discreet.secagg.messages import (
     Survivors,
     Withdrawal,
 )
-from discreet.secagg.site_checks import withdrawn_by
+from discreet.secagg.site import withdrawn_by
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms, survivor_statement
 

@@ -14,7 +14,7 @@ from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.report.prediction import check_protocol
-from discreet.secagg.random_groups import drawn_groups
+from discreet.secagg.graph import drawn_groups
 from discreet.transport import simulation
 
 pytestmark = pytest.mark.long

@@ -49,7 +49,7 @@ from discreet.secagg.errors import (
     UnsignedError,
 )
 from discreet.secagg.keys import NONCE_SIZE
-from discreet.secagg.site_checks import withdrawn_by
+from discreet.secagg.site import withdrawn_by
 from discreet.secagg.site_state import (
     AwaitingDelivery,
     AwaitingRequest,
