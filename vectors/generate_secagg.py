@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 
-from discreet.entropy import Seeded
+from discreet.entropy import Entropy, Seeded
 from discreet.secagg import keys, shamir
-from discreet.secagg.conversation import SiteConversation
+from discreet.secagg import site as steps
 from discreet.secagg.coordinator import CoordinatorState, RevealedSum, invite
 from discreet.secagg.keys import Purpose
 from discreet.secagg.masks import expand
@@ -41,7 +42,9 @@ from discreet.secagg.messages import (
     Survivors,
     Withdrawal,
 )
+from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
+from discreet.session.protocols.secure_sum import answer_of
 
 HERE = Path(__file__).resolve().parent / "secagg"
 SITES = range(1, 6)
@@ -96,9 +99,43 @@ def vector_of(site: int) -> list[int]:
     return [site, -(10 ** (site % 10)), site % 10 * 2**50]
 
 
-def end_of(site: int, terms: Terms, step: str) -> SiteConversation:
+@dataclass(frozen=True)
+class SavedSite:
+    """A site that is bytes between two messages, as if each met a new process."""
+
+    site: int
+    terms: Terms
+    vector: Callable[[], NDArray[np.int64]]
+    entropy: Entropy
+    identity: Ed25519PrivateKey | None = None
+
+    def join(self, invitation: bytes) -> tuple[bytes, bytes]:
+        """Answer an invitation; return the first state and the advert."""
+        state, advert = steps.advertise(
+            invitation,
+            site=self.site,
+            terms=self.terms,
+            entropy=self.entropy,
+            identity=self.identity,
+        )
+        return state.encode(), advert
+
+    def receive(self, state: bytes, message: bytes) -> tuple[bytes, bytes]:
+        """Answer a message; return the next state and the answer."""
+        following, answer = answer_of(
+            restore_site(state, self.terms),
+            message,
+            site=self.site,
+            vector=self.vector,
+            entropy=self.entropy,
+            identity=self.identity,
+        )
+        return following.encode(), answer
+
+
+def end_of(site: int, terms: Terms, step: str) -> SavedSite:
     """Return a site whose randomness depends on the step alone."""
-    return SiteConversation(
+    return SavedSite(
         site,
         terms,
         lambda: np.array(vector_of(site), dtype=np.int64),

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.entropy import Seeded
-from discreet.secagg.conversation import SiteConversation
 from discreet.secagg.coordinator import RevealedSum, invite
 from discreet.secagg.errors import ProtocolError, SavedStateError
 from discreet.secagg.messages import RevealRequest
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
 from fuzzing import draws
+from vectors.generate_secagg import SavedSite
 
 SITES = range(1, 6)
 KEYS = {s: Ed25519PrivateKey.from_private_bytes(bytes([s]) * 32) for s in SITES}
@@ -35,7 +35,7 @@ def the_terms(*, signed):
 
 
 def the_site(site, *, signed, step=b""):
-    return SiteConversation(
+    return SavedSite(
         site,
         the_terms(signed=signed),
         lambda: VECTOR,

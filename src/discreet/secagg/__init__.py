@@ -2,9 +2,11 @@
 
 terms, graph         what is agreed and bound together; who masks with whom
 keys, shamir, masks  agreement, signatures, boxes; shares; masks on and off
-messages             what travels (bytes by discreet.codec.messages)
-site, coordinator    the two ends, without any input or output, and their states
+messages             what travels (its bytes: discreet.codec.messages)
+site, site_state     a site's end, one function for each step, and its states
+coordinator          the other end, one type for each round
 errors               who is at fault
-conversation         both ends over bytes, a process a message
-in_process           the whole protocol in one call
+
+Nothing here reads or writes: ``discreet.session.protocols.secure_sum`` joins both ends
+to a plan, an account and a transport.
 """

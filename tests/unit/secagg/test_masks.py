@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy import stats
 
+from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.secagg.keys import (
     Purpose,
@@ -17,7 +19,9 @@ from discreet.secagg.masks import (
     into_ring,
     room,
 )
+from discreet.secagg.messages import MaskedVector
 
+ALPHA = 1e-9
 SECRET, SESSION = b"s" * 32, b"n" * 32
 
 
@@ -99,6 +103,7 @@ def test_negative_numbers_come_back_from_the_ring():
     words = into_ring(vector, length=4, sites=3)
     assert words[0] == 2**64 - 1
     np.testing.assert_array_equal(words.view(np.int64), vector)
+    assert not np.shares_memory(words, vector)  # masks leave the caller's vector alone
 
 
 def test_sums_of_vectors_within_the_room_never_wrap():
@@ -145,3 +150,26 @@ def test_noise_leaves_the_room_as_rarely_as_the_threat_model_says():
     bound = log2_overflow_bound(epsilon=0.5, length=1, left=40)
     exact = np.log2(2 * a**40 / (1 + a))
     assert exact <= bound <= exact + 1
+
+
+def byte_p_value(words):
+    """Chi-squared p-value of the bytes against the uniform distribution."""
+    counts = np.bincount(np.frombuffer(words.tobytes(), dtype=np.uint8), minlength=256)
+    return stats.chisquare(counts).pvalue
+
+
+def test_a_masked_vector_of_zeros_looks_uniform(federation):
+    f = federation(length=8192)
+    f.vectors = {s: np.zeros(8192, dtype=np.int64) for s in f.sites}
+    f.until("mask").answer("mask")
+    masked = [MaskedVector.decode(f.answers[s]).words for s in f.sites]
+    for words in masked:
+        assert byte_p_value(words) > ALPHA
+    # Without the self-masks the pair masks cancel, so the masked sum is uniform
+    # only because of them.
+    assert byte_p_value(np.sum(masked, axis=0, dtype=np.uint64)) > ALPHA
+
+
+def test_the_uniformity_test_notices_a_vector_that_is_hardly_masked():
+    words = np.frombuffer(Seeded(b"weak")(8 * 8192), dtype="<u8")
+    assert byte_p_value(words & np.uint64(2**63 - 1)) < ALPHA

@@ -1,6 +1,5 @@
 """The committed vectors: the wire format does not change unnoticed."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from discreet.secagg import errors, shamir
 from discreet.secagg.coordinator import RevealedSum
+from vectors import generate_secagg as generator
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 FILES = sorted((VECTORS / "secagg").glob("*.json"))
@@ -15,20 +15,11 @@ BAD = [path for path in FILES if path.stem.startswith("bad_")]
 SESSIONS = [path for path in FILES if path.stem.startswith("session_")]
 
 
-@pytest.fixture(scope="module")
-def generator():
-    where = VECTORS / "generate_secagg.py"
-    spec = importlib.util.spec_from_file_location("generate_secagg", where)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def load(path):
     return json.loads(path.read_text())
 
 
-def test_the_generator_writes_the_committed_files(generator):
+def test_the_generator_writes_the_committed_files():
     built = json.loads(json.dumps(generator.build()))
     assert built == {path.stem: load(path) for path in FILES}
 
@@ -43,7 +34,7 @@ def test_shamir_shares_in_the_file_restore_its_secret():
 
 
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda p: p.stem)
-def test_each_recorded_step_is_repeated_to_the_byte(generator, path):
+def test_each_recorded_step_is_repeated_to_the_byte(path):
     vector = load(path)
     terms = generator.terms_of(vector["terms"])
     for record in vector["rounds"]:
@@ -58,7 +49,7 @@ def test_each_recorded_step_is_repeated_to_the_byte(generator, path):
 
 
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda p: p.stem)
-def test_the_recorded_messages_open_the_recorded_sum(generator, path):
+def test_the_recorded_messages_open_the_recorded_sum(path):
     vector = load(path)
     *before, last = vector["rounds"]
     terms = generator.terms_of(vector["terms"])
@@ -76,7 +67,7 @@ def test_the_recorded_messages_open_the_recorded_sum(generator, path):
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
-def test_a_bad_vector_raises_the_error_that_it_names(generator, path):
+def test_a_bad_vector_raises_the_error_that_it_names(path):
     vector = load(path)
     terms = generator.terms_of(vector["terms"])
     message = bytes.fromhex(vector["message"])

@@ -15,8 +15,8 @@ from discreet.arrays import IntVector
 from discreet.errors import InputError
 from discreet.plan.plan import Plan
 from discreet.secagg.errors import TooFewSitesError
-from discreet.secagg.keys import NONCE_SIZE
 from discreet.secagg.graph import drawn_groups
+from discreet.secagg.keys import NONCE_SIZE
 from discreet.session.messages import Message, MessageError, to_numbers
 from discreet.session.protocols import (
     Ask,
