@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.secagg.errors import TooFewSitesError
-from discreet.secagg.masks import room
+from discreet.secagg.masks import largest_entry
 from discreet.session.protocols.relay import added
 from fuzzing import draws
 from secagg_federation import STEPS, Federation
@@ -20,7 +20,7 @@ def cohorts(draw, *, signed):
     fewest = (n + colluders + 1) // 2 + 1 if signed else 2 + colluders
     min_survivors = draw(st.integers(fewest, n))
     length = draw(st.integers(1, 5))
-    entry = st.integers(-room(n), room(n))
+    entry = st.integers(-largest_entry(n), largest_entry(n))
     row = st.lists(entry, min_size=length, max_size=length)
     rows = draw(st.lists(row, min_size=n, max_size=n))
     leaving = draw(st.dictionaries(st.integers(1, n), st.sampled_from(STEPS)))

@@ -73,7 +73,7 @@ class UnknownFaultySiteError(ProtocolError):
     """Shares do not give back the secret: one of the named sites is at fault.
 
     Either ``dealer`` dealt wrong shares or one of ``holders`` returned a wrong
-    one. Raised only at the coordinator; nothing was opened.
+    one. Raised only at the coordinator; nothing was revealed.
     """
 
     def __init__(self, dealer: int, holders: tuple[int, ...]) -> None:
@@ -82,12 +82,12 @@ class UnknownFaultySiteError(ProtocolError):
         super().__init__(
             f"the {len(holders)} shares of site {dealer} do not reconstruct its "
             "secret: it dealt wrong ones, or a holder returned a wrong one; "
-            "nothing was opened"
+            "nothing was revealed"
         )
 
 
 class TooFewHoldersError(ProtocolError):
-    """Too few of a site's holders are there to open its mask with the sum's.
+    """Too few of a site's holders are there to take its mask off the sum.
 
     They went silent, or the coordinator keeps this site's shares from them to
     leave it out of the sum. Raised only at a site, which then signs nothing.
@@ -99,7 +99,7 @@ class TooFewHoldersError(ProtocolError):
         self.needed = needed
         super().__init__(
             f"{present} of the sites that hold shares of this one are left after the "
-            f"{during} round and {needed} are needed; nothing was opened, start again"
+            f"{during} round and {needed} are needed; nothing was revealed, start again"
         )
 
 
@@ -131,5 +131,5 @@ class TooFewSitesError(ProtocolError):
         self.needed = needed
         super().__init__(
             f"{present} sites are left after the {during} round and {needed} are "
-            "needed; nothing was opened, start again with the sites that answer"
+            "needed; nothing was revealed, start again with the sites that answer"
         )

@@ -184,11 +184,11 @@ def log2_split_curious(
 
 
 def log2_split_malicious(sites: int, corrupt: int, chosen: Parameters) -> float:
-    r"""Bound log2 P(some group of honest sites can be opened on its own).
+    r"""Bound log2 P(some group of honest sites can be revealed on its own).
 
     Here the coordinator sees the graph and decides who counts as silent. A
-    survivor's self-mask opens only with t of its holders, each of whom is corrupt
-    or an honest survivor that shares a mask with it. A group of a that is opened
+    survivor's self-mask comes off only with t of its holders, each of whom is corrupt
+    or an honest survivor that shares a mask with it. A group of a that is revealed
     on its own therefore has members with t holders each inside the group or
     among the corrupt, and the smaller of two such groups has at most half of the
     honest sites.
@@ -205,7 +205,7 @@ def log2_split_malicious(sites: int, corrupt: int, chosen: Parameters) -> float:
 def log2_left_out(
     sites: int, corrupt: int, survivors: int, chosen: Parameters, *, least: int
 ) -> float:
-    r"""Bound log2 P(a site that signed is not in the sum that opens).
+    r"""Bound log2 P(a site that signed is not in the revealed sum).
 
     A malicious coordinator may keep a site's boxes from its holders, or tell some
     sites of other sharers than the rest. Let A be the honest signers whose vectors

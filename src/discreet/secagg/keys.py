@@ -103,8 +103,8 @@ def forged(claims: Sequence[tuple[int, bytes, bytes, bytes]]) -> int | None:
     if workers == 1:
         return min(false(claims), default=None)
     with ThreadPoolExecutor(workers) as pool:
-        found = pool.map(false, [claims[k::workers] for k in range(workers)])
-        return min((site for some in found for site in some), default=None)
+        forgeries = pool.map(false, [claims[k::workers] for k in range(workers)])
+        return min((site for some in forgeries for site in some), default=None)
 
 
 def seal(key: bytes, plain: bytes, *, bound_to: bytes, entropy: Entropy) -> bytes:

@@ -3,7 +3,7 @@ r"""Masks: the ring in which they are uniform, their words, and taking them off.
 Masks need a group in which they are uniform; sums of counts need integers. Both
 meet in :math:`\mathbb{Z}_{2^{64}}`, in two's complement: a signed sum is read off
 the ring correctly as long as it lies in :math:`[-2^{63}, 2^{63})`. A site therefore
-refuses a vector with an entry beyond :func:`room`, and the sum cannot wrap.
+refuses a vector with an entry beyond :func:`largest_entry`, and the sum cannot wrap.
 
 A mask is the key stream of AES-256 in counter mode; its key serves one mask only,
 so the counter starts at zero. The masks come off the sum, and never off a single
@@ -42,10 +42,10 @@ _AT_ONCE: Final = 128
 """Streams that are open at once, so that a large session does not hold them all."""
 
 
-def room(sites: int) -> int:
+def largest_entry(sites: int) -> int:
     """Return the largest magnitude that each of ``sites`` entries may have.
 
-    >>> room(2) == (2**63 - 1) // 2
+    >>> largest_entry(2) == (2**63 - 1) // 2
     True
     """
     return (2**63 - 1) // sites
@@ -55,7 +55,7 @@ def into_ring(vector: IntVector, *, length: int, sites: int) -> NDArray[np.uint6
     """Check one site's vector and copy it into the ring."""
     if vector.dtype != np.int64 or vector.shape != (length,):
         raise InputError(f"a site's vector must be {length} 64-bit integers")
-    bound = room(sites)
+    bound = largest_entry(sites)
     if length and (int(vector.max()) > bound or int(vector.min()) < -bound):
         raise InputError(
             f"an entry of the vector exceeds {bound}, the most that {sites} sites "

@@ -248,10 +248,10 @@ def withdraw(state: AwaitingSurvivors, *, identity: Ed25519PrivateKey) -> bytes:
 def reveal(state: AwaitingRequest, request: bytes) -> tuple[Finished, bytes]:
     """Answer the one unmask request: a seed share or a key share of each dealer."""
     state.consume()
-    asked = _read(RevealRequest, request)
-    _check_survivors(state, asked.session, asked.survivors)
-    _check_signatures(state, asked)
-    survivors = frozenset(asked.survivors)
+    requested = _read(RevealRequest, request)
+    _check_survivors(state, requested.session, requested.survivors)
+    _check_signatures(state, requested)
+    survivors = frozenset(requested.survivors)
     seed_shares = {d: s[SHARE_SIZE:] for d, s in state.held.items() if d in survivors}
     key_shares = {
         d: s[:SHARE_SIZE] for d, s in state.held.items() if d not in survivors
@@ -280,7 +280,7 @@ def _check_identity(
 def _check_roster(
     roster: KeyRoster, terms: Terms, site: int, own: tuple[bytes, bytes]
 ) -> None:
-    """Refuse a roster that is too small, or that lies about keys or members."""
+    """Refuse a roster that is too small, or that lists false keys or members."""
     if roster.signed != (terms.identities is not None):
         raise FaultyCoordinatorError("the roster's signatures do not fit the terms")
     if len(roster) < terms.least_sites:
@@ -369,7 +369,7 @@ def _check_receipts(state: AwaitingSurvivors, told: Survivors) -> None:
 
     A holder returns a receipt with the vector that carries their common mask.
     Without them a coordinator could keep this site's boxes from its holders, list
-    it as a survivor, and open the sum of the others (docs/threat-model.md). In a
+    it as a survivor, and reveal the sum of the others (docs/threat-model.md). In a
     complete graph everybody masks with everybody who shared, and none are due.
     """
     if not told.receipts.keys() <= state.due.keys() & set(told.survivors):
@@ -384,7 +384,7 @@ def _check_receipts(state: AwaitingSurvivors, told: Survivors) -> None:
         raise TooFewHoldersError("mask", returned, state.needed)
 
 
-def _check_signatures(state: AwaitingRequest, asked: RevealRequest) -> None:
+def _check_signatures(state: AwaitingRequest, requested: RevealRequest) -> None:
     """Enough sites must have signed exactly what this site signed.
 
     Two sets with min_survivors signatures each would need an honest site that
@@ -395,30 +395,31 @@ def _check_signatures(state: AwaitingRequest, asked: RevealRequest) -> None:
     """
     identities = state.terms.identities
     if identities is None:
-        if asked.signatures:
+        if requested.signatures:
             raise FaultyCoordinatorError("the request is signed but nobody can sign")
         return
-    if asked.survivors != state.confirmed:
+    if requested.survivors != state.confirmed:
         raise FaultyCoordinatorError("the survivors differ from those this site signed")
-    if not asked.signatures.keys() <= frozenset(asked.survivors):
+    if not requested.signatures.keys() <= frozenset(requested.survivors):
         raise FaultyCoordinatorError("the request is signed by a site that is silent")
-    if len(asked.signatures) < state.terms.min_survivors:
+    signed, listed = len(requested.signatures), len(requested.survivors)
+    if signed < state.terms.min_survivors:
         raise FaultyCoordinatorError(
-            f"{len(asked.signatures)} sites signed the survivors, "
-            f"{state.terms.min_survivors} are needed"
+            f"{signed} sites signed the survivors, {state.terms.min_survivors} are "
+            "needed"
         )
-    if state.terms.everyone_signs and len(asked.signatures) < len(asked.survivors):
+    if state.terms.everyone_signs and signed < listed:
         raise FaultyCoordinatorError(
-            f"{len(asked.signatures)} of the {len(asked.survivors)} listed sites signed "
-            "the survivors, and an exact sum needs each of them"
+            f"{signed} of the {listed} listed sites signed the survivors, and an exact "
+            "sum needs each of them"
         )
     statement = survivor_statement(
-        state.signing.session, state.sharers, asked.survivors
+        state.signing.session, state.sharers, requested.survivors
     )
     unsigned = forged(
         [
             (signer, identities[signer], signature, statement)
-            for signer, signature in asked.signatures.items()
+            for signer, signature in requested.signatures.items()
         ]
     )
     if unsigned is not None:
@@ -441,7 +442,7 @@ def withdrawn_by(
         return {}
     session = state.signing.session
     listed = frozenset(state.confirmed) - {state.site}
-    found = {
+    withdrawn = {
         site: signature
         for site, signature in withdrawals.items()
         if site in listed
@@ -449,7 +450,7 @@ def withdrawn_by(
             identities[site], signature, withdrawal_statement(session, site)
         )
     }
-    return found if len(found) > state.terms.colluders else {}
+    return withdrawn if len(withdrawn) > state.terms.colluders else {}
 
 
 def _read(message: type[MessageT], raw: bytes) -> MessageT:

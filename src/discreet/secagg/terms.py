@@ -162,7 +162,7 @@ def survivor_statement(
     """Return what a site signs about the others.
 
     Who shared is part of it: sites that were told different sets of sharers have
-    different masks, and a coordinator could open the parts one by one.
+    different masks, and a coordinator could reveal the parts one by one.
     """
     return tagged(b"survivors", session, listed(sharers), listed(survivors))
 

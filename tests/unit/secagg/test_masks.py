@@ -17,7 +17,7 @@ from discreet.secagg.masks import (
     add_masks,
     expand,
     into_ring,
-    room,
+    largest_entry,
 )
 from discreet.secagg.messages import MaskedVector
 
@@ -108,14 +108,14 @@ def test_negative_numbers_come_back_from_the_ring():
 
 def test_sums_of_vectors_within_the_room_never_wrap():
     for sites in (2, 3, 7, 1000):
-        assert sites * room(sites) < 2**63
-        largest = np.array([room(sites), -room(sites)])
+        assert sites * largest_entry(sites) < 2**63
+        largest = np.array([largest_entry(sites), -largest_entry(sites)])
         assert into_ring(largest, length=2, sites=sites).size == 2
 
 
 @pytest.mark.parametrize("entry", [1, -1])
 def test_an_entry_beyond_the_room_is_refused_without_naming_it(entry):
-    vector = np.array([0, entry * (room(3) + 1)])
+    vector = np.array([0, entry * (largest_entry(3) + 1)])
     with pytest.raises(InputError, match="nothing was sent"):
         into_ring(vector, length=2, sites=3)
 
@@ -142,7 +142,7 @@ def log2_overflow_bound(*, epsilon, length, left):
 
 
 def test_noise_leaves_the_room_as_rarely_as_the_threat_model_says():
-    left = room(10_000) - 10**9
+    left = largest_entry(10_000) - 10**9
     assert log2_overflow_bound(epsilon=1e-6, length=16_384, left=left) < -(10**9)
     # The exact tail of discrete Laplace noise, which shares with r = 1 follow, is
     # P(|noise| >= x) = 2 a^x/(1 + a).

@@ -1,7 +1,9 @@
+"""Every message comes back from its bytes; the kinds of fields: unit/codec."""
+
 import numpy as np
 import pytest
 
-from discreet.codec.messages import MAX_ENTRIES, MalformedMessageError
+from discreet.codec.messages import MalformedMessageError
 from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.messages import (
     BOX_SIZE,
@@ -16,7 +18,6 @@ from discreet.secagg.messages import (
     SumInvitation,
     Survivors,
 )
-from discreet.secagg.terms import listed
 
 A, B = b"a" * 32, b"b" * 32
 BOX, SIG, SHARE = b"x" * BOX_SIZE, b"s" * 64, bytes(33)
@@ -55,38 +56,11 @@ def test_bytes_missing_or_left_over_are_refused(message):
         type(message).decode(raw + b"\0")
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=IDS)
-def test_another_version_or_kind_is_refused(message):
-    raw = message.encode()
-    with pytest.raises(MalformedMessageError, match=r"version 3, .* reads version 1"):
-        type(message).decode(b"\3" + raw[1:])
-    with pytest.raises(MalformedMessageError, match="tag 99"):
-        type(message).decode(raw[:1] + b"\x63" + raw[2:])
-
-
 def test_masked_vectors_come_back_from_their_bytes():
     words = np.array([0, 1, 2**64 - 1], dtype=np.uint64)
     back = MaskedVector.decode(MaskedVector(A, {7: RECEIPT}, words).encode())
     assert (back.session, back.receipts) == (A, {7: RECEIPT})
     np.testing.assert_array_equal(back.words, words)
-    with pytest.raises(MalformedMessageError, match="whole number"):
-        MaskedVector.decode(MaskedVector(A, {}, words).encode() + b"\0")
-
-
-@pytest.mark.parametrize("sites", [(2, 1), (1, 1), (0, 1)])
-def test_sites_that_repeat_or_do_not_increase_are_refused(sites):
-    body = A + len(sites).to_bytes(4, "big")
-    body += b"".join(s.to_bytes(4, "big") for s in sites)
-    with pytest.raises(MalformedMessageError, match="do not increase"):
-        Survivors.decode(b"\1\7" + body)
-
-
-def test_a_huge_count_is_refused_before_anything_is_read():
-    for count in (MAX_ENTRIES + 1, 2**32 - 1):
-        with pytest.raises(MalformedMessageError, match="entries"):
-            Survivors.decode(b"\1\7" + A + count.to_bytes(4, "big"))
-    with pytest.raises(MalformedMessageError, match="too early"):
-        Survivors.decode(b"\1\7" + A + MAX_ENTRIES.to_bytes(4, "big"))
 
 
 class TestRoster:
@@ -127,11 +101,6 @@ def test_reprs_show_sites_and_no_payload():
     for message in (MESSAGES[3], MESSAGES[4], MESSAGES[7], MESSAGES[-1]):
         assert "xxx" not in repr(message)
         assert "x00" not in repr(message)
-
-
-def test_a_set_that_no_message_could_hold_is_not_hashed():
-    with pytest.raises(ValueError, match="at most"):
-        listed(range(MAX_ENTRIES + 1))
 
 
 def test_keys_of_many_sites_are_those_that_each_advertised():

@@ -158,7 +158,7 @@ class TestRevealed:
         f.answers[1] = replace(message, **{kind: shares}).encode()
         for site, answer in f.answers.items():
             f.coordinator.receive(site, answer)
-        with pytest.raises(UnknownFaultySiteError, match="nothing was opened") as e:
+        with pytest.raises(UnknownFaultySiteError, match="nothing was revealed") as e:
             f.advance()
         assert e.value.dealer == dealer
         assert 1 in e.value.holders
