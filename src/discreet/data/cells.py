@@ -100,18 +100,16 @@ def number(value: object) -> float:
 
 def texts(column: NDArray[Any]) -> NDArray[Any]:
     """Return the text of every cell, None where one is missing: an array of objects."""
-    kind = column.dtype.kind
-    found: list[str | None]
-    if kind in "iu":
-        found = list(map(str, column.tolist()))
-    elif kind == "f":
-        found = _each(column.tolist(), _of_float)
-    elif kind in "Mm":
-        found = _each(column.astype(str).tolist(), _of_text)
-    else:
-        found = _each(column.tolist(), canonical)
-    whole = np.empty(len(found), dtype=object)
-    whole[:] = found
+    whole = np.empty(len(column), dtype=object)
+    match column.dtype.kind:
+        case "i" | "u":
+            whole[:] = list(map(str, column.tolist()))
+        case "f":
+            whole[:] = _each(column.tolist(), _of_float)
+        case "M" | "m":
+            whole[:] = _each(column.astype(str).tolist(), _of_text)
+        case _:
+            whole[:] = _each(column.tolist(), canonical)
     return whole
 
 
@@ -150,8 +148,8 @@ class _Known(dict[Any, "str | None"]):
         self._rule = rule
 
     def __missing__(self, value: object) -> str | None:
-        found = self[value] = self._rule(value)
-        return found
+        text = self[value] = self._rule(value)
+        return text
 
 
 def _each(cells: list[Any], rule: Callable[[Any], str | None]) -> list[str | None]:
@@ -247,9 +245,6 @@ _RULES: Final[tuple[tuple[Any, Callable[[Any], str | None]], ...]] = (
     (Fraction, lambda value: _of_float(number(value))),
     (datetime, _of_moment_in_a_zone),
     # Equal ones may be of different texts: (1,) and (1.0,).
-    (
-        (type(None), list, tuple, dict, set, frozenset, np.ndarray),
-        lambda _: None,
-    ),
+    ((type(None), list, tuple, dict, set, frozenset, np.ndarray), lambda _: None),
 )
 """The first that fits."""

@@ -55,9 +55,10 @@ class Coder:
 
     def __init__(self, code: LabelCode) -> None:
         self._code = code
-        self._other: str | None = None
-        self._too_many = False
-        self._met = False
+        self.other: str | None = (
+            None  # the text of the negatives' label, if one was met
+        )
+        self._too_many = self._met = False
 
     def encode(self, labels: NDArray[Any]) -> CodeVector | None:
         """Return codes, or None when a label is missing or not of the code."""
@@ -67,11 +68,6 @@ class Coder:
             return _codes_of_bits(labels)
         codes, known = codes_row_by_row(labels, self._code)
         return codes if known.all() else None
-
-    @property
-    def other(self) -> str | None:
-        """The text of the negatives' label, as met; None if none was."""
-        return self._other
 
     def strangers(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
         """Mark the labels that cannot be coded."""
@@ -108,8 +104,8 @@ class Coder:
         others = set(texts(rest).tolist())
         if None in others:
             return None
-        self._other = self._other if self._other or not others else min(others)
-        if others - {self._other}:
+        self.other = self.other if self.other or not others else min(others)
+        if others - {self.other}:
             self._too_many = True
             return None
         return codes.view(np.uint8)
@@ -142,8 +138,7 @@ def _codes_of_texts(
         known = np.asarray(labels != None, dtype=np.bool_)  # noqa: E711 - each cell
         return np.equal(labels, code.positive_name).astype(np.int64), known
     places = {name: k for k, name in enumerate(code.names)}
-    found = [places.get(text, -1) for text in labels.tolist()]
-    codes = np.array(found, dtype=np.int64)
+    codes = np.array([places.get(t, -1) for t in labels.tolist()], dtype=np.int64)
     return np.maximum(codes, 0), codes >= 0
 
 
@@ -154,5 +149,5 @@ def _codes_of_bits(labels: NDArray[Any]) -> CodeVector | None:
         whole = (labels == 0) | (labels == 1)  # NaN is neither
         return labels.astype(np.uint8) if whole.all() else None
     # Only 0 and 1 have no other bit: one pass instead of two.
-    found = np.bitwise_or.reduce(labels) if labels.size else 0
-    return labels if 0 <= found <= 1 else None
+    bits = np.bitwise_or.reduce(labels) if labels.size else 0
+    return labels if 0 <= bits <= 1 else None

@@ -82,7 +82,7 @@ def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str
     if names.weight is not None:
         return "weights are added up here"
     if engine not in TESTED:
-        return "this engine was not seen to count as NumPy does"
+        return "this engine is not tested to count as NumPy does"
     if not all(one.exact for one in cuts):
         return "the range of the scores is too wide for exact products"
     if any(number(table[name], engine) is None for name in names.scores):
@@ -109,19 +109,13 @@ def folded(
     """
     ibis = load("ibis", "sql")
     kept = [names.label, *([] if names.group is None else [names.group])]
-    plain = {name: number(table[name], engine) for name in names.scores}
-    numbers = table.select(*kept, **plain)
+    each = list(zip(names.scores, cuts, strict=True))
     # In steps: an engine may work out a branch of CASE before it knows that it needs it.
-    ends = {
-        name: _clipped(ibis, numbers[name], one, engine)
-        for name, one in zip(names.scores, cuts, strict=True)
-    }
-    clipped = numbers.select(*kept, **ends)
-    cells = {
-        name: _rounded(ibis, clipped[name], one)
-        for name, one in zip(names.scores, cuts, strict=True)
-    }
-    rounded = clipped.select(*kept, **cells)
+    rows = table.select(*kept, **{n: number(table[n], engine) for n in names.scores})
+    rows = rows.select(
+        *kept, **{n: _clipped(ibis, rows[n], c, engine) for n, c in each}
+    )
+    rounded = rows.select(*kept, **{n: _rounded(ibis, rows[n], c) for n, c in each})
     weight = {weight_name(cuts, bound): rounded.count()}
     texts = [name for name in kept if rounded[name].type().is_string()]
     if engine != "mariadb" or not texts:

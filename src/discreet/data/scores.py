@@ -37,50 +37,34 @@ class ScoreRange:
 
     def __post_init__(self) -> None:
         limits = (self.low, self.high)
-        match self.kind:
-            case "probability":
-                if limits != (0.0, 1.0):
-                    raise InputError("probabilities range from 0 to 1; omit the limits")
-            case "logit":
-                if limits != (-math.inf, math.inf):
-                    raise InputError("logits range over the real line; omit the limits")
-            case "other":
-                if not all(abs(limit) <= FARTHEST for limit in limits):
-                    raise InputError(
-                        "scores of kind 'other' need finite low and high, of at most "
-                        f"{FARTHEST:g}"
-                    )
-                if not self.low < self.high:
-                    raise InputError("low must be less than high")
-            case _:
-                raise InputError(
-                    "the kind of scores is 'probability', 'logit' or 'other'"
-                )
+        if self.kind not in ("probability", "logit", "other"):
+            raise InputError("the kind of scores is 'probability', 'logit' or 'other'")
+        if self.kind == "probability" and limits != (0.0, 1.0):
+            raise InputError("probabilities range from 0 to 1; omit the limits")
+        if self.kind == "logit" and limits != (-math.inf, math.inf):
+            raise InputError("logits range over the real line; omit the limits")
+        if self.kind == "other" and not all(abs(v) <= FARTHEST for v in limits):
+            raise InputError(
+                "scores of kind 'other' need finite low and high, of at most "
+                f"{FARTHEST:g}"
+            )
+        if not self.low < self.high:
+            raise InputError("low must be less than high")
 
     @classmethod
     def declare(
         cls, kind: ScoreKind, low: float | None = None, high: float | None = None
     ) -> Self:
         """Build a range from what a caller declares; limits only for ``other``."""
-        match kind:
-            case "probability":
-                default = (0.0, 1.0)
-            case "logit":
-                default = (-math.inf, math.inf)
-            case "other":
-                if low is None or high is None:
-                    raise InputError(
-                        "scores of kind 'other' need their public range: low and high"
-                    )
-                default = (low, high)
-            case _:
-                raise InputError(
-                    "the kind of scores is 'probability', 'logit' or 'other'"
-                )
+        if kind == "other" and (low is None or high is None):
+            raise InputError(
+                "scores of kind 'other' need their public range: low and high"
+            )
+        least, most = (-math.inf, math.inf) if kind == "logit" else (0.0, 1.0)
         return cls(
             kind,
-            default[0] if low is None else float(low),
-            default[1] if high is None else float(high),
+            least if low is None else float(low),
+            most if high is None else float(high),
         )
 
     def outside(self, scores: FloatVector) -> int:

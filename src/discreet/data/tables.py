@@ -61,7 +61,7 @@ class TableSource(RowSource):
         engine, amount = self.engine, self.names.weight
         counted = [*self.names.scores, *([] if amount is None else [amount])]
         numbers = {name: pushdown.number(self.table[name], engine) for name in counted}
-        rows = self._worded(self.table.select(*self.names.all())).mutate(
+        rows = self._worded().mutate(
             **{name: column for name, column in numbers.items() if column is not None}
         )
         return plain_columns(self._run(rows), self.names)
@@ -125,15 +125,15 @@ class TableSource(RowSource):
         names = (self.names.label, self.names.group, self.names.subject)
         return [name for name in names if name is not None]
 
-    def _worded(self, rows: Any) -> Any:
+    def _worded(self) -> Any:
         """Ask for labels, groups and subjects so that any cell can be fetched."""
+        rows = self.table.select(*self.names.all())
         return rows.mutate(
             **{name: pushdown.word(rows[name], self.engine) for name in self._words}
         )
 
     def _folded(self, cuts: Sequence[Cuts]) -> Any:
-        rows = self._worded(self.table.select(*self.names.all()))
-        return pushdown.folded(rows, self.names, cuts, self.engine)
+        return pushdown.folded(self._worded(), self.names, cuts, self.engine)
 
     def _warn(self, reason: str) -> None:
         problem = self.names.problem(f"rows are read instead of counted: {reason}")

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 from discreet import InputError
 from discreet.data.edges import (
     GRID,
+    Cuts,
     Edges,
     Listed,
     Support,
@@ -22,6 +25,9 @@ pytestmark = pytest.mark.long
 
 LOGIT = ScoreRange.declare("logit")
 POINTS = ScoreRange.declare("other", 0, 30)
+UNIT = ScoreRange()
+ODD = ScoreRange.declare("other", -3.7, 17.3)
+WIDE = ScoreRange.declare("other", -1e6, 3e9)
 RULES = [
     (Warped(1024), ScoreRange(), (0.5, 0.3)),
     (Warped(13, 1.25), ScoreRange(), ()),
@@ -81,11 +87,6 @@ def test_every_grid_point_and_its_neighbours_find_their_bin():
     grid = np.arange(GRID + 1) / GRID
     for near in (grid, np.nextafter(grid[1:], 0), np.nextafter(grid[:-1], 1)):
         np.testing.assert_array_equal(edges.bins_of(near), by_search(edges, near))
-
-
-def test_score_one_does_not_vanish():
-    edges = Edges.realise(Uniform(4))
-    assert edges.bins_of(np.array([1.0])).tolist() == [3]
 
 
 def test_warped_edges_are_symmetric_and_multiples_of_the_grid():
@@ -151,70 +152,6 @@ def test_edges_that_make_no_sense_are_refused(make):
         make()
 
 
-# -- edges from a prior that knows the prevalence ------------------------------
-
-
-@given(st.lists(st.floats(0, 1), min_size=1))
-def test_prior_bins_equal_searchsorted_everywhere(scores):
-    edges = Edges.realise(PriorSpread(60, 0.001), thresholds=(0.5,))
-    array = np.array(scores)
-    np.testing.assert_array_equal(edges.bins_of(array), by_search(edges, array))
-
-
-def logistic(z, centre, scale):
-    return 1 / (1 + np.exp(-(z - centre) / scale))
-
-
-@pytest.mark.parametrize("bins", [15, 42])
-def test_prior_bins_hold_even_shares_of_the_written_mixture(bins):
-    edges = Edges.realise(PriorSpread(bins, 0.02), LOGIT).array
-    assert edges[[1, -2]].tolist() == [-14.0, 14.0]
-    far = 2 if bins >= 16 else 0  # cuts of the outermost bins
-    edges = np.delete(edges, [*range(2, 2 + far), *range(bins - 1 - far, bins - 1)])
-    centre = np.log(0.02 / 0.98)
-    few = bins >= 16  # these lead towards one half, and have some for hesitant scores
-    noise = (1.0 - 0.1 * few) * (
-        0.50 * logistic(edges[1:-1], centre + (0.5 if few else -0.5), 1.2)
-        + 0.35 * logistic(edges[1:-1], 0.0, 1.2)
-        + 0.15 * logistic(edges[1:-1], 1.5 * centre, 4.0)
-    )
-    noise += 0.1 * few * logistic(edges[1:-1], 0.2 * centre, 0.25)
-    shares = np.diff(noise) / (noise[-1] - noise[0])
-    np.testing.assert_allclose(shares, 1 / (bins - 2 - 2 * far), rtol=2e-3)
-
-
-def test_far_out_the_outermost_bins_of_the_prior_are_cut_near_their_inner_ends():
-    z = Edges.realise(PriorSpread(24, 0.02), LOGIT).array[1:-1]
-    for outer in (z[:4], -z[::-1][:4]):  # the limit, two cuts, where even shares begin
-        width = outer[3] - outer[0]
-        cuts = (outer[3] - outer[[2, 1]]) / width
-        assert cuts == pytest.approx([0.15, 0.35], abs=1e-4)
-
-
-@pytest.mark.parametrize("prevalence", [1e-7, 0.0005, 0.1, 0.5, 0.999])
-def test_prior_edges_have_few_digits_and_mirror_their_logits(prevalence):
-    unit = Edges.realise(PriorSpread(64, prevalence)).array[1:-1]
-    z = Edges.realise(PriorSpread(64, prevalence), LOGIT).array[1:-1]
-    np.testing.assert_array_equal(z * 2**16, np.round(z * 2**16))
-    near, _ = np.frexp(np.minimum(unit, 1 - unit))
-    np.testing.assert_array_equal(near * 2**30, np.round(near * 2**30))
-    np.testing.assert_allclose(np.log(unit / (1 - unit)), z, atol=1e-8)
-
-
-@pytest.mark.parametrize("bins", [15, 42, 1024])
-def test_prior_edges_of_a_common_class_are_those_of_a_rare_one_mirrored(bins):
-    rare, common = (
-        Edges.realise(PriorSpread(bins, p), LOGIT).array[1:-1] for p in (0.02, 0.98)
-    )
-    np.testing.assert_allclose(common, -rare[::-1], atol=2**-15)
-
-
-def test_rare_events_get_their_bins_where_they_are():
-    rare = Edges.realise(PriorSpread(20, 0.001)).array
-    assert np.count_nonzero(rare < 0.01) >= 10
-    assert np.count_nonzero(Edges.realise(Warped(20)).array < 0.01) <= 2
-
-
 def test_warped_places_are_even_on_probabilities_and_logits():
     for scores in (ScoreRange(), LOGIT):
         places = even_places(Edges.realise(Warped(12), scores))
@@ -243,12 +180,91 @@ def test_edges_that_lie_symmetrically_have_symmetric_places_to_the_last_bit(rule
         np.testing.assert_array_equal(places, 1 - places[::-1])
 
 
-def test_many_bins_tell_scores_apart_that_lie_beyond_the_prior():
-    """Logits around -16, four times too far out: a bin each of .5, not one for all."""
-    for kind in ("probability", "logit"):
-        edges = Edges.realise(PriorSpread(1024, 0.02), ScoreRange.declare(kind))
-        z = np.arange(-29.75, -14, 0.5)
-        for sign in (1, -1):
-            scores = 1 / (1 + np.exp(-sign * z)) if kind == "probability" else sign * z
-            assert np.unique(edges.bins_of(scores)).size == z.size
-        assert len(edges) == 1024
+# -- cuts: rounded scores fall into the bins of the scores themselves ------------
+
+BINNINGS = {
+    "warped": Edges.realise(Warped(1024), thresholds=(0.1, 0.3)),
+    "uniform": Edges.realise(Uniform(8)),
+    "uniform, no power of two": Edges.realise(Uniform(100)),
+    "listed": Edges.realise(Listed((0.0, 0.1, 0.1 + 1e-9, 1 / 3, 1.0))),
+    "logits": Edges.realise(Warped(64), LOGIT),
+    "prior": Edges.realise(PriorSpread(bins=32, prevalence=0.1), LOGIT),
+    "odd range": Edges.realise(Uniform(7), ODD),
+    "wide range": Edges.realise(Uniform(7), WIDE),
+    "support": Edges.realise(Support((0.0, 0.1, 0.5, 1.0))),
+}
+
+
+def hard_scores(edges, rng, n=4000):
+    """Every edge with both neighbours, the ends, infinities, NaN, and others."""
+    near = edges.array
+    low, high = (-12.0, 12.0) if edges.scores is LOGIT else near[[0, -1]]
+    inside = rng.uniform(low, high, n)
+    cells = np.floor(inside[:500] * 2**20) / 2**20
+    found = np.concatenate([near, inside, cells, [0.0, -0.0, low, high, 5e-324]])
+    around = [np.nextafter(found, -np.inf), found, np.nextafter(found, np.inf)]
+    return np.concatenate([*around, [np.inf, -np.inf, np.nan, 1e300, -1e300]])
+
+
+def places(edges, scores):
+    """Where each score counts: its bin, outside below or above, or nowhere."""
+    scores = np.asarray(scores)
+    known = ~np.isnan(scores)
+    below, above = scores < edges.scores.low, scores > edges.scores.high
+    inner = known & ~below & ~above
+    found = np.full(scores.shape, -4)
+    found[below], found[above] = -2, -3
+    if edges.atoms:
+        inner &= edges.holds(scores)
+    found[inner] = edges.bins_of(scores[inner])
+    return found
+
+
+@pytest.mark.parametrize("name", BINNINGS)
+def test_a_rounded_score_counts_where_the_score_does(name, rng):
+    edges = BINNINGS[name]
+    cuts = Cuts.within(edges.scores, edges)
+    assert cuts.exact
+    scores = hard_scores(edges, rng)
+    assert np.array_equal(places(edges, scores), places(edges, cuts.rounded(scores)))
+
+
+def test_one_rounding_serves_the_edges_of_several_rounds(rng):
+    first, second = BINNINGS["uniform, no power of two"], BINNINGS["listed"]
+    cuts = Cuts.within(UNIT, first, second)
+    for edges in (first, second):
+        scores = hard_scores(edges, rng)
+        rounded = cuts.rounded(scores)
+        assert np.array_equal(places(edges, scores), places(edges, rounded))
+
+
+def test_the_grid_is_as_coarse_as_the_edges_allow():
+    assert Cuts.within(UNIT, BINNINGS["uniform"]).exponent == 3
+    assert Cuts.within(UNIT, BINNINGS["warped"]).exponent == 20
+    assert Cuts.within(UNIT).exponent == 0
+
+
+def test_few_scores_stay_as_they_are(rng):
+    cuts = Cuts.within(UNIT, BINNINGS["warped"])
+    assert len(cuts.mixed) == 2  # the cells of the thresholds 0.1 and 0.3
+    rounded = cuts.rounded(rng.random(10_000))
+    assert np.count_nonzero(rounded * 2**20 != np.floor(rounded * 2**20)) < 5
+
+
+def test_a_range_too_wide_for_exact_products_is_told():
+    far = ScoreRange.declare("other", 0.0, 1e100)
+    assert not Cuts.within(far, Edges.realise(Uniform(4), far)).exact
+    shifted = ScoreRange.declare("other", 1e16, 1e16 + 8)
+    assert not Cuts.within(shifted, Edges.realise(Uniform(2), shifted)).exact
+
+
+@given(
+    st.lists(st.floats(-50, 50), min_size=1, max_size=8, unique=True),
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=50),
+)
+def test_any_edges_of_logits_are_kept_apart(inner, scores):
+    values = (-math.inf, *sorted({v + 0.0 for v in inner}), math.inf)
+    edges = Edges.realise(Listed(values), LOGIT)
+    column = np.array(scores)
+    rounded = Cuts.within(LOGIT, edges).rounded(column)
+    assert np.array_equal(edges.bins_of(column), edges.bins_of(rounded))

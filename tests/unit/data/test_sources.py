@@ -1,28 +1,25 @@
+"""Files, folders, Arrow and frames give the same counts, on every core."""
+
 import gzip
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import discreet
 from discreet import InputError
-from discreet.data.batches import PART_ROWS
-from discreet.data.edges import Edges, Uniform
+from discreet.data import batches
+from discreet.data.edges import Edges, Warped
 from discreet.statistic import ClassHistogram, Grouped
 from discreet.statistic.weighted import Weighted
 
-pytestmark = pytest.mark.long
-
+HISTOGRAM = ClassHistogram(Edges.realise(Warped(64), thresholds=(0.3,)))
 SCORES = [0.1, 0.8, 0.4, 0.9]
 LABELS = [0, 1, 1, 0]
-
-
-@pytest.fixture
-def table():
-    return pa.table({"y_score": SCORES, "y_true": LABELS, "ward": ["a", "b", "a", "b"]})
 
 
 def refusal(*args, **options):
@@ -33,12 +30,8 @@ def refusal(*args, **options):
     return message
 
 
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def test_every_door_reads_the_same_examples(tmp_path, table):
+def test_every_kind_of_source_reads_the_same_examples(tmp_path):
+    table = pa.table({"y_score": SCORES, "y_true": LABELS, "ward": list("abab")})
     pq.write_table(table, tmp_path / "a.parquet")
     frame = table.to_pandas()
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -62,102 +55,14 @@ def test_every_door_reads_the_same_examples(tmp_path, table):
             assert list(batch.groups) == ["a", "b", "a", "b"]
 
 
-def test_other_columns_and_labels_by_option(tmp_path):
-    path = write(tmp_path / "a.csv", "risk,outcome\n-2.5,died\n1.5,alive\n")
+def test_other_columns_and_labels_by_option():
+    table = pa.table({"risk": [-2.5, 1.5], "outcome": ["died", "alive"]})
     site = discreet.read(
-        path, score="risk", label="outcome", positive="died", kind="logit"
+        table, score="risk", label="outcome", positive="died", kind="logit"
     )
     scores, labels = site.to_arrays()
     assert scores.tolist() == [-2.5, 1.5]
     assert labels.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("labels", ["true,false", "1,0", "1.0,0.0"])
-def test_csv_labels_may_be_words_or_numbers(tmp_path, labels):
-    first, second = labels.split(",")
-    path = write(tmp_path / "a.csv", f"y_score,y_true\n.5,{first}\n.6,{second}\n")
-    assert discreet.read(path).to_arrays()[1].tolist() == [1, 0]
-
-
-def test_a_score_column_of_whole_numbers_first_is_still_a_score_column(tmp_path):
-    rows = ["1,1"] * 200_000 + ["0.25,0"]
-    path = write(tmp_path / "a.csv", "y_score,y_true\n" + "\n".join(rows) + "\n")
-    assert len(discreet.read(path)) == 200_001
-
-
-def test_a_headerless_file_is_recognised_and_its_first_row_not_echoed(tmp_path):
-    path = write(tmp_path / "a.csv", "0.31415926,1\n0.2,0\n")
-    message = refusal(path)
-    assert "looks like data" in message
-    assert "3141" not in message
-
-
-def test_a_missing_column_names_the_ones_there_are(tmp_path):
-    path = write(tmp_path / "a.csv", "score,label\n0.1,0\n")
-    message = refusal(path)
-    assert message == (
-        "a.csv: no column y_score, y_true among score, label; name the columns with "
-        "score= and label="
-    )
-
-
-def test_text_among_the_scores_is_counted_and_not_echoed(tmp_path):
-    path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\nunknown-77,1\n,1\n")
-    message = refusal(path)
-    assert message.startswith("a.csv: 2 of 3 scores are NaN or outside [0, 1]")
-    assert "unknown" not in message
-
-
-ODD = {"score": "n.a.", "label": "?", "weight": "none", "group": "elsewhere"}
-
-
-@pytest.mark.parametrize("odd", [*ODD, "all"])
-@pytest.mark.parametrize("labels", ["0,1", "no,yes", "1,2", "false,true"])
-@pytest.mark.parametrize("rows", [400, 120_000])
-def test_one_cell_of_a_csv_decides_about_its_own_row_alone(tmp_path, odd, labels, rows):
-    """What one row can move is what the noise is sized for."""
-    rng = np.random.default_rng(8)
-    words = np.array(labels.split(","))
-    cells = {
-        "score": np.round(rng.random(rows), 6).astype(str),
-        "label": words[rng.integers(2, size=rows)],
-        "weight": rng.integers(0, 6, rows).astype(str),
-        "group": np.array(["ward", "icu"])[rng.integers(2, size=rows)],
-    }
-    choices = {"score": "score", "label": "label", "weight": "weight", "group": "group"}
-    if labels not in {"0,1", "false,true"}:
-        choices["positive"] = words[1]
-
-    def counted(columns, name):
-        lines = [",".join(columns), *map(",".join, zip(*columns.values(), strict=True))]
-        (tmp_path / name).write_bytes("\n".join(lines).encode("latin-1"))
-        return [
-            statistic.count(discreet.read(tmp_path / name, **choices).fitted())
-            for statistic in (
-                plain,
-                Grouped(plain, ("ward", "icu")),
-                Weighted(plain, 5),
-            )
-        ]
-
-    plain = ClassHistogram(Edges.realise(Uniform(16)))
-    before = counted(cells, "before.csv")
-    changed = {k: v.astype(object) for k, v in cells.items()}
-    for column in ODD if odd == "all" else [odd]:
-        changed[column][rows - 3] = ODD[column]
-    if rows > 100_000:  # beyond the first block, at which a reader looks
-        changed["label"][rows - 3] = "caf\xe9"
-    after = counted(changed, "after.csv")
-    for a, b, most in zip(before, after, (2, 2, 10), strict=True):
-        assert np.abs(a - b).sum() <= most
-    assert any(np.abs(a - b).sum() > 0 for a, b in zip(before, after, strict=True))
-
-
-def test_empty_cells_are_missing_scores_and_missing_labels(tmp_path):
-    path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n,1\n")
-    assert "1 of 2 scores are NaN" in refusal(path)
-    path = write(tmp_path / "b.csv", "y_score,y_true\n0.1,\n0.2,1\n")
-    assert "1 of 2 labels are missing" in refusal(path)
 
 
 def test_a_null_is_a_missing_value():
@@ -168,107 +73,17 @@ def test_a_null_is_a_missing_value():
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "message"),
     [
-        ("a.parquet", "not parquet", "not a readable Parquet file"),
-        ("a.csv", "", "not a readable CSV file"),
-        ("a.txt", "x", "must end in .parquet"),
+        ("a.parquet", "not a readable Parquet file"),
+        ("a.txt", "must end in .parquet"),
+        ("nowhere.csv", "nowhere.csv: no such file"),
     ],
 )
-def test_unreadable_files_get_one_sentence(tmp_path, name, content, message):
-    assert message in refusal(write(tmp_path / name, content))
-
-
-def test_a_missing_file_is_named():
-    assert refusal("nowhere.csv") == "nowhere.csv: no such file"
-
-
-def test_damaged_rows_get_one_sentence(tmp_path):
-    path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n0.2,1,9,9\n")
-    assert "as many cells in every row" in refusal(path)
-
-
-GOOD = "".join(f"{k / 40},{k % 2},ward {k % 3}\n" for k in range(40))
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b"0.2,1,a,9,9",
-        b"0.2",
-        b'0.2,1,"a',
-        b'"0.2,1,a',
-        b'0.2,x"y,"a',
-        b"0.2,1,caf\xe9",
-        b"caf\xe9,1,a",
-        b"0.2,1," + b"a" * 3_000_000,
-        b'0.2,1,"' + b'a,"' * 3_000_000,
-        b'0.2,1,"a""b, c"',
-    ],
-)
-@pytest.mark.parametrize("place", [0, 20, 40])
-def test_one_line_of_a_csv_decides_about_no_other(tmp_path, odd, place):
-    """An open quote took in all rows after it; more cells refused the whole file."""
-    grouped = Grouped(
-        ClassHistogram(Edges.realise(Uniform(4))), ("ward 0", "ward 1", "other")
-    )
-    lines = GOOD.encode().splitlines()
-
-    def counted(rows):
-        path = tmp_path / "a.csv"
-        path.write_bytes(b"\n".join([b"y_score,y_true,ward", *rows]))
-        return grouped.count(discreet.read(path, group="ward").fitted())
-
-    alone = counted(lines)
-    assert alone.sum() == 40
-    assert counted([]).sum() == 0
-    beside = counted([*lines[:place], odd, *lines[place:]])
-    assert np.abs(beside - alone).sum() <= 1
-
-
-def test_a_quote_of_one_line_is_not_closed_by_another(tmp_path):
-    """Two lines whose quotes make a pair would take in every row between them."""
-    lines = GOOD.encode().splitlines()
-    beside = [b'0.2,1,"a', *lines, b'0.2,1,b"']
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"\n".join([b"y_score,y_true,ward", *beside, b""]))
-    histogram = ClassHistogram(Edges.realise(Uniform(4)))
-    site = discreet.read(path, group="ward").fitted()
-    assert histogram.count(site).sum() >= len(lines)
-
-
-def test_lines_may_end_with_a_return_alone(tmp_path):
-    """A file longer than a line may be was cut, unless some row ended otherwise."""
-    path = tmp_path / "a.csv"
-    for rest in (b"", b"0.5,1\n"):
-        path.write_bytes(b"y_score,y_true\r" + b"0.5,1\r" * 400_000 + rest)
-        assert len(discreet.read(path).fitted()) == 400_000 + bool(rest)
-
-
-def test_one_word_among_scores_does_not_change_how_others_are_read(tmp_path):
-    path = tmp_path / "a.csv"
-    histogram = ClassHistogram(Edges.realise(Uniform(4)))
-    for rest in (b"", b"n.a,1\n"):
-        path.write_bytes(b"y_score,y_true\n" + b"\x1f0.5,1\n" * 10 + rest)
-        assert histogram.count(discreet.read(path).fitted()).sum() == 10
-
-
-def test_lines_with_other_numbers_of_cells_are_told_before_a_session(tmp_path):
-    path = write(tmp_path / "a.csv", "y_score,y_true\n0.1,0\n0.2,1,9,9\n0.3\n")
-    message = refusal(path)
-    assert message.startswith("a.csv: 2 lines have more or fewer cells")
-    site = discreet.read(path).fitted()
-    histogram = ClassHistogram(Edges.realise(Uniform(4)))
-    assert histogram.count(site).sum() == 1
-    assert site.set_aside == 2
-    every = discreet.read(path).fitted(every_row=True)
-    assert histogram.count(every).sum() == 3
-
-
-def test_binary_rubbish_gets_one_sentence(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(bytes(range(256)) * 20)
-    refusal(path)
+def test_unreadable_files_get_one_sentence(tmp_path, name, message):
+    if name != "nowhere.csv":
+        (tmp_path / name).write_text("no rows", encoding="utf-8")
+    assert message in refusal(tmp_path / name)
 
 
 def test_other_objects_are_refused():
@@ -279,8 +94,8 @@ def test_dictionary_and_decimal_columns_are_read():
     labels = pa.array(["y", "n", "y"]).dictionary_encode()
     scores = pa.array([0.5, 0.25, 0.125]).cast(pa.decimal128(4, 3))
     site = discreet.read(pa.table({"y_score": scores, "y_true": labels}), positive="y")
-    found, codes = site.to_arrays()
-    assert found.tolist() == [0.5, 0.25, 0.125]
+    scores, codes = site.to_arrays()
+    assert scores.tolist() == [0.5, 0.25, 0.125]
     assert codes.tolist() == [1, 0, 1]
 
 
@@ -291,37 +106,220 @@ def test_a_category_frame_is_read():
     assert discreet.read(frame, positive="y").to_arrays()[1].tolist() == LABELS
 
 
-def test_an_empty_table_is_a_valid_site(tmp_path):
-    path = write(tmp_path / "a.csv", "y_score,y_true\n")
-    assert len(discreet.read(path)) == 0
-    histogram = ClassHistogram(Edges.realise(Uniform(4)))
-    assert histogram.count(discreet.read(path)).sum() == 0
-
-
-def test_a_parquet_file_of_many_row_groups_is_counted_whole(tmp_path, rng):
-    scores = rng.random(300_000)
-    labels = scores > rng.random(300_000)
-    path = tmp_path / "big.parquet"
-    pq.write_table(
-        pa.table({"y_score": scores, "y_true": labels}), path, row_group_size=70_000
-    )
-    histogram = ClassHistogram(Edges.realise(Uniform(64)))
-    np.testing.assert_array_equal(
-        histogram.count(discreet.read(path)),
-        histogram.count(discreet.Examples(scores, labels)),
-    )
-
-
+@pytest.mark.long
 def test_an_arrow_table_of_many_chunks_and_parts_is_counted_whole(rng):
-    rows = 2 * PART_ROWS + 12_345
+    rows = 2 * batches.PART_ROWS + 12_345
     scores = rng.random(rows, dtype=np.float32)
     labels = scores > rng.random(rows)
     whole = pa.table({"y_score": scores, "y_true": labels})
     cut = [whole.slice(k, 400_000) for k in range(0, rows, 400_000)]
-    histogram = ClassHistogram(Edges.realise(Uniform(64)))
     site = discreet.read(pa.concat_tables(cut))
     np.testing.assert_array_equal(
-        histogram.count(site), histogram.count(discreet.Examples(scores, labels))
+        HISTOGRAM.count(site), HISTOGRAM.count(discreet.Examples(scores, labels))
     )
     assert len(site) == rows
     assert site.to_arrays()[0].size == rows
+
+
+@pytest.fixture
+def scored(rng):
+    n = 30_000
+    labels = (rng.random(n) < 0.3).astype(np.int64)
+    wards = rng.choice(["a", "b", "c"], n)
+    return pa.table({"y_score": rng.random(n), "y_true": labels, "ward": wards})
+
+
+@pytest.fixture(params=[1, 3])
+def on_cores(request, monkeypatch):
+    monkeypatch.setattr(batches, "cores", lambda: request.param)
+
+
+def counted_in_memory(table, statistic=HISTOGRAM, **options):
+    groups = table["ward"].to_numpy(zero_copy_only=False)
+    scores, labels = table["y_score"].to_numpy(), table["y_true"].to_numpy()
+    return statistic.count(discreet.Examples(scores, labels, groups=groups, **options))
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_a_partitioned_folder_counts_as_its_rows_do(tmp_path, scored):
+    ds.write_dataset(
+        scored,
+        tmp_path / "lake",
+        format="parquet",
+        partitioning=["ward"],
+        partitioning_flavor="hive",
+        max_rows_per_group=1000,
+        max_rows_per_file=4000,
+    )
+    site = discreet.read(tmp_path / "lake", group="ward")
+    grouped = Grouped(HISTOGRAM, ("a", "b", "other"))
+    assert np.array_equal(grouped.count(site), counted_in_memory(scored, grouped))
+    assert len(site) == scored.num_rows
+
+
+def test_the_name_of_one_folder_decides_about_no_other(tmp_path, scored):
+    """Arrow takes folders' names for whole numbers, unless one of them is a word."""
+    grouped = Grouped(HISTOGRAM, ("01", "1", "other"))
+
+    def counted(*names):
+        for name in names:
+            (tmp_path / f"ward={name}").mkdir()
+            own = scored.slice(0, 10).drop_columns("ward")
+            pq.write_table(own, tmp_path / f"ward={name}" / "a.parquet")
+        counts = grouped.count(discreet.read(tmp_path, group="ward").fitted())
+        return counts.reshape(3, -1).sum(axis=1).tolist()
+
+    assert counted("01", "1") == [10, 10, 0]
+    assert counted("b") == [10, 10, 10]
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_a_file_and_a_dataset_of_many_row_groups_count_alike(tmp_path, scored):
+    path = tmp_path / "scores.parquet"
+    pq.write_table(scored, path, row_group_size=777)
+    expected = counted_in_memory(scored)
+    for source in (path, ds.dataset(path), ds.dataset(scored)):
+        site = discreet.read(source)
+        for _ in range(2):
+            assert np.array_equal(HISTOGRAM.count(site), expected)
+            assert np.array_equal(HISTOGRAM.count(site.fitted()), expected)
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_rows_that_do_not_fit_are_counted_over_all_parts(tmp_path):
+    scores = pa.array([0.5, None, float("nan"), 7.0, -1.0] * 40)
+    labels = pa.array([1, 0, 1, None, 0] * 40)
+    table = pa.table({"y_score": scores, "y_true": labels})
+    path = tmp_path / "scores.parquet"
+    pq.write_table(table, path, row_group_size=7)
+    site = discreet.read(path)
+    with pytest.raises(InputError, match="160 of 200 scores are NaN or outside"):
+        site.validate()
+    fitted = site.fitted()
+    assert HISTOGRAM.count(fitted).sum() == 80
+    assert fitted.set_aside == 120
+
+
+@pytest.mark.usefixtures("on_cores")
+def test_two_parts_with_different_other_labels_are_refused(tmp_path):
+    table = pa.table(
+        {"y_score": [0.1, 0.2] * 4, "y_true": ["sick"] * 4 + ["a", "b"] * 2}
+    )
+    path = tmp_path / "scores.parquet"
+    pq.write_table(table, path, row_group_size=1)
+    with pytest.raises(InputError, match="more than two values"):
+        discreet.read(path, positive="sick").validate()
+
+
+def test_a_label_written_as_text_means_the_number_beside_nulls_too():
+    table = pa.table({"y_score": [0.1, 0.9, 0.4], "y_true": pa.array([0, 2, None])})
+    fitted = discreet.read(table, positive="2").fitted()
+    assert HISTOGRAM.count(fitted).reshape(2, -1).sum(axis=1).tolist() == [1, 1]
+
+
+def test_a_failing_part_ends_the_others_and_says_what_is_wrong(tmp_path, scored):
+    pq.write_table(scored, tmp_path / "a.parquet")
+    pq.write_table(scored.drop_columns("y_true"), tmp_path / "b.parquet")
+    site = discreet.read(tmp_path)
+    with pytest.raises(InputError, match="no column y_true among y_score, ward"):
+        HISTOGRAM.count(site)
+
+
+def test_a_folder_without_parquet_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"no file of this folder ends in \.parquet"):
+        discreet.read(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"no parquet at all")
+    with pytest.raises(InputError, match="not every file"):
+        discreet.read(tmp_path)
+
+
+def test_arrays_are_counted_at_once_in_several_threads(monkeypatch, rng):
+    monkeypatch.setattr(batches, "cores", lambda: 3)
+    n = 2_200_000
+    scores, labels = rng.random(n), rng.integers(0, 2, n)
+    expected = np.bincount(
+        labels * len(HISTOGRAM.edges) + HISTOGRAM.edges.bins_of(scores),
+        minlength=HISTOGRAM.size,
+    )
+    site = discreet.Examples(scores, labels)
+    assert np.array_equal(HISTOGRAM.count(site), expected)
+    labels[-1] = 2
+    with pytest.raises(InputError, match=f"1 of {n} labels"):
+        HISTOGRAM.count(site)
+
+
+def test_a_delta_table_counts_as_it_is_now_and_not_with_what_was_deleted(
+    tmp_path, scored
+):
+    deltalake = pytest.importorskip("deltalake")
+    table = tmp_path / "table"
+    deltalake.write_deltalake(table, scored, partition_by=["ward"])
+    deltalake.write_deltalake(table, scored.slice(0, 100), mode="append")
+    deltalake.DeltaTable(table).delete("ward = 'a'")
+    now = deltalake.DeltaTable(table).to_pyarrow_table()
+    assert 0 < now.num_rows < scored.num_rows
+    scores, labels = discreet.read(table).to_arrays()
+    assert sorted(zip(scores, labels, strict=True)) == sorted(
+        zip(now["y_score"].to_numpy(), now["y_true"].to_numpy() == 1, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind"),
+    [("metadata/v1.metadata.json", "Iceberg"), (".hoodie/hoodie.properties", "Hudi")],
+)
+def test_a_lake_that_is_not_read_by_its_own_library_is_refused(
+    tmp_path, scored, mark, kind
+):
+    pq.write_table(scored, tmp_path / "part.parquet")
+    (tmp_path / mark).parent.mkdir()
+    (tmp_path / mark).touch()
+    with pytest.raises(InputError, match=f"a table of {kind}, whose files hold"):
+        discreet.read(tmp_path)
+
+
+@pytest.mark.parametrize("mark", ["metadata/v1.metadata.json", "_delta_log/0.json"])
+def test_a_folder_that_holds_or_is_part_of_a_lakes_table_is_refused(
+    tmp_path, scored, mark
+):
+    table = tmp_path / "house" / "scores"
+    (table / mark).parent.mkdir(parents=True)
+    (table / mark).write_text("{}")
+    (table / "data").mkdir()
+    pq.write_table(scored, table / "data" / "a.parquet")
+    with pytest.raises(InputError, match="is or holds a table of"):
+        discreet.read(tmp_path / "house")
+    with pytest.raises(InputError, match="is a part of a table of"):
+        discreet.read(table / "data")
+
+
+def test_what_a_writer_left_behind_is_not_counted(tmp_path, scored):
+    for place in ("part-0", "_temporary/0/part-0", ".part-0.tmp", "year=1/.x/part-0"):
+        path = tmp_path / f"{place}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(scored, path)
+    assert len(discreet.read(tmp_path)) == scored.num_rows
+
+
+def test_a_column_that_is_null_in_one_file_of_a_delta_table_is_a_column(
+    tmp_path, scored
+):
+    """What a lake knows about a file must not decide whether a site can answer."""
+    deltalake = pytest.importorskip("deltalake")
+    empty = pa.array([None] * scored.num_rows, pa.string())
+    deltalake.write_deltalake(tmp_path, scored.append_column("discharged", empty))
+    weights = pa.array([3] * scored.num_rows)
+    later = scored.append_column("weight", weights)
+    deltalake.write_deltalake(tmp_path, later, mode="append", schema_mode="merge")
+    assert len(discreet.read(tmp_path)) == 2 * scored.num_rows
+    site = discreet.read(tmp_path, weight="weight").fitted()
+    sums = Weighted(HISTOGRAM, 5).count(site)
+    assert sums.sum() == 3 * scored.num_rows  # a file without the column has no weights
+
+
+def test_a_damaged_delta_table_is_refused_in_a_sentence(tmp_path):
+    pytest.importorskip("deltalake")
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(InputError, match="this Delta table cannot be read"):
+        discreet.read(tmp_path)
