@@ -155,10 +155,8 @@ class Site:
 
     @classmethod
     def drawn(cls, rng):
-        style = {
-            c: STYLES[kind_of(c)][rng.integers(len(STYLES[kind_of(c)]))]
-            for c in COLUMNS
-        }
+        ways = {c: STYLES[kind_of(c)] for c in COLUMNS}
+        style = {c: way[rng.integers(len(way))] for c, way in ways.items()}
 
         def plain():
             return {c: style[c](rng) for c in COLUMNS}
@@ -196,21 +194,6 @@ def column_of(rows, name):
 # Sources: rows and a case in, examples out. Each does what a user of it would do.
 
 
-def from_lists(rows, case, folder):
-    del folder
-    return examples(rows, case, list)
-
-
-def from_arrays(rows, case, folder):
-    del folder
-    return examples(rows, case, np.asarray)
-
-
-def from_objects(rows, case, folder):
-    del folder
-    return examples(rows, case, lambda cells: np.array(cells, dtype=object))
-
-
 def examples(rows, case, make):
     if case.scores == 1:
         scores = make(column_of(rows, "s0"))
@@ -224,16 +207,21 @@ def examples(rows, case, make):
     )
 
 
-def from_pandas(rows, case, folder):
-    del folder
+def arrays(make):
+    return lambda rows, case, _: examples(rows, case, make)
+
+
+def frames(make):
+    return lambda rows, case, _: discreet.read(make(rows), **case.options())
+
+
+def pandas_frame(rows):
     import pandas as pd
 
-    frame = pd.DataFrame({c: column_of(rows, c) for c in COLUMNS})
-    return discreet.read(frame, **case.options())
+    return pd.DataFrame({c: column_of(rows, c) for c in COLUMNS})
 
 
-def from_polars(rows, case, folder):
-    del folder
+def polars_frame(rows):
     import polars as pl
 
     def series(name):
@@ -243,7 +231,7 @@ def from_polars(rows, case, folder):
         except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError):
             return pl.Series(name, cells, dtype=pl.Object)
 
-    return discreet.read(pl.DataFrame([series(c) for c in COLUMNS]), **case.options())
+    return pl.DataFrame([series(c) for c in COLUMNS])
 
 
 def arrow_table(rows):
@@ -253,19 +241,10 @@ def arrow_table(rows):
         cells = column_of(rows, name)
         try:
             return pa.array(cells)
-        except (
-            pa.ArrowException,
-            OverflowError,
-            TypeError,
-        ):  # then all are written as text
+        except (pa.ArrowException, OverflowError, TypeError):  # all become text
             return pa.array([None if c is None else str(c) for c in cells])
 
     return pa.table({c: column(c) for c in COLUMNS})
-
-
-def from_arrow(rows, case, folder):
-    del folder
-    return discreet.read(arrow_table(rows), **case.options())
 
 
 def from_parquet(rows, case, folder):
@@ -297,13 +276,14 @@ def from_folder(rows, case, folder):
     return discreet.read(kept(folder, rows, written, ""), **case.options())
 
 
-def from_csv(rows, case, folder):
+def write_csv(path, header, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
 
+
+def from_csv(rows, case, folder):
     def written(path):
-        with path.open("w", newline="", encoding="utf-8") as file:
-            lines = csv.writer(file)
-            lines.writerow(COLUMNS)
-            lines.writerows([row[c] for c in COLUMNS] for row in rows)
+        write_csv(path, COLUMNS, ([row[c] for c in COLUMNS] for row in rows))
 
     return discreet.read(kept(folder, rows, written, ".csv"), **case.options())
 
@@ -344,10 +324,8 @@ def from_counts(rows, case, folder):
         counts[key] = counts.get(key, 0) + 1
 
     def written(path):
-        with path.open("w", newline="", encoding="utf-8") as file:
-            lines = csv.writer(file)
-            lines.writerow([*keys, weight_name(cuts, UNBOUNDED)])
-            lines.writerows([*key, many] for key, many in counts.items())
+        header = [*keys, weight_name(cuts, UNBOUNDED)]
+        write_csv(path, header, ([*key, many] for key, many in counts.items()))
 
     path = kept(folder, (rows, case.options()), written, ".csv")
     code = LabelCode(case.labels.get("positive"), case.labels.get("classes"))
@@ -456,12 +434,12 @@ COUNTED = [
     if case.weight is None and case.unit.kind == "example"
 ]
 SOURCES = {
-    "lists": (from_lists, ROWS),
-    "NumPy arrays": (from_arrays, ROWS),
-    "arrays of objects": (from_objects, ROWS),
-    "pandas": (from_pandas, ROWS),
-    "polars": (from_polars, ROWS),
-    "Arrow": (from_arrow, ROWS),
+    "lists": (arrays(list), ROWS),
+    "NumPy arrays": (arrays(np.asarray), ROWS),
+    "arrays of objects": (arrays(lambda c: np.array(c, dtype=object)), ROWS),
+    "pandas": (frames(pandas_frame), ROWS),
+    "polars": (frames(polars_frame), ROWS),
+    "Arrow": (frames(arrow_table), ROWS),
     "CSV": (from_csv, ROWS),
     "damaged CSV": (from_damaged_csv, ROWS),
     "Parquet": (from_parquet, ROWS),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -32,6 +33,30 @@ def fit_p_value(
     observed = [int(np.count_nonzero(sample == k)) for k in support]
     observed.append(sample.size - sum(observed))
     return chi_squared_p_value(np.array(observed), expected)
+
+
+def assert_fits(
+    sample: np.ndarray,
+    pmf_of: Callable[[float], Callable[[int], float]],
+    scale: float,
+    support: range,
+    wrong: Sequence[float] = (0.85, 1.15),
+) -> None:
+    """Check that integers follow a pmf, and that scales 15 percent off are rejected."""
+    assert fit_p_value(sample, pmf_of(scale), support) > ALPHA
+    for factor in wrong:
+        assert fit_p_value(sample, pmf_of(factor * scale), support) < ALPHA
+
+
+def laplace_pmf(scale: float) -> Callable[[int], float]:
+    """The discrete Laplace distribution."""
+    return lambda k: math.tanh(0.5 / scale) * math.exp(-abs(k) / scale)
+
+
+def around_zero(reach: float) -> range:
+    """The integers at most so far from 0, and at least 1."""
+    whole = max(1, math.ceil(reach))
+    return range(-whole, whole + 1)
 
 
 def chi_squared_p_value(observed: np.ndarray, expected: np.ndarray) -> float:

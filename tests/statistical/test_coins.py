@@ -1,5 +1,6 @@
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from discreet.noise.coins import (
     bernoulli_logistic,
     bernoulli_two_over_e,
     fair,
+    geometric_half,
+    poisson,
     uniform_below,
 )
-from statistical_checks import ALPHA, chi_squared_p_value
+from statistical_checks import ALPHA, assert_fits, chi_squared_p_value, fit_p_value
 
 pytestmark = pytest.mark.statistical
 
@@ -35,16 +38,14 @@ COINS = {
     "exp(-7/3)": (math.exp(-7 / 3), lambda e: bernoulli_exp_ratio(many(7), 3, e)),
     "2/e": (2 / math.e, lambda e: bernoulli_two_over_e(many(1), e)),
     "(2/e)^3": ((2 / math.e) ** 3, lambda e: bernoulli_two_over_e(many(3), e)),
-    "logistic(1)": (1 / (1 + math.e), lambda e: bernoulli_logistic(Fraction(1), SIZE, e)),
-    "logistic(7/2)": (
-        1 / (1 + math.exp(3.5)),
-        lambda e: bernoulli_logistic(Fraction(7, 2), SIZE, e),
-    ),
-    "logistic(1/10)": (
-        1 / (1 + math.exp(0.1)),
-        lambda e: bernoulli_logistic(Fraction(1, 10), SIZE, e),
-    ),
-}  # fmt: skip
+    **{
+        f"logistic({x})": (
+            1 / (1 + math.exp(Fraction(x))),
+            partial(bernoulli_logistic, Fraction(x), SIZE),
+        )
+        for x in ("1", "7/2", "1/10")
+    },
+}
 
 
 @pytest.mark.parametrize("name", COINS)
@@ -73,3 +74,45 @@ def test_a_word_beyond_the_last_multiple_is_drawn_again():
         np.array([3], dtype=np.uint64), lambda _: next(stream).to_bytes(8, "little")
     )
     assert drawn.tolist() == [2]
+
+
+MEANS = [
+    (Fraction(1, 3), range(3)),
+    (Fraction(1), range(5)),
+    (Fraction(2), range(7)),
+    (Fraction(37, 10), range(9)),
+    (Fraction(8), range(4, 14)),
+    (Fraction(121, 3), range(33, 48)),
+]
+
+
+@pytest.mark.parametrize(("mean", "support"), MEANS)
+def test_poisson_counts_follow_their_pmf(mean, support):
+    sample = poisson(mean, 60_000, Seeded(b"poisson"))
+    assert_fits(sample, lambda m: stats.poisson(m).pmf, float(mean), support)
+
+
+def test_one_count_of_a_large_mean_is_a_sum_of_small_ones():
+    """Many chunks, a mean that is no integer."""
+    mean = Fraction(100_001, 3)
+    draws = [int(poisson(mean, 1, Seeded(bytes([i])))[0]) for i in range(40)]
+    z = (np.array(draws) - float(mean)) / float(mean) ** 0.5
+    assert stats.chi2.sf((z**2).sum(), z.size) > ALPHA
+    assert stats.chi2.cdf((z**2).sum(), z.size) > ALPHA
+    assert 2 * stats.norm.sf(abs(z.mean()) * z.size**0.5) > ALPHA
+
+
+def test_geometric_counts_run_past_a_whole_byte_of_heads():
+    sample = geometric_half(400_000, Seeded(b"geometric"))
+    assert fit_p_value(sample, lambda k: 0.5 ** (k + 1), range(11)) > ALPHA
+    assert fit_p_value(sample, lambda k: 0.46 * 0.54**k, range(11)) < ALPHA
+
+
+def test_the_tail_of_a_block_is_exact():
+    """Counts far above the mean come by another way than the others."""
+    sample = poisson(Fraction(1), 2_000_000, Seeded(b"tail"))
+    tail = sample[sample >= 2] - 2
+    weights = stats.poisson(1).pmf(np.arange(2, 40))
+    weights /= weights.sum()
+    assert fit_p_value(tail, lambda g: weights[g], range(5)) > ALPHA
+    assert fit_p_value(tail, lambda g: 0.65 * 0.35**g, range(5)) < ALPHA

@@ -1,4 +1,4 @@
-"""The noise in what is opened, through the whole path from sites to release."""
+"""The noise in what is released, through the whole path from sites to release."""
 
 import math
 
@@ -14,12 +14,12 @@ from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
 from discreet.session.bounding import bounded
 from discreet.transport.in_process import simulate
-from statistical_checks import ALPHA, fit_p_value
+from statistical_checks import around_zero, assert_fits, laplace_pmf
 
 BINS = 30_000
 
 
-def opened_noise(privacy, cohort, sites, *, bins=BINS):
+def released_noise(privacy, cohort, sites, *, bins=BINS):
     """Return released minus exact counts, over many cells."""
     plan = recommend(PublicFacts(), privacy, edges=Uniform(bins), cohort=cohort)
     (release,) = simulate(plan, sites, entropy=SYSTEM)
@@ -34,10 +34,6 @@ def sites_of(rng, count, rows=40):
         )
         for _ in range(count)
     ]
-
-
-def laplace_pmf(scale):
-    return lambda k: math.tanh(0.5 / scale) * math.exp(-abs(k) / scale)
 
 
 CASES = {
@@ -55,21 +51,19 @@ CASES = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
-def test_opened_noise_is_discrete_laplace_of_the_claimed_scale(rng, case):
+def test_released_noise_is_discrete_laplace_of_the_claimed_scale(rng, case):
     privacy, cohort, count, scale = CASES[case]
-    noise = opened_noise(privacy, cohort, sites_of(rng, count))
-    support = range(-int(2 * scale), int(2 * scale) + 1)
-    assert fit_p_value(noise, laplace_pmf(scale), support) > ALPHA
-    for wrong in (0.85, 1.15, 0.5):
-        assert fit_p_value(noise, laplace_pmf(wrong * scale), support) < ALPHA
+    noise = released_noise(privacy, cohort, sites_of(rng, count))
+    support = around_zero(2 * scale)
+    assert_fits(noise, laplace_pmf, scale, support, (0.85, 1.15, 0.5))
 
 
 @pytest.mark.statistical
 def test_noise_is_sized_for_survivors_minus_colluders_and_more_only_adds(rng):
     sites = sites_of(rng, 6)
     privacy = discreet.DistributedDP(1)
-    exactly = opened_noise(privacy, Cohort(6, 0), sites)
-    cautious = opened_noise(privacy, Cohort(4, 2), sites)
+    exactly = released_noise(privacy, Cohort(6, 0), sites)
+    cautious = released_noise(privacy, Cohort(4, 2), sites)
     one = 2 * math.exp(-1) / (1 - math.exp(-1)) ** 2
     # Six shares sized for two honest ones: three times the variance.
     assert exactly.var() == pytest.approx(one, rel=0.1)
@@ -92,10 +86,10 @@ def test_two_sites_never_draw_the_same_noise(rng):
 
 
 @pytest.mark.statistical
-def test_approximate_dp_noise_has_the_variance_of_its_law(rng):
+def test_approximate_dp_noise_has_the_variance_of_its_distribution(rng):
     privacy = discreet.DistributedDP(1, "1e-6")
     sites = sites_of(rng, 3)
-    noise = opened_noise(privacy, Cohort(3), sites)
+    noise = released_noise(privacy, Cohort(3), sites)
     plan = recommend(PublicFacts(), privacy, edges=Uniform(4), cohort=Cohort(3))
     distribution = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort).noise(3)
     variance = distribution.covariance(np.zeros(8)).positives[0]
@@ -103,7 +97,7 @@ def test_approximate_dp_noise_has_the_variance_of_its_law(rng):
 
 
 @pytest.mark.statistical
-def test_a_site_speaks_for_unary_clients_as_they_would_themselves(rng):
+def test_a_site_encodes_for_unary_clients_as_they_would_themselves(rng):
     site = discreet.Examples(rng.random(4000), rng.random(4000) < 0.4)
     privacy = discreet.LocalDP(2, "unary")
     plan = recommend(PublicFacts(), privacy, edges=Uniform(6), thresholds=())
