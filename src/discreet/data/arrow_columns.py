@@ -50,14 +50,14 @@ class Names:
         """Return an error that says where it happened."""
         return InputError(f"{self.title}: {sentence}" if self.title else sentence)
 
-    def check(self, found: Sequence[str]) -> None:
+    def check(self, columns: Sequence[str]) -> None:
         """Refuse a source that lacks a column, or has one twice."""
-        missing = [name for name in self.all() if name not in found]
+        missing = [name for name in self.all() if name not in columns]
         if not missing:
-            if len(set(found)) != len(found):
+            if len(set(columns)) != len(columns):
                 raise self.problem("two columns have the same name")
             return
-        cells = [cell.strip() for name in found for cell in re.split(r"[;\t|]", name)]
+        cells = [c.strip() for name in columns for c in re.split(r"[;\t|]", name)]
         if "" in cells[1:] or any(_DATA.match(cell) for cell in cells):
             # The header may be a row of data: do not repeat it.
             raise self.problem(
@@ -65,7 +65,7 @@ class Names:
                 f"{', '.join(self.all())}"
             )
         raise self.problem(
-            f"no column {', '.join(missing)} among {', '.join(found)}; name the "
+            f"no column {', '.join(missing)} among {', '.join(columns)}; name the "
             "columns with score= and label="
         )
 
@@ -122,8 +122,8 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
         return _by_value(column, _decoded)
     else:  # no numbers at all, such as dates
         return np.full(len(column), None, dtype=object)
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return array
 
 
 def _words(column: pa.Array) -> NDArray[Any]:
@@ -136,8 +136,8 @@ def _words(column: pa.Array) -> NDArray[Any]:
     if not column.null_count and pa.types.is_integer(kind):
         return _buffer(column)
     if not column.null_count and pa.types.is_boolean(kind):
-        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
+        truths: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return truths
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp(kind.unit))  # no zone is UTC
     return _by_value(column, canonical, bits=True)

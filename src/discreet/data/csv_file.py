@@ -201,11 +201,11 @@ def numbers(column: pa.Array) -> FloatVector:
     """Read each cell as a number, NaN where it is none."""
     try:
         text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        found: FloatVector = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values: FloatVector = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         cells = column.to_pylist()
         return np.array([math.nan if c is None else number(c) for c in cells])
-    return found
+    return values
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Public bin edges, fixed before any site looks at its data.
+"""Public bin edges, fixed before any site reads its data.
 
 Bin k holds the scores e_k <= s < e_(k+1); the last bin is closed, so a score of
 exactly 1 is counted. With ``score >= threshold`` as the positive decision, the

@@ -274,7 +274,7 @@ class Examples:
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
         cuts = [Cuts.within(self.scores)] * self.columns
-        return sum(self.scan(lambda found: sum(b.rows for b in found), cuts))
+        return sum(self.scan(lambda batches: sum(b.rows for b in batches), cuts))
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
@@ -307,7 +307,7 @@ class Examples:
         for raw in (raw for part in self._sources(cuts) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
             rows += int(weights.sum())
-            strange += int(weights[coder.strangers(raw.labels)].sum())
+            strange += int(weights[coder.unknown(raw.labels)].sum())
             for column in raw.scores:
                 scores = floats(column)
                 if scores is None:
@@ -337,15 +337,15 @@ def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:
             "drop the masked rows first"
         )
     try:
-        found = np.asarray(values)
-        if found.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        array = np.asarray(values)
+        if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
             # One text among numbers makes all of them text: they are taken one by one.
             return np.array(values, dtype=object)
     except ValueError:
         raise InputError(
             f"{what} are not a vector: the rows differ in length"
         ) from None
-    return found
+    return array
 
 
 def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
@@ -354,15 +354,15 @@ def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
     NumPy gives a list one type for all: of whole numbers and one missing it makes floats,
     which are not exact from 2^53 on.
     """
-    found = _plain_array(values, what)
+    array = _plain_array(values, what)
     own = isinstance(getattr(values, "dtype", None), np.dtype)
-    if own or found.dtype.kind not in "fUS" or found.ndim != 1:
-        return found
+    if own or array.dtype.kind not in "fUS" or array.ndim != 1:
+        return array
     for way in ("to_list", "tolist"):  # of polars, of Arrow
         if hasattr(values, way):
             values = getattr(values, way)()
             break
-    cells = np.empty(len(found), dtype=object)
+    cells = np.empty(len(array), dtype=object)
     cells[:] = list(values)  # type: ignore[arg-type]
     return cells
 

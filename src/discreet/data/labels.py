@@ -69,7 +69,7 @@ class Coder:
         codes, known = codes_row_by_row(labels, self._code)
         return codes if known.all() else None
 
-    def strangers(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+    def unknown(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
         """Mark the labels that cannot be coded."""
         self.encode(labels)  # notices a third label
         return ~codes_row_by_row(labels, self._code)[1]

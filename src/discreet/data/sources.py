@@ -112,8 +112,9 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     names = Names(scores, label, group, subject, name or "", weight)
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
-        asked = connected(source, table=table, where=where, query=query)
-        rows: RowSource = TableSource(asked, names)
+        rows: RowSource = TableSource(
+            connected(source, table=table, where=where, query=query), names
+        )
     elif not (table is where is query is None):
         raise InputError("table=, where= and query= are for a database's address")
     else:
@@ -197,19 +198,18 @@ def _frame(frame: Any, names: Names) -> pa.Table:
     or turn into one type: its cells are taken one by one.
     """
     names.check([str(name) for name in frame.columns])
-    columns = {}
-    for name in names.all():
-        column = frame[name]
-        if str(column.dtype) not in ("object", "Object", "Int128"):
-            columns[name] = pa.table(frame[[name]]).column(name)
-            continue
-        cells = np.empty(len(column), dtype=object)
-        cells[:] = column.to_list()
+
+    def column(name: str) -> pa.Array:
+        given = frame[name]
+        if str(given.dtype) not in ("object", "Object", "Int128"):
+            return pa.table(frame[[name]]).column(name)
+        cells = np.empty(len(given), dtype=object)
+        cells[:] = given.to_list()
         if name in names.scores or name == names.weight:
-            columns[name] = pa.array(numbers(cells), pa.float64())
-        else:
-            columns[name] = pa.array(texts(cells).tolist(), pa.string())
-    return pa.table(columns)
+            return pa.array(numbers(cells), pa.float64())
+        return pa.array(texts(cells).tolist(), pa.string())
+
+    return pa.table({name: column(name) for name in names.all()})
 
 
 def _lazy(frame: Any, names: Names) -> RowSource:
@@ -296,7 +296,7 @@ def _row_group(
 
 
 def _damaged(names: Names) -> InputError:
-    """Return the complaint about a file that was readable at first."""
+    """Return the error for a file that was readable at first."""
     return names.problem("a Parquet file is damaged")
 
 

@@ -22,7 +22,7 @@ from discreet.errors import PlanError
 MAX_BOUND: Final = 2**62
 """Bounds of uniform draws stay below this, so that 64-bit words never wrap."""
 _MAX_DENOMINATOR: Final = 2**56
-"""Coins multiply a denominator by small integers; this leaves them room."""
+"""Coins multiply a denominator by small integers, and stay below ``MAX_BOUND``."""
 _CHUNK: Final = 1 << 16
 """Draws held at once: memory stays bounded for any mean."""
 _LEADING_ONES: Final = np.array(

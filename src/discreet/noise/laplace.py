@@ -17,7 +17,7 @@ from discreet.noise.mechanism import AdditiveNoise, IndependentNoise
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
 
-_MAX_TERM: Final = 2**40
+MAX_TERM: Final = 2**40
 """Numerator and denominator of a scale stay below this: all integers fit 64 bits."""
 
 
@@ -36,7 +36,7 @@ def discrete_laplace(scale: Fraction, size: int, entropy: Entropy) -> IntVector:
     if scale <= 0:
         raise PlanError("the scale of the noise must be positive")
     t, d = scale.numerator, scale.denominator
-    if max(t, d) >= _MAX_TERM:
+    if max(t, d) >= MAX_TERM:
         raise PlanError("the scale of the noise needs fewer digits: round epsilon down")
     result = np.zeros(size, dtype=np.int64)
     todo = np.arange(size)

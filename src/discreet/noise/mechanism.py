@@ -32,19 +32,15 @@ class Mechanism(Protocol):
 
     def sent(self, cells: int) -> int:
         """Return how many numbers a site sends for a statistic of so many cells."""
-        ...
 
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return the vector to send; draws secret bytes if it needs noise."""
-        ...
 
     def loss(self) -> Loss:
         """Return what one use costs."""
-        ...
 
     def open(self, total: IntVector, contributors: int) -> NoisyCounts:
         """Turn the revealed total into an unbiased estimate of the exact sum."""
-        ...
 
 
 class AdditiveNoise(ABC):

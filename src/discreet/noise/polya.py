@@ -29,7 +29,7 @@ from discreet.noise.coins import (
     uniform,
     uniform_below,
 )
-from discreet.noise.laplace import discrete_laplace
+from discreet.noise.laplace import MAX_TERM, discrete_laplace
 from discreet.noise.mechanism import (
     AdditiveNoise,
     IndependentNoise,
@@ -39,8 +39,6 @@ from discreet.noise.mechanism import (
 from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import Sensitivity
 
-_MAX_TERM: Final = 2**40
-"""Numerator and denominator of gamma stay below this: all integers fit 64 bits."""
 _CHUNK: Final = 1 << 16
 """Proposals held at once: memory stays bounded for any number of cells."""
 
@@ -73,7 +71,7 @@ def polya_difference(
     check_honest(honest)
     if gamma <= 0:
         raise PlanError("epsilon over the sensitivity must be positive")
-    if max(gamma.numerator, gamma.denominator) >= _MAX_TERM:
+    if max(gamma.numerator, gamma.denominator) >= MAX_TERM:
         raise PlanError("epsilon over the sensitivity needs fewer digits: round it")
     if honest == 1:
         return discrete_laplace(1 / gamma, size, entropy)  # the same noise, faster

@@ -191,9 +191,8 @@ class UnaryReports:
         del contributors  # sites: what is decoded are clients, whom the total counts
         clients = int(total[-1])
         encoding = UnaryEncoding(self.budget)
-        return NoisyCounts(
-            encoding.decode(total[:-1], clients), encoding.noise(clients)
-        )
+        counts = encoding.decode(total[:-1], clients)
+        return NoisyCounts(counts, encoding.noise(clients))
 
 
 @dataclass(frozen=True, slots=True)
