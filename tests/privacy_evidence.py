@@ -212,7 +212,7 @@ def added(model: PrivacyModel, name: str) -> Row:
     plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
     mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     # One share less than is in the sum: the reader of the result knows its own.
-    alone = plan.privacy.route != "secure sum"
+    alone = plan.privacy.carried_by != "secure-sum"
     unknown = 1 if alone else cohort.min_survivors - cohort.colluders
     unit = plan.privacy.protects
     worst = max(loss_of(mechanism, apart, unknown) for apart in moves(name, unit))
@@ -269,10 +269,10 @@ def site_effects(model: PrivacyModel) -> Row:
     """A histogram and the sites' AUC, each block with its own noise and share."""
     terms = replace(EffectTerms.of("auc", private=True), unit=16, fewest=2)
     statistic = SiteSums(ClassHistogram(BINS), (terms,), share=Fraction(1, 4))
-    cohort = Cohort(SITES, 0 if model.route == "relay" else 1)
+    cohort = Cohort(SITES, 0 if model.carried_by == "relay" else 1)
     plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
     mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
-    unknown = 1 if model.route == "relay" else SITES - 1
+    unknown = 1 if model.carried_by == "relay" else SITES - 1
     unit = plan.privacy.protects
     every = kinds(statistic)
     worst = 0.0
@@ -291,7 +291,7 @@ def site_effects(model: PrivacyModel) -> Row:
                         for noise, cut in zip(mechanism.mechanisms, cuts, strict=True)
                     ),
                 )
-    name = "local, laplace" if model.route == "relay" else f"{model.name}, pure"
+    name = "local, laplace" if model.carried_by == "relay" else f"{model.name}, pure"
     how = "exact table of the noise, all sites of 4 and 5 rows, all neighbours"
     return Row(name, "sites' AUC", str(unit), str(model.loss), 1.0, worst, how)
 
