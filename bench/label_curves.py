@@ -26,8 +26,7 @@ from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.public_totals import PublicTotals
-from discreet.label.curve_plan import predict_binned, predict_response
-from discreet.label.public_scores import PublicScores
+from discreet.label.public_scores import PublicScores, predict_binned, predict_response
 from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.curve_points import drawn_points
 from discreet.models.label import LabelDP, plan_curves

@@ -29,15 +29,18 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.choice import options_for
-from discreet.label.midranks import SiteRanks, midranks
-from discreet.label.rank_mechanisms import build
-from discreet.label.rank_totals import RankTotals, add_covariances, noise_sd
+from discreet.label.mechanisms import build, options_for
+from discreet.label.ranks import (
+    RankTotals,
+    SiteRanks,
+    add_covariances,
+    midranks,
+    noise_sd,
+)
 from discreet.label.released_sums import SiteMechanism, SummedEndpoint
 from discreet.noise.polya import simulate_polya_difference
 from discreet.privacy.loss import PureDP
 from discreet.published.sun2022 import STEPS, on_grid
-from discreet.statistic.rank_sums import MechanismName
 from simulated_sums import simulate_errors, simulate_laplace
 
 EXAMPLES: Final = 458_407
@@ -50,7 +53,7 @@ Split: TypeAlias = str
 
 # Table 1, standard deviations of the AUC over 100 runs; columns are SITES.
 _RESPONSE: Final = {1: 2.17e-3, 2: 1.02e-3, 4: 3.49e-4, 8: 4.41e-5}
-PAPER: Final[dict[tuple[MechanismName, Split, int], tuple[float, ...]]] = {
+PAPER: Final[dict[tuple[str, Split, int], tuple[float, ...]]] = {
     ("global-laplace", "IID", 1): (1.22e-4, 8.48e-4, 2.39e-3, 8.08e-3),
     ("local-laplace", "IID", 1): (1.13e-4, 9.64e-4, 2.26e-3, 7.39e-3),
     ("local-laplace", "non-IID", 1): (8.98e-5, 5.29e-4, 1.86e-3, 5.45e-3),
@@ -74,7 +77,7 @@ PAPER: Final[dict[tuple[MechanismName, Split, int], tuple[float, ...]]] = {
 }
 # Table 9, last epoch: the AUC of noisy scores.
 SCORE_NOISE: Final = {1: 0.5420, 2: 0.5830, 4: 0.6387, 8: 0.7022, 10: 0.7191}
-CONFIRMED: Final[tuple[tuple[MechanismName, Split, int, int], ...]] = (
+CONFIRMED: Final[tuple[tuple[str, Split, int, int], ...]] = (
     ("adaptive", "IID", 458, 1),
     ("adaptive", "non-IID", 458, 4),
     ("choice", "IID", 458, 1),
@@ -128,7 +131,7 @@ class Cell:
 
 
 def released(
-    name: MechanismName, ranks: Sequence[SiteRanks], epsilon: int
+    name: str, ranks: Sequence[SiteRanks], epsilon: int
 ) -> list[SiteMechanism]:
     budget = PureDP(Fraction(epsilon))
     options = options_for(name, ranks, budget)
@@ -163,7 +166,7 @@ def measure(
 
 def table_one(
     data: Data, sites: Sequence[int], runs: int, rng: np.random.Generator
-) -> dict[tuple[MechanismName, Split, int, int], Cell]:
+) -> dict[tuple[str, Split, int, int], Cell]:
     """Measure every cell, and our choice beside them.
 
     The paper's noise is Laplace noise on a grid so fine that it scales as 1/epsilon:
@@ -191,13 +194,13 @@ def table_one(
     return cells
 
 
-def _mechanisms(how: Split) -> tuple[MechanismName, ...]:
-    both: tuple[MechanismName, ...] = ("local-laplace", "adaptive", "choice")
+def _mechanisms(how: Split) -> tuple[str, ...]:
+    both: tuple[str, ...] = ("local-laplace", "adaptive", "choice")
     return ("global-laplace", *both) if how == "IID" else both
 
 
 def print_table_one(
-    cells: dict[tuple[MechanismName, Split, int, int], Cell], sites: Sequence[int]
+    cells: dict[tuple[str, Split, int, int], Cell], sites: Sequence[int]
 ) -> None:
     print("\nTable 1: standard deviation of the AUC, paper | ours")
     agreeing = total = 0
@@ -229,7 +232,7 @@ def print_response(data: Data, runs: int, rng: np.random.Generator) -> None:
 
 
 def print_ours(
-    cells: dict[tuple[MechanismName, Split, int, int], Cell], sites: Sequence[int]
+    cells: dict[tuple[str, Split, int, int], Cell], sites: Sequence[int]
 ) -> None:
     print("\nOur choice over the paper's adaptive allocation, predicted deviations")
     worst = worst_iid = 0.0

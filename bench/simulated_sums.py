@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.label.midranks import SiteRanks
+from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, ResponseSums, SiteMechanism
 from discreet.label.sum_noise import (
     GaussianSumNoise,

@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.choice import options_for
-from discreet.label.midranks import SiteRanks
-from discreet.label.rank_mechanisms import build
+from discreet.label.mechanisms import build, options_for
+from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, SiteMechanism
 from discreet.label.sum_noise import StaircaseSumNoise
 from discreet.privacy.loss import ApproxDP, PureDP

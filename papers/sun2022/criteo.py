@@ -21,7 +21,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import norm
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.rank_totals import RankTotals, TotalsCovariance, centre_of
+from discreet.label.ranks import RankTotals, TotalsCovariance, centre_of
 from papers.data import Data
 
 Size: TypeAlias = Literal["small", "large"]

@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.midranks import midranks
-from discreet.label.rank_totals import RankTotals
+from discreet.label.ranks import RankTotals, midranks
 from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.published.sun2022 import STEPS, on_grid
 from papers.data import Data

@@ -3,7 +3,7 @@ r"""All sites at once: the Laplace mechanisms as four weights a site.
 Site k draws two independent Laplace variables of scale 1 and reports sums that are
 off by :math:`(s_1 n_1 + s_2 n_2)/\varepsilon` in S and
 :math:`(p_1 n_1 + p_2 n_2)/\varepsilon` in P. The weights follow from the site's public
-ranks. This is :mod:`discreet.label.rank_mechanisms` for real-valued noise, as the paper has
+ranks. This is :mod:`discreet.label.mechanisms` for real-valued noise, as the paper has
 it, and for hundreds of thousands of sites; the tests compare the two.
 """
 
@@ -18,10 +18,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.choice import options_for
-from discreet.label.midranks import SiteRanks
-from discreet.label.rank_mechanisms import build
-from discreet.label.rank_totals import TotalsCovariance, add_covariances, noise_sd
+from discreet.label.mechanisms import build, options_for
+from discreet.label.ranks import SiteRanks, TotalsCovariance, add_covariances, noise_sd
 from discreet.label.released_sums import SummedEndpoint, response_variance
 from discreet.privacy.loss import PureDP
 from papers.sun2022.criteo import Ranked

@@ -6,10 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.choice import options_for
-from discreet.label.midranks import SiteRanks
-from discreet.label.rank_mechanisms import build
-from discreet.label.rank_totals import add_covariances, noise_sd
+from discreet.label.mechanisms import build, options_for
+from discreet.label.ranks import SiteRanks, add_covariances, noise_sd
 from discreet.privacy.loss import PureDP
 from papers.data import Data
 from papers.runner import Runner

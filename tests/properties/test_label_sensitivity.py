@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import PlanError
-from discreet.label.midranks import SiteRanks
+from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, Row, SummedEndpoint
 from discreet.label.sum_noise import (
     GaussianSumNoise,

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from bench.simulated_sums import simulate_errors
-from discreet.label.choice import options_for
-from discreet.label.midranks import rank_sites
-from discreet.label.rank_mechanisms import build
-from discreet.label.rank_totals import RankTotals, add_covariances, noise_sd
+from discreet.label.mechanisms import build, options_for
+from discreet.label.ranks import RankTotals, add_covariances, noise_sd, rank_sites
 from discreet.privacy.loss import ApproxDP, PureDP
 
 pytestmark = pytest.mark.statistical

@@ -11,7 +11,7 @@ from bench.simulated_sums import (
     simulate_response_errors,
     simulate_staircase,
 )
-from discreet.label.midranks import SiteRanks
+from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, ResponseSums, Row
 from discreet.label.sum_noise import (
     GaussianSumNoise,

@@ -20,7 +20,6 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import (
     CURVE_MECHANISMS,
     LabelDP,
-    LabelMechanism,
 )
 from discreet.models.local import LocalDP, LocalMechanism
 from discreet.models.secure_aggregation import SecureAggregation
@@ -281,5 +280,5 @@ class Protection:
             case Privacy.local:
                 return LocalDP(epsilon, cast("LocalMechanism", self.mechanism or "arc"))
             case Privacy.label:
-                chosen = cast("LabelMechanism", self.mechanism or "choice")
+                chosen = self.mechanism or "choice"
                 return LabelDP(epsilon, self.delta, chosen)

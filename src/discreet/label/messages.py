@@ -21,8 +21,8 @@ import numpy as np
 from discreet.arrays import FloatVector, IntVector
 from discreet.codec.messages import Array, BinaryMessage, FieldCodec, Nested, Reader
 from discreet.errors import InputError
-from discreet.label.midranks import SiteRanks
-from discreet.label.rank_mechanisms import Option
+from discreet.label.mechanisms import Option
+from discreet.label.ranks import SiteRanks
 
 
 class RankMessageTag(IntEnum):

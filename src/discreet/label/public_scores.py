@@ -1,4 +1,4 @@
-r"""Bins from scores that everybody may see, or one a score value.
+r"""Bins from scores that everybody may see, and which label mechanism to count with.
 
 Under label privacy the scores are public, so edges may be taken from the very
 scores that are measured, and the examples of each bin are known exactly.
@@ -9,14 +9,30 @@ than 2/B of the examples or reaches over more than 2/B of the scores' range. Cur
 need the first and calibration the second: 16 equi-depth bins of calibrated binormal
 scores made an ECE of .011 out of .002 and lost .006 of the average precision, 16 of
 these make .004 and lose .0005.
+
+With n examples of the rarer class, B bins and V the sum of the bins' noise
+variances, the area between the estimated and the true ROC curve is about
+
+.. math::
+    \sqrt{\left(.43\,\frac{\sqrt V}{n}\right)^2 + \left(\frac{.31}{\sqrt{nB}}\right)^2
+    + \left(\frac{.08}{B^2}\right)^2}
+
+The first term is the noise of the cumulative counts. The others are what bins hide:
+the random walk of a sample inside them, and the bend of the curve. With
+:math:`c = e^\varepsilon/(e^\varepsilon-1)^2`, randomized response has
+:math:`V = c M` whatever the bins, and binned positives have 2c for each pair of a
+site and a bin with two examples or more and c for each with one. The constants were
+measured on binormal scores (``bench/label_curves.py``); the choice depends on their
+ratios alone. Every input is public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +41,7 @@ from discreet.data.edges import EdgeRule, Edges, Listed, Support
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
+from discreet.label.released_sums import response_variance
 
 _NARROWEST: Final = 1e-300
 
@@ -34,7 +51,7 @@ class PublicScores:
     """What the coordinator sees: the scores of each site, in no telling order."""
 
     sites: tuple[FloatVector, ...]
-    """Each site's scores, sorted: their order in the data says nothing here."""
+    """Each site's scores, sorted: their order in the data is not used."""
     range: ScoreRange
 
     def __post_init__(self) -> None:
@@ -95,8 +112,8 @@ class PublicScores:
                 s = 1.0 / (1.0 + np.exp(-s))
         reach = float(s[-1] - s[0])
         value = (s - s[0]) / reach if reach > 0 else np.zeros_like(s)
-        found: FloatVector = (np.arange(s.size) / s.size + value) / 2
-        return found
+        places: FloatVector = (np.arange(s.size) / s.size + value) / 2
+        return places
 
     def occupied(self, edges: Edges) -> tuple[int, int]:
         """Count pairs of a site and a bin: with one example, and with more."""
@@ -105,3 +122,89 @@ class PublicScores:
         _, counts = np.unique(owner * len(edges) + bins, return_counts=True)
         lone = int(np.count_nonzero(counts == 1))
         return lone, counts.size - lone
+
+
+CountMechanism: TypeAlias = Literal["response", "binned"]
+_BINS: Final = (16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
+"""Numbers of bins that errors are predicted for."""
+_FEWEST_OF_FLIPS: Final = 64
+"""Flipped labels have the same noise in any bins: these cost nothing."""
+_CLOSE: Final = 1.01
+"""More bins of flipped labels must gain more than this."""
+_WORTH: Final = 1.05
+"""A mechanism that is charged for each model must gain more than this."""
+_PREVALENCE: Final = 0.25
+"""The share of the rarer class when it is not public."""
+_NOISE, _WALK, _BEND = 0.43, 0.31, 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCurve:
+    """A way to release the labels, and the error of the ROC curve it would have."""
+
+    mechanism: CountMechanism
+    rule: EdgeRule
+    error: float
+
+
+def predict_response(
+    public: PublicScores, epsilon: float, *, prevalence: float | None = None
+) -> PredictedCurve:
+    """Predict randomized response, in as few bins as lose hardly anything.
+
+    Finer bins would not be noisier together, but each would hold nothing but noise:
+    slopes, bands and calibration are estimated better from fewer.
+    """
+    variance = response_variance(epsilon) * public.examples
+    predicted = _predictions(
+        "response", public, prevalence, lambda _: variance, fewest=_FEWEST_OF_FLIPS
+    )
+    least = min(p.error for p in predicted)
+    return next(p for p in predicted if p.error <= _CLOSE * least)
+
+
+def predict_binned(
+    public: PublicScores, epsilon: float, *, prevalence: float | None = None
+) -> PredictedCurve:
+    """Predict binned positives with the best number of bins."""
+
+    def variance(edges: Edges) -> float:
+        lone, crowded = public.occupied(edges)
+        return response_variance(epsilon) * (lone + 2 * crowded)
+
+    predicted = _predictions("binned", public, prevalence, variance)
+    return min(predicted, key=lambda p: p.error)
+
+
+def predict_best(
+    public: PublicScores, epsilon: float, *, prevalence: float | None = None
+) -> PredictedCurve:
+    """Return the better of both; flips, which can be reused, where it hardly matters."""
+    response = predict_response(public, epsilon, prevalence=prevalence)
+    binned = predict_binned(public, epsilon, prevalence=prevalence)
+    return binned if _WORTH * binned.error < response.error else response
+
+
+def _predictions(
+    mechanism: CountMechanism,
+    public: PublicScores,
+    prevalence: float | None,
+    variance: Callable[[Edges], float],
+    *,
+    fewest: int = 1,
+) -> list[PredictedCurve]:
+    """Predict the area between the estimated and the true ROC curve, by bins."""
+    share = _PREVALENCE if prevalence is None else min(prevalence, 1 - prevalence)
+    minority = max(share * public.examples, 1.0)
+    predicted = []
+    for bins in (b for b in _BINS if b >= fewest):
+        rule = public.rule(bins)
+        edges = Edges.realise(rule, public.range)
+        error = _NOISE * math.sqrt(variance(edges)) / minority
+        if not edges.atoms:
+            walk = _WALK / math.sqrt(minority * len(edges))
+            error = math.hypot(error, walk, _BEND / len(edges) ** 2)
+        predicted.append(PredictedCurve(mechanism, rule, error))
+        if edges.atoms:  # more bins are the same bins
+            break
+    return predicted

@@ -1,17 +1,36 @@
-"""What the sites and the coordinator agree on before a score is sent, and its claim."""
+"""The terms of a rank-sum evaluation, its claim, and the vector that it reveals.
+
+A result is made from a plan and its releases alone. So the revealed vector holds,
+beside each site's released integers, the public facts without which nobody could
+decode them: the site's option, and six numbers of its ranks. ``read`` gives the AUC.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NoReturn
 
+import numpy as np
+
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
-from discreet.errors import PlanError
-from discreet.label.released_sums import Budget
+from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.estimate.estimate import Estimate
+from discreet.label.mechanisms import Option, SumKind, build, mechanism_named
+from discreet.label.ranks import (
+    RankFacts,
+    RankTotals,
+    TotalsCovariance,
+    add_covariances,
+    add_totals,
+    rank_auc,
+)
+from discreet.label.released_sums import Budget, SummedEndpoint
 from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import (
     Amount,
@@ -24,14 +43,10 @@ from discreet.privacy.loss import (
 )
 from discreet.privacy.unit import LABEL
 from discreet.statistic.protocol import Statistic
-from discreet.statistic.rank_sums import Aggregation, MechanismName, RankSums
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
 
-VERSION: Final = 1
-MIN_EPSILON: Final = Fraction(1, 100)
-WITH_DELTA: Final[frozenset[MechanismName]] = frozenset(
-    ("endpoint", "adaptive", "orthogonal", "local-laplace", "global-laplace")
-)
-"""Mechanisms that can have Gaussian noise."""
+_VERSION: Final = 1
+_MIN_EPSILON: Final = Fraction(1, 100)
 AGAIN: Final = ("a further model on the same labels is charged again",)
 KEPT_FLIPS: Final = (
     "a further model is charged again unless the examples have ids",
@@ -49,30 +64,31 @@ class RankSumTerms:
         mechanism: what each site releases; see ``RankSums``.
         share: alpha or beta of the mechanisms that split their budget by hand.
         aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
-            sum of all sites' endpoint sums is opened, with noise added once.
+            sum of all sites' endpoint sums is revealed, with noise added once.
         colluders: under ``secagg``, how many sites may tell the coordinator their
             noise.
     """
 
     epsilon: Amount
     delta: Amount = 0
-    mechanism: MechanismName = "choice"
+    mechanism: str = "choice"
     share: Amount = Fraction(1, 2)
-    aggregation: Aggregation = "plain"
+    aggregation: RankAggregation = "plain"
     colluders: int = 0
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "share"):
             object.__setattr__(self, name, exact(getattr(self, name), name=name))
-        if self.budget.epsilon < MIN_EPSILON:
+        if self.budget.epsilon < _MIN_EPSILON:
             raise PlanError(
-                f"rank sums need an epsilon of at least {decimal_text(MIN_EPSILON)}: "
+                f"rank sums need an epsilon of at least {decimal_text(_MIN_EPSILON)}: "
                 "below it no AUC is left, and the noise is too large to be drawn"
             )
         RankSums(self.mechanism, self.share, self.aggregation)  # checks these three
-        if self.delta and self.mechanism not in WITH_DELTA:
+        if self.delta and not mechanism_named(self.mechanism).gaussian:
+            able = [n for n in RANK_MECHANISMS if mechanism_named(n).gaussian]
             raise PlanError(
-                f"delta is for Gaussian noise: {', '.join(sorted(WITH_DELTA))}; "
+                f"delta is for Gaussian noise: {', '.join(sorted(able))}; "
                 f"omit it for {self.mechanism}"
             )
         if self.colluders < 0 or (self.colluders and self.aggregation == "plain"):
@@ -85,13 +101,13 @@ class RankSumTerms:
 
     @classmethod
     def of(cls, sums: Statistic, loss: Loss, *, colluders: int = 0) -> RankSumTerms:
-        """Take the terms out of a plan: its statistic, what it may cost, its cohort."""
+        """Take the terms out of a plan: its statistic, its loss, its cohort."""
         if not isinstance(sums, RankSums) or not isinstance(loss, PureDP | ApproxDP):
             raise PlanError("this plan takes no rank sums at a finite loss")
         delta = loss.delta if isinstance(loss, ApproxDP) else 0
-        told = colluders if sums.aggregation == "secagg" else 0
+        colluding = colluders if sums.aggregation == "secagg" else 0
         return cls(
-            loss.epsilon, delta, sums.mechanism, sums.share, sums.aggregation, told
+            loss.epsilon, delta, sums.mechanism, sums.share, sums.aggregation, colluding
         )
 
     @property
@@ -124,7 +140,7 @@ class RankSumTerms:
             "mechanism": self.mechanism,
             "share": decimal_text(exact(self.share)),
             "statistic": "rank sums",
-            "version": VERSION,
+            "version": _VERSION,
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
@@ -167,7 +183,7 @@ class RankSumTerms:
 class RankedNoise:
     """The mechanism of a round of rank sums, as far as a plan knows it.
 
-    What is added to which sum follows from the ranks, in the ranks conversation.
+    The noise of each sum follows from the ranks, which are public during the round.
     """
 
     terms: RankSumTerms
@@ -183,9 +199,138 @@ class RankedNoise:
     def protect(self, exact: IntVector, *, entropy: Entropy) -> NoReturn:
         """Refuse: nothing can be protected before it is ranked."""
         del exact, entropy
-        raise PlanError("rank sums are protected in the ranks conversation")
+        raise PlanError("rank sums are protected after the scores are ranked")
 
     def open(self, total: IntVector, contributors: int) -> NoReturn:
-        """Refuse: what was opened are not counts."""
+        """Refuse: what was revealed are not counts."""
         del total, contributors
-        raise PlanError("rank sums are no counts; see discreet.label.opened_sums")
+        raise PlanError("rank sums are no counts; see discreet.label.rank_terms.read")
+
+
+_EACH, _SUMMED = 1, 2
+"""The first number: each site's sums, or the sum of all sites."""
+_HEAD: Final = 3
+"""Before the sums: the form, M and the number of sites."""
+_ROW: Final = 11
+_LIMB: Final = 62
+"""Sums of squares may need more than 64 bits: they are kept in two parts."""
+REMEDY: Final = (
+    "use LabelDP(epsilon, mechanism='curves') for curves, thresholds and calibration"
+)
+"""How to get what rank sums do not give, the end of a sentence."""
+_BOUND = "the sampling error is a bound that holds for any scores, often too wide"
+_TITLES: Final[Mapping[SumKind, str]] = {
+    SumKind.NOTHING: "no examples",
+    SumKind.RESPONSE: "randomized response",
+    SumKind.RESPONSE_LABELS: "randomized response",
+    SumKind.GLOBAL: "global noise",
+    SumKind.LOCAL: "local noise",
+    SumKind.ORTHOGONAL: "orthogonal noise",
+    SumKind.ENDPOINT: "endpoint",
+    SumKind.SLACK: "slack",
+    SumKind.STAIRCASE: "staircase",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteRankSums:
+    """One site's released integers, with the public facts that decode them."""
+
+    option: Option
+    facts: RankFacts
+    released: IntVector
+
+    def encode(self) -> list[int]:
+        """Return one row of the vector; a sum that was not released is 0."""
+        facts, option = self.facts, self.option
+        high, low = divmod(facts.squares, 1 << _LIMB)
+        public = [option.kind, option.centre, option.part, facts.size]
+        public += [facts.low, facts.high, facts.total, high, low]
+        return [*public, *self.released.tolist(), *[0] * (2 - self.released.size)]
+
+    @classmethod
+    def decode(
+        cls, row: Sequence[int], examples: int, terms: RankSumTerms
+    ) -> SiteRankSums:
+        """Read one row."""
+        kind, centre, part, size, least, most, total, high, low, *sums = row
+        try:
+            option = Option(SumKind(kind), centre, part)
+            facts = RankFacts(examples, size, least, most, total, (high << _LIMB) + low)
+            length = build(option, facts, terms.budget).length
+        except (ValueError, InputError, PlanError) as error:
+            raise ReleaseError(f"a site's sums cannot be read: {error}") from None
+        return cls(option, facts, np.array(sums[:length], dtype=np.int64))
+
+
+def encode_sites(sites: Sequence[SiteRankSums]) -> IntVector:
+    """Return what sites released on their own, as one vector."""
+    examples = sum(len(site.facts) for site in sites)
+    rows = [number for site in sites for number in site.encode()]
+    return np.array([_EACH, examples, len(sites), *rows], dtype=np.int64)
+
+
+def encode_summed(examples: int, contributors: int, total: IntVector) -> IntVector:
+    """Return the revealed sum of all sites, with the number of examples it is of."""
+    head = np.array([_SUMMED, examples, contributors], dtype=np.int64)
+    return np.concatenate([head, total])
+
+
+@dataclass(frozen=True, slots=True)
+class RankFit:
+    """The fit of revealed rank sums: the AUC, and how the sites answered."""
+
+    totals: RankTotals
+    covariance: TotalsCovariance
+    examples: int
+    sites: int
+    options: Mapping[SumKind, int]
+
+    @property
+    def auc(self) -> Estimate:
+        """The AUC with its errors."""
+        return rank_auc(self.totals, self.examples, covariance=self.covariance)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of the value."""
+        used = ", ".join(
+            f"{count} by {_TITLES[kind]}" for kind, count in self.options.items()
+        )
+        return (f"sites answered: {used}", _BOUND) if used else (_BOUND,)
+
+
+def read(terms: RankSumTerms, total: IntVector) -> RankFit:
+    """Return the fit of the vector that was revealed under these terms.
+
+    Raises:
+        ReleaseError: the vector is not one that these terms reveal.
+    """
+    if total.ndim != 1 or total.size < _HEAD:
+        raise ReleaseError("revealed rank sums start with three numbers")
+    form, examples, count, *rest = total.tolist()
+    summed = terms.aggregation == "secagg"
+    wanted = 2 if summed else _ROW * count
+    if form != (_SUMMED if summed else _EACH) or len(rest) != wanted or count < 1:
+        raise ReleaseError("the revealed vector is not one of rank sums on these terms")
+    if summed:
+        try:
+            endpoint = SummedEndpoint(examples, terms.pure, count - terms.colluders)
+        except PlanError as error:
+            raise ReleaseError(f"the revealed sum cannot be read: {error}") from None
+        totals = endpoint.decode(total[_HEAD:])
+        return RankFit(totals, endpoint.covariance(count), examples, count, {})
+    sites = [
+        SiteRankSums.decode(rest[at : at + _ROW], examples, terms)
+        for at in range(0, len(rest), _ROW)
+    ]
+    if sum(len(site.facts) for site in sites) != examples:
+        raise ReleaseError("the sites' examples do not add up to those that are ranked")
+    used = [build(site.option, site.facts, terms.budget) for site in sites]
+    return RankFit(
+        add_totals(m.decode(s.released) for m, s in zip(used, sites, strict=True)),
+        add_covariances(m.covariance for m in used),
+        examples,
+        count,
+        dict(sorted(Counter(site.option.kind for site in sites).items())),
+    )

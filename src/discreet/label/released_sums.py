@@ -1,16 +1,16 @@
-r"""What a site releases about its labels, and how a release is read back.
+r"""What a site releases about its labels, and how a release is decoded.
 
 Three forms, each of one or two integers:
 
 - ``LinearSums``: sums :math:`z_j = \sum_i w_j(r_i)\,y_i + \text{noise}_j`. Each weight
   is a *linear* function of the doubled rank R with integer coefficients,
-  :math:`w_j = a_j R + b_j`. So nothing is rounded, and two sums are read back exactly
-  by inverting the 2 x 2 matrix of the coefficients.
+  :math:`w_j = a_j R + b_j`. So nothing is rounded, and two sums are decoded exactly by
+  inverting the 2 x 2 matrix of the coefficients.
 - ``ResponseSums``: the exact sums of labels that were flipped.
-- ``SummedEndpoint``: two sums that all sites add up before anything is opened.
+- ``SummedEndpoint``: two sums that all sites add up before anything is revealed.
 
 Everything but the labels is public: whoever knows a site's ``RankFacts`` and its
-option can read its release.
+option can decode its release.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ import numpy as np
 from discreet.arrays import FloatArray, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
-from discreet.label.midranks import RankFacts, SiteRanks
-from discreet.label.rank_totals import RankTotals, TotalsCovariance
+from discreet.label.ranks import RankFacts, RankTotals, SiteRanks, TotalsCovariance
 from discreet.label.sum_noise import (
     GaussianSumNoise,
     LaplaceSumNoise,
@@ -216,7 +215,7 @@ class ResponseSums:
         self, labels: IntVector, ranks: SiteRanks, *, entropy: Entropy
     ) -> IntVector:
         """Flip afresh and return what is sent: charged at every evaluation."""
-        ranks.sums(labels)  # refuses what are no labels of these ranks
+        ranks.sums(labels)  # refuses labels that are not 0 or 1, or not as many
         response_key = bernoulli_logistic(
             self.budget.epsilon, labels.size, stretched(entropy)
         )
@@ -254,18 +253,18 @@ def response_variance(epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SummedEndpoint:
-    r"""The two endpoint sums of all sites, opened by a secure sum, with noise once.
+    r"""The two endpoint sums of all sites, revealed by a secure sum, with noise once.
 
     All sites weigh between the same two ends, the ranks 0 and M - 1, so that their
     sums add up: only :math:`W_1 = \sum R y` and :math:`W_0 = \sum (2(M-1) - R) y` of
-    all sites together are opened, on doubled ranks. A flipped label moves them by
+    all sites together are revealed, on doubled ranks. A flipped label moves them by
     exactly :math:`2(M-1)` jointly in L1. Each site adds a Polya share; the shares of
     the honest sites alone are discrete Laplace noise of scale
     :math:`2(M-1)/\varepsilon`. The error does not grow with the number of sites.
 
     Args:
         examples: M, the number of ranked examples, public.
-        budget: the loss of the opened sum for one flipped label.
+        budget: the loss of the revealed sum for one flipped label.
         honest: sites whose shares are in the sum and unknown to the adversary:
             all sites minus the colluders.
     """
@@ -306,13 +305,13 @@ class SummedEndpoint:
         return self._shares.protect(self.exact(labels, ranks), entropy=entropy)
 
     def decode(self, total: IntVector) -> RankTotals:
-        """Read the opened sum."""
+        """Decode the revealed sum."""
         _check_length(total, 2)
         upper, lower = (int(v) for v in total)
         return RankTotals(upper / 2, float(Fraction(upper + lower, self.reach)))
 
     def noise(self, contributors: int) -> PolyaNoise:
-        """Return the law of the noise in each opened sum."""
+        """Return the distribution of the noise in each revealed sum."""
         return self._shares.noise(contributors)
 
     def covariance(self, contributors: int) -> TotalsCovariance:

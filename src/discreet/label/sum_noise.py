@@ -11,16 +11,16 @@ puts :math:`e^{-x^2/2\sigma^2}/Z` on the integer x. By Jensen's inequality the
 continuous density integrates to at least :math:`e^{-1/(24\sigma^2)}` times its middle
 value over the unit cell around x, and :math:`Z \ge \sqrt{2\pi}\sigma` (Poisson
 summation): a discrete probability is at most :math:`e^{1/(24\sigma^2)}` times that
-of the cell. The privacy loss is the same linear function of x for both laws, and
-changes within a cell by at most :math:`h = \frac12 \sum_j |\Delta_j|/\sigma_j^2`. So
+of the cell. The privacy loss is the same linear function of x for both, and changes
+within a cell by at most :math:`h = \frac12 \sum_j |\Delta_j|/\sigma_j^2`. So
 
 .. math:: \delta_{discrete}(\varepsilon) \le e^{\sum_j 1/(24\sigma_j^2)}\,
           \delta(\varepsilon - h, \mu),
 
 which is what a mechanism is held to; with sigma in the thousands it costs nothing.
 
-**Staircase.** The least variance that a pure epsilon allows: Geng and Viswanath (2016), for a sum that moves by at most :math:`\Delta` (integer):
-with a width w of 1 .. :math:`\Delta`, the probability of x is proportional to
+**Staircase.** The least variance that a pure epsilon allows (Geng and Viswanath
+2016), for a sum that moves by at most :math:`\Delta` (integer): with a width w of 1 .. :math:`\Delta`, the probability of x is proportional to
 :math:`e^{-\varepsilon k}`, where k = 0 for :math:`|x| < w` and
 :math:`k = 1 + \lfloor (|x| - w)/\Delta \rfloor` beyond. A move by at most
 :math:`\Delta` changes k by at most one: the ratio is at most :math:`e^\varepsilon`.
@@ -43,8 +43,8 @@ from discreet.noise.coins import bernoulli_exp_ratio, uniform_below
 from discreet.noise.laplace import discrete_laplace
 
 _MAX_NUMERATOR: Final = 2**39
-ROOM: Final = 1.0 - 2.0**-10
-"""Calibrated for a little less than the budget: the discrete law needs some."""
+_ROOM: Final = 1.0 - 2.0**-10
+"""Calibrated for a little less than the budget: discrete noise needs some."""
 _PROPOSALS: Final = 8
 _BATCH: Final = 64
 """Proposals drawn at once: one call then nearly always suffices."""
@@ -63,8 +63,8 @@ def drawable(scale: Fraction) -> Fraction:
         raise PlanError("the scale of the noise must be positive")
     if max(scale.numerator, scale.denominator) < _MAX_NUMERATOR:
         return scale
-    room = _MAX_NUMERATOR / scale
-    bits = min(max(0, math.floor(room).bit_length() - 2), 39)
+    spare = math.floor(_MAX_NUMERATOR / scale)
+    bits = min(max(0, spare.bit_length() - 2), 39)
     return Fraction(math.ceil(scale * 2**bits), 2**bits)
 
 
@@ -124,7 +124,7 @@ class GaussianSumNoise:
 
 
 def _coin_exp(numerator: int, denominator: int, entropy: Entropy) -> bool:
-    """Flip a coin of probability exp(-numerator/denominator)."""
+    """Flip a coin of probability exp(-numerator/denominator), integers of any size."""
     whole, rest = divmod(numerator, denominator)
     if not _coin_exp_below_one(rest, denominator, entropy):
         return False
@@ -166,8 +166,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 def calibrated_mu(epsilon: Fraction, delta: Fraction) -> float:
     """Return the largest mu at a little less than the budget, by bisection."""
-    wanted = float(delta) * ROOM
-    e = float(epsilon) * ROOM
+    wanted = float(delta) * _ROOM
+    e = float(epsilon) * _ROOM
     low, high = 0.0, 1.0
     while gaussian_delta(e, high) < wanted:
         low, high = high, 2 * high
@@ -246,9 +246,9 @@ class StaircaseSumNoise:
         :math:`b = e^{-\varepsilon}`, and one of :math:`2\Delta` places uniformly.
         Level 0 keeps its 2w - 1 integers, any other level all its places.
         """
-        found = np.zeros(0, dtype=np.int64)
-        while found.size < size:
-            count = max(_BATCH, 2 * (size - found.size))
+        drawn = np.zeros(0, dtype=np.int64)
+        while drawn.size < size:
+            count = max(_BATCH, 2 * (size - drawn.size))
             level = self._levels(count, entropy)
             bound = np.full(count, 2 * self.step, dtype=np.uint64)
             place = uniform_below(bound, entropy).astype(np.int64)
@@ -257,8 +257,8 @@ class StaircaseSumNoise:
             outer = self.width + self.step * (level - 1) + place % self.step
             noise = np.where(level == 0, inner, side * outer)
             kept = (level > 0) | (place < 2 * self.width - 1)
-            found = np.concatenate([found, noise[kept]])
-        return found[:size]
+            drawn = np.concatenate([drawn, noise[kept]])
+        return drawn[:size]
 
     def _levels(self, size: int, entropy: Entropy) -> IntVector:
         """Count coins of probability exp(-epsilon) until one fails."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator
-from discreet.label.curve_plan import (
+from discreet.label.public_scores import (
+    PublicScores,
     predict_best,
     predict_binned,
     predict_response,
 )
-from discreet.label.public_scores import PublicScores
 from discreet.label.rank_terms import AGAIN, KEPT_FLIPS, RankedNoise, RankSumTerms
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
@@ -41,16 +41,9 @@ from discreet.privacy.loss import (
 from discreet.privacy.unit import LABEL, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import Statistic
-from discreet.statistic.rank_sums import (
-    RANK_MECHANISMS,
-    Aggregation,
-    MechanismName,
-    RankMechanism,
-    RankSums,
-)
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
 
 CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
-LabelMechanism: TypeAlias = RankMechanism | CurveMechanism
 CURVE_MECHANISMS: Final[tuple[CurveMechanism, ...]] = get_args(CurveMechanism)
 """Label mechanisms that release counts per bin: curves and calibration."""
 
@@ -74,7 +67,7 @@ class LabelDP(PrivacyModel):
 
     epsilon: Amount
     delta: Amount = 0
-    mechanism: LabelMechanism = "choice"
+    mechanism: str = "choice"
 
     name: ClassVar[str] = "label"
     trust: ClassVar[Trust] = Trust.LABELS_ONLY
@@ -167,7 +160,7 @@ class LabelDP(PrivacyModel):
                 f"the label mechanism {self.mechanism} gives the AUC alone: it has no "
                 "edges; use LabelDP(mechanism='curves')"
             )
-        return (Round(RankSums(cast("RankMechanism", self.mechanism))),)
+        return (Round(RankSums(self.mechanism)),)
 
     def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Flips, noise on binned positives, or what ranks make of the budget."""
@@ -255,9 +248,9 @@ def plan_rank_sums(
     privacy: LabelDP,
     sites: Sequence[Examples],
     *,
-    mechanism: MechanismName | None = None,
+    mechanism: str | None = None,
     share: Amount = Fraction(1, 2),
-    aggregation: Aggregation = "plain",
+    aggregation: RankAggregation = "plain",
     colluders: int = 0,
 ) -> Plan:
     """Return a plan of rank sums by any mechanism, or of one sum over all sites.
@@ -270,10 +263,10 @@ def plan_rank_sums(
         aggregation: ``secagg`` for one noisy sum of all sites, in a simulation.
         colluders: under ``secagg``, sites that may tell the coordinator their noise.
     """
-    named = cast("MechanismName", mechanism or privacy.mechanism)
+    sums = RankSums(mechanism or privacy.mechanism, share, aggregation)
     return Plan(
         privacy,
-        (Round(RankSums(named, share, aggregation)),),
+        (Round(sums),),
         metrics=frozenset({"auc"}),
         facts=PublicFacts(None, None, sites[0].scores),
         cohort=Cohort(min_survivors=len(sites), colluders=colluders),

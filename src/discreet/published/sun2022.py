@@ -1,10 +1,29 @@
-r"""Noise on the scores themselves: the alternative of Sun et al. (2022), Table 9.
+r"""The mechanisms of Sun et al. (2022): noise on rank sums, and noise on the scores.
 
-Scores in [0, 1] are put on a grid of :math:`2^{20}` steps and get discrete Laplace
-noise of scale :math:`2^{20}/\varepsilon`: whatever one score was, any other is as
-likely within :math:`e^\varepsilon`. It protects *scores and not labels*: the AUC is
-then computed from the exact labels. The noise pulls it far towards one half, by an
-amount that depends on the scores, so that no interval can be given.
+**Rank sums** (section 5), by the names ``global-laplace``, ``local-laplace``,
+``orthogonal`` and ``adaptive`` of ``LabelDP``, also with Gaussian noise when there is
+a delta:
+
+- *global* (section N): every site takes M - 1 as the sensitivity of S.
+- *local* (section 5.2): a site takes its own greatest rank. Both split the budget, a
+  share alpha for S and the rest for P.
+- *orthogonal* (section 5.3): :math:`r = u' + v'` with u' the site's mean rank; P gets
+  a share beta and :math:`V = \sum v'_i y_i` the rest, and :math:`S = u' P + V`, so
+  that the draw for P serves both sums.
+- the *adaptive* share: beta of the least variance of S,
+  :math:`u^{2/3}/(u^{2/3} + v^{2/3})` for Laplace noise, with u and v the largest
+  entries of u' and v'. For Gaussian noise the same argument gives u/(u + v).
+
+The paper's noise is real-valued. Here the weights are integers on a grid so fine that
+the distribution is the same to three digits. Where all ranks of a site agree one count
+gives both sums and gets everything. The paper's randomized response is the product's
+own (``discreet.label.released_sums.ResponseSums``).
+
+**Noise on the scores** (Table 9). Scores in [0, 1] are put on a grid of :math:`2^{20}`
+steps and get discrete Laplace noise of scale :math:`2^{20}/\varepsilon`: whatever one
+score was, any other is as likely within :math:`e^\varepsilon`. It protects *scores and
+not labels*: the AUC is then computed from the exact labels. The noise pulls it far
+towards one half, by an amount that depends on the scores, so no interval is given.
 """
 
 from __future__ import annotations
@@ -22,8 +41,18 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import ScalarFit
-from discreet.label.midranks import rank_sites
-from discreet.label.rank_totals import RankTotals, add_totals
+from discreet.label.mechanisms import (
+    CENTRE_STEPS,
+    Option,
+    SumKind,
+    count_row,
+    fixed,
+    noisy_row,
+    split,
+    spread_around,
+)
+from discreet.label.ranks import RankFacts, RankTotals, add_totals, rank_sites
+from discreet.label.released_sums import Budget, Row
 from discreet.label.sum_noise import drawable
 from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
@@ -31,6 +60,86 @@ from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit
 from discreet.report.evaluation import Evaluation
+from discreet.statistic.rank_sums import SHARE_STEPS
+
+
+def _global_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+    """Return S and P on their own, noise for the greatest rank anybody can have."""
+    return _two_sums(facts.top, budget, option)
+
+
+def _local_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+    """Return S and P on their own, noise for the site's greatest rank."""
+    return _two_sums(facts.high, budget, option)
+
+
+def _two_sums(greatest: int, budget: Budget, option: Option) -> tuple[Row, ...]:
+    alpha, for_count = split(option)
+    return noisy_row(1, 0, greatest, budget, alpha), count_row(budget, for_count)
+
+
+def _orthogonal_rows(
+    facts: RankFacts, budget: Budget, option: Option
+) -> tuple[Row, ...]:
+    """Return P, and the sum of what is left of the ranks around a public centre."""
+    spread = spread_around(facts, option.centre)
+    if not spread:
+        return (count_row(budget),)
+    beta, for_rest = split(option)
+    rest = noisy_row(CENTRE_STEPS, -option.centre, spread, budget, for_rest)
+    return count_row(budget, beta), rest
+
+
+def mean_centre(facts: RankFacts) -> int:
+    """Return the mean doubled rank, in eighths, rounded."""
+    return round(Fraction(CENTRE_STEPS * facts.total, len(facts)))
+
+
+def adaptive_share(facts: RankFacts, budget: Budget) -> Fraction:
+    """Return the share of P at which S has the least variance."""
+    centre = mean_centre(facts)
+    u, v = float(centre), float(spread_around(facts, centre))
+    if v == 0:
+        return Fraction(1)
+    power = 2 / 3 if isinstance(budget, PureDP) else 1.0
+    beta = u**power / (u**power + v**power)
+    steps = min(max(round(beta * SHARE_STEPS), 1), SHARE_STEPS - 1)
+    return Fraction(steps, SHARE_STEPS)
+
+
+def _around_the_mean(facts: RankFacts, share: Fraction) -> Option:
+    return Option(SumKind.ORTHOGONAL, mean_centre(facts), round(share * SHARE_STEPS))
+
+
+GLOBAL: Final = fixed(
+    SumKind.GLOBAL,
+    _global_rows,
+    option=lambda _facts, _budget, share: Option(
+        SumKind.GLOBAL, part=round(share * SHARE_STEPS)
+    ),
+    gaussian=True,
+)
+LOCAL: Final = fixed(
+    SumKind.LOCAL,
+    _local_rows,
+    option=lambda _facts, _budget, share: Option(
+        SumKind.LOCAL, part=round(share * SHARE_STEPS)
+    ),
+    gaussian=True,
+)
+ORTHOGONAL: Final = fixed(
+    SumKind.ORTHOGONAL,
+    _orthogonal_rows,
+    option=lambda facts, _budget, share: _around_the_mean(facts, share),
+    gaussian=True,
+)
+ADAPTIVE: Final = fixed(
+    SumKind.ORTHOGONAL,
+    option=lambda facts, budget, _share: _around_the_mean(
+        facts, adaptive_share(facts, budget)
+    ),
+    gaussian=True,
+)
 
 STEPS: Final = 2**20
 """Grid steps of the interval [0, 1]: the L1 sensitivity of a replaced score."""
@@ -53,10 +162,10 @@ def score_noise_auc(
         raise InputError("an AUC needs one score and two classes")
     columns, labels = [], []
     for site in sites:
-        scores, found = site.to_arrays()
+        scores, classes = site.to_arrays()
         sent = noisy_scores(scores, epsilon=spent, entropy=entropy)
         columns.append(sent.astype(np.float64))
-        labels.append(found.astype(np.int64))
+        labels.append(classes.astype(np.int64))
     ranked = rank_sites(columns)
     pairs = (r.sums(y) for r, y in zip(ranked, labels, strict=True))
     sums = add_totals(RankTotals(doubled / 2, count) for doubled, count in pairs)

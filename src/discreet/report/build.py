@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from discreet.errors import DisclosureWarning, PlanError
 from discreet.estimate.fit import Estimator, ScalarFit
-from discreet.label.opened_sums import REMEDY, RankFit, read
-from discreet.label.rank_terms import RankSumTerms
+from discreet.label.rank_terms import REMEDY, RankFit, RankSumTerms, read
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan

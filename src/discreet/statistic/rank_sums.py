@@ -18,7 +18,6 @@ from typing import (
     NoReturn,
     Self,
     TypeAlias,
-    get_args,
 )
 
 import numpy as np
@@ -30,31 +29,30 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
 from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
 from discreet.privacy.unit import LABEL, Sensitivity, Unit
+from discreet.registry import Registry
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic, only_edges
 
-RankMechanism: TypeAlias = Literal[
-    "choice",
-    "endpoint",
-    "slack",
-    "staircase",
-    "global-laplace",
-    "local-laplace",
-    "orthogonal",
-    "adaptive",
-]
-MechanismName: TypeAlias = RankMechanism | Literal["response", "response-labels"]
-Aggregation: TypeAlias = Literal["plain", "secagg"]
-RANK_MECHANISMS: Final[tuple[RankMechanism, ...]] = get_args(RankMechanism)
-"""Label mechanisms that release sums of ranks: the AUC alone, more precisely."""
-MECHANISMS: Final[tuple[MechanismName, ...]] = (
-    *RANK_MECHANISMS,
-    "response",
-    "response-labels",
+RankAggregation: TypeAlias = Literal["plain", "secagg"]
+RANK_MECHANISMS: Final = Registry[object](
+    "rank mechanism",
+    {
+        "choice": "discreet.label.mechanisms:CHOICE",
+        "endpoint": "discreet.label.mechanisms:ENDPOINT",
+        "slack": "discreet.label.mechanisms:SLACK",
+        "staircase": "discreet.label.mechanisms:STAIRCASE",
+        "global-laplace": "discreet.published.sun2022:GLOBAL",
+        "local-laplace": "discreet.published.sun2022:LOCAL",
+        "orthogonal": "discreet.published.sun2022:ORTHOGONAL",
+        "adaptive": "discreet.published.sun2022:ADAPTIVE",
+    },
 )
-"""``choice`` is the default, endpoint, slack and staircase its parts; the papers' are
-``global-laplace``, ``local-laplace``, ``orthogonal``, ``adaptive`` (all with Gaussian
-noise when there is a delta) and randomized response in its two protocols."""
+"""Label mechanisms that release sums of ranks: the AUC alone, more precisely.
+
+Each is a ``discreet.label.mechanisms.RankMechanism``. ``choice`` is the default,
+endpoint, slack and staircase its parts; the others are a paper's."""
+RESPONSES: Final = ("response", "response-labels")
+"""Randomized response in its two protocols: sums of flipped labels, or the labels."""
 SHARE_STEPS: Final = 10_000
 """Shares of a budget are multiples of one in that many."""
 
@@ -64,23 +62,24 @@ class RankSums(Statistic):
     """Two sums a site: the positives' ranks, weighted in one of several ways.
 
     Args:
-        mechanism: what each site releases; see ``MECHANISMS``.
+        mechanism: what each site releases; see ``RANK_MECHANISMS``.
         share: alpha or beta of the mechanisms that split their budget by hand.
         aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
-            sum of all sites' endpoint sums is opened, with noise added once.
+            sum of all sites' endpoint sums is revealed, with noise added once.
     """
 
-    mechanism: MechanismName = "choice"
+    mechanism: str = "choice"
     share: Amount = Fraction(1, 2)
-    aggregation: Aggregation = "plain"
+    aggregation: RankAggregation = "plain"
 
     name: ClassVar[str] = "rank-sums"
     only_for: ClassVar[str | None] = "label"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", exact(self.share, name="share"))
-        if self.mechanism not in MECHANISMS:
-            raise PlanError(f"a mechanism is one of {', '.join(MECHANISMS)}")
+        if self.mechanism not in RANK_MECHANISMS and self.mechanism not in RESPONSES:
+            known = ", ".join((*RANK_MECHANISMS, *RESPONSES))
+            raise PlanError(f"a mechanism is one of {known}")
         if not 0 < exact(self.share) < 1 or (exact(self.share) * SHARE_STEPS) % 1:
             raise PlanError(
                 f"share is a multiple of 1/{SHARE_STEPS} strictly between 0 and 1"
@@ -92,7 +91,7 @@ class RankSums(Statistic):
             "endpoint",
         ):
             raise PlanError(
-                "secure aggregation opens the sites' endpoint sums with Laplace "
+                "secure aggregation reveals the sites' endpoint sums with Laplace "
                 "noise: use the mechanism choice or endpoint"
             )
 

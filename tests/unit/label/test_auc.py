@@ -8,14 +8,13 @@ import pytest
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
-from discreet.label.midranks import midranks
-from discreet.label.rank_totals import RankTotals, TotalsCovariance, rank_auc
+from discreet.label.ranks import RankTotals, TotalsCovariance, midranks, rank_auc
 from discreet.label.response_keys import ResponseKeys
 from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.published.sun2022 import score_noise_auc
-from discreet.statistic.rank_sums import MECHANISMS
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES
 from label_runs import label_auc
 
 
@@ -36,7 +35,7 @@ def exact_auc(sites):
     return (up[:, None] > down[None, :]).mean()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", [*RANK_MECHANISMS, *RESPONSES])
 def test_every_mechanism_is_near_the_truth_at_a_large_epsilon(mechanism, rng):
     sites = federation(rng)
     result = label_auc(sites, epsilon=12, mechanism=mechanism, entropy=Seeded(b"m"))

@@ -4,18 +4,21 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError, PlanError, ReleaseError
-from discreet.label.choice import CANDIDATES, Prior, SiteFacts, choose, options_for
-from discreet.label.midranks import SiteRanks, rank_sites
-from discreet.label.rank_mechanisms import (
-    Kind,
+from discreet.label.mechanisms import (
+    CANDIDATES,
     Option,
-    adaptive_share,
+    Prior,
+    SiteFacts,
+    SumKind,
     build,
-    mean_centre,
+    choose,
+    options_for,
 )
+from discreet.label.ranks import SiteRanks, rank_sites
 from discreet.label.released_sums import LinearSums, SummedEndpoint
 from discreet.label.sum_noise import calibrated_mu, drawable, gaussian_delta
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.published.sun2022 import adaptive_share, mean_centre
 from label_cases import (
     EPSILONS,
     EVERY,
@@ -115,7 +118,9 @@ def test_the_adaptive_share_minimises_the_variance_of_the_rank_sum():
     centre = mean_centre(ranks)
 
     def variance(p):
-        return build(Option(Kind.ORTHOGONAL, centre, p), ranks, ONE).covariance.rank_sum
+        return build(
+            Option(SumKind.ORTHOGONAL, centre, p), ranks, ONE
+        ).covariance.rank_sum
 
     assert variance(part) < min(variance(part - 300), variance(part + 300))
 
@@ -143,7 +148,7 @@ def test_analytic_gaussian_noise_is_that_of_balle_and_wang():
 def test_slack_with_tau_zero_at_an_end_is_the_endpoint_mechanism():
     ranks = ranks_of(100, 300, 1400)
     end = mechanism_of("endpoint", ranks, ONE).covariance
-    slack = build(Option(Kind.SLACK, 8 * 100, 0), ranks, ONE).covariance
+    slack = build(Option(SumKind.SLACK, 8 * 100, 0), ranks, ONE).covariance
     assert slack.rank_sum == pytest.approx(end.rank_sum, rel=1e-2)
     assert slack.positives == pytest.approx(end.positives, rel=1e-2)
     assert slack.cross == pytest.approx(end.cross, rel=1e-2)
@@ -152,11 +157,11 @@ def test_slack_with_tau_zero_at_an_end_is_the_endpoint_mechanism():
 @pytest.mark.parametrize(
     ("doubled", "epsilon", "kind"),
     [
-        (np.arange(0, 100_000, 2), 1, Kind.SLACK),
-        (np.arange(0, 100_000, 2), 8, Kind.STAIRCASE),
-        (np.arange(80_000, 80_400, 2), 4, Kind.STAIRCASE),
-        (np.arange(0, 100_000, 9999), 8, Kind.RESPONSE),
-        (np.array([60_000]), 1, Kind.RESPONSE),
+        (np.arange(0, 100_000, 2), 1, SumKind.SLACK),
+        (np.arange(0, 100_000, 2), 8, SumKind.STAIRCASE),
+        (np.arange(80_000, 80_400, 2), 4, SumKind.STAIRCASE),
+        (np.arange(0, 100_000, 9999), 8, SumKind.RESPONSE),
+        (np.array([60_000]), 1, SumKind.RESPONSE),
     ],
 )
 def test_the_choice_depends_on_the_ranks_and_epsilon(doubled, epsilon, kind):
@@ -190,10 +195,10 @@ def test_predictions_are_the_variances_of_what_is_built(rng):
     prior = Prior.wide(500)
     for epsilon in (1, 4):
         budget = PureDP(Fraction(epsilon))
-        for predict in CANDIDATES:
+        for kind, predict in CANDIDATES.items():
             facts = SiteFacts.of(sites)
             predicted = predict(facts, float(epsilon), prior).variance
-            options = choose(sites, float(epsilon), prior, among=(predict,))
+            options = choose(sites, float(epsilon), prior, among=(kind,))
             for value, option, site in zip(predicted, options, sites, strict=True):
                 cov = build(option, site, budget).covariance
                 found = cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
@@ -220,11 +225,11 @@ def test_secure_sums_are_read_back_and_their_noise_does_not_grow(rng):
     [
         lambda: SummedEndpoint(1, ONE, 3),
         lambda: SummedEndpoint(20, ONE, 0),
-        lambda: build(Option(Kind.SLACK), ranks_of(1, 5), GAUSSIAN_BUDGET),
-        lambda: build(Option(Kind.LOCAL, part=0), ranks_of(1, 5), ONE),
-        lambda: build(Option(Kind.STAIRCASE, part=10_000), ranks_of(1, 5), ONE),
-        lambda: build(Option(Kind.NOTHING), ranks_of(1, 5), ONE),
-        lambda: Option(Kind.SLACK, part=10_001),
+        lambda: build(Option(SumKind.SLACK), ranks_of(1, 5), GAUSSIAN_BUDGET),
+        lambda: build(Option(SumKind.LOCAL, part=0), ranks_of(1, 5), ONE),
+        lambda: build(Option(SumKind.STAIRCASE, part=10_000), ranks_of(1, 5), ONE),
+        lambda: build(Option(SumKind.NOTHING), ranks_of(1, 5), ONE),
+        lambda: Option(SumKind.SLACK, part=10_001),
         lambda: options_for("best", [ranks_of(1)], ONE),
         lambda: drawable(Fraction(0)),
     ],

@@ -2,8 +2,16 @@ import numpy as np
 import pytest
 
 from discreet.errors import InputError
-from discreet.label.midranks import RankFacts, SiteRanks, midranks, rank_sites
-from discreet.label.rank_totals import RankTotals, centre_of, rank_auc, sampling_sd
+from discreet.label.ranks import (
+    RankFacts,
+    RankTotals,
+    SiteRanks,
+    centre_of,
+    midranks,
+    rank_auc,
+    rank_sites,
+    sampling_sd,
+)
 
 
 def pairs_won(scores, labels):

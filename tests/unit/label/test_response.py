@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.midranks import SiteRanks, midranks
-from discreet.label.rank_totals import RankTotals, rank_auc
+from discreet.label.ranks import RankTotals, SiteRanks, midranks, rank_auc
 from discreet.label.released_sums import ResponseSums
 from discreet.privacy.loss import PureDP
 

@@ -1,7 +1,7 @@
 """Ranks: public scores are ranked, then every site answers with protected sums.
 
 - The coordinator asks all sites twice, and reveals one vector of integers
-  (``discreet.label.opened_sums`` reads it again).
+  (``discreet.label.rank_terms.read`` decodes it).
 - A site's half is ``RankSite``: a state machine whose last step lets a callback charge,
   make and store the answer. The charge comes after the ranks, before a label is read.
 
@@ -25,17 +25,20 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.codec.messages import BinaryMessage, Blob, MalformedMessageError
 from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
-from discreet.label.choice import kinds_of, options_for
+from discreet.label.mechanisms import SumKind, build, kinds_of, options_for
 from discreet.label.messages import (
     Answer,
     Scores,
     SentOrder,
 )
 from discreet.label.messages import Ranks as RanksMessage
-from discreet.label.midranks import SiteRanks, rank_sites
-from discreet.label.opened_sums import SiteSums, encode_sites, encode_summed
-from discreet.label.rank_mechanisms import Kind, build
-from discreet.label.rank_terms import RankSumTerms
+from discreet.label.rank_terms import (
+    RankSumTerms,
+    SiteRankSums,
+    encode_sites,
+    encode_summed,
+)
+from discreet.label.ranks import SiteRanks, rank_sites
 from discreet.label.released_sums import ResponseSums, SummedEndpoint
 from discreet.label.response_keys import LabelSet
 from discreet.noise.response import RandomizedResponse
@@ -307,7 +310,7 @@ def collect(
 
 def read_answer(
     site: int, message: bytes, ranks: SiteRanks, terms: RankSumTerms
-) -> SiteSums:
+) -> SiteRankSums:
     """Read one site's answer, and reduce flipped labels to their two sums.
 
     Raises:
@@ -316,17 +319,17 @@ def read_answer(
     """
     answer = _from_site(Answer.decode, site, message)
     option, released = answer.option, answer.released
-    if option.kind not in kinds_of(terms.mechanism) | {Kind.NOTHING}:
+    if option.kind not in kinds_of(terms.mechanism) | {SumKind.NOTHING}:
         raise FaultySiteError(
             site, f"answered by another mechanism than {terms.mechanism}"
         )
     try:
-        if option.kind is Kind.RESPONSE_LABELS:
+        if option.kind is SumKind.RESPONSE_LABELS:
             released = np.array(ranks.sums(released), dtype=np.int64)
         build(option, ranks, terms.budget).decode(released)
     except DiscreetError as error:
         raise FaultySiteError(site, f"sent an unreadable answer: {error}") from None
-    return SiteSums(option, ranks, released)
+    return SiteRankSums(option, ranks, released)
 
 
 def _from_site(decode: Callable[[bytes], Decoded], site: int, raw: bytes) -> Decoded:
@@ -444,7 +447,7 @@ class RankSite:
         mechanism = build(option, ranks, terms.budget)
         if self.flipped is not None and isinstance(mechanism, ResponseSums):
             flipped = self._sent(self.flipped(), order)
-            if option.kind is Kind.RESPONSE_LABELS:
+            if option.kind is SumKind.RESPONSE_LABELS:
                 return Answer(option, flipped)
             return Answer(option, mechanism.exact(flipped, ranks))
         if terms.keeps_flips and len(ranks):

@@ -9,11 +9,10 @@ import pytest
 from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.label.mechanisms import Option, SumKind
 from discreet.label.messages import Answer, Ranks, Scores, SentOrder
-from discreet.label.midranks import SiteRanks, midranks
-from discreet.label.opened_sums import read
-from discreet.label.rank_mechanisms import Kind, Option
-from discreet.label.rank_terms import RankSumTerms
+from discreet.label.rank_terms import RankSumTerms, read
+from discreet.label.ranks import SiteRanks, midranks
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, LABEL
 from discreet.secagg.errors import (
@@ -79,7 +78,7 @@ def test_a_session_runs_on_bytes_and_opens_one_vector_that_reads_again():
     fit = read(TERMS, total)
     assert contributors == [1, 2]
     assert fit.examples == 7
-    assert fit.options == {Kind.ENDPOINT: 2}
+    assert fit.options == {SumKind.ENDPOINT: 2}
     assert fit.covariance.positives > 0
     assert wire.charged == [1, 2]
 
@@ -118,7 +117,7 @@ def test_flipped_labels_and_their_sums_open_the_same_numbers():
         for name in ("response", "response-labels")
     ]
     kinds = [total[[3, 14]].tolist() for total in opened]
-    assert kinds == [[Kind.RESPONSE] * 2, [Kind.RESPONSE_LABELS] * 2]
+    assert kinds == [[SumKind.RESPONSE] * 2, [SumKind.RESPONSE_LABELS] * 2]
     for total in opened:
         total[[3, 14]] = 0
     np.testing.assert_array_equal(*opened)
@@ -235,16 +234,20 @@ def test_ranks_beyond_the_announced_examples_are_refused():
 def test_an_answer_by_another_mechanism_is_refused():
     nothing = np.zeros(0, dtype=np.int64)
     for option, released, words in (
-        (Option(Kind.RESPONSE), np.array([3, 1]), "another mechanism than endpoint"),
-        (Option(Kind.ENDPOINT), np.array([3]), "2 released sums were expected, got 1"),
-        (Option(Kind.NOTHING), nothing, "unreadable"),
+        (Option(SumKind.RESPONSE), np.array([3, 1]), "another mechanism than endpoint"),
+        (
+            Option(SumKind.ENDPOINT),
+            np.array([3]),
+            "2 released sums were expected, got 1",
+        ),
+        (Option(SumKind.NOTHING), nothing, "unreadable"),
     ):
         with pytest.raises(FaultySiteError, match=words):
             Wire(ranks={1: Answer(option, released).encode()}).run()
 
 
 def test_flipped_labels_that_are_not_labels_are_refused():
-    bad = Answer(Option(Kind.RESPONSE_LABELS), np.array([0, 1, 2, 1])).encode()
+    bad = Answer(Option(SumKind.RESPONSE_LABELS), np.array([0, 1, 2, 1])).encode()
     with pytest.raises(FaultySiteError, match="labels 0 and 1"):
         Wire(RankSumTerms(2, mechanism="response-labels"), ranks={1: bad}).run()
 
@@ -267,7 +270,7 @@ def messages():
     return [
         (Scores, Scores(np.array([0.5, -0.0, 2.0])).encode()),
         (Ranks, Ranks(ranks).encode()),
-        (Answer, Answer(Option(Kind.SLACK, -9, 50), np.array([-7, 2**40])).encode()),
+        (Answer, Answer(Option(SumKind.SLACK, -9, 50), np.array([-7, 2**40])).encode()),
     ]
 
 
