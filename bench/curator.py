@@ -24,18 +24,21 @@ from datasets import lacking, load
 from discreet.arrays import FloatVector
 from discreet.attack.reidentify import reidentify_auc
 from discreet.curator import auc
-from discreet.curator.areas import AUC, ap_target
-from discreet.curator.grid import simulate_smooth
-from discreet.curator.mechanism import SmoothMechanism, Target
-from discreet.curator.ranking import rank_arrays
-from discreet.curator.sensitivity import ap_smooth_sensitivity, auc_smooth_sensitivity
-from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
+from discreet.curator.ranking import (
+    ap_smooth_sensitivity,
+    auc_smooth_sensitivity,
+    rank_arrays,
+)
+from discreet.curator.release import AUC, SmoothNoise, Target, ap_target
+from discreet.curator.smooth_noise import PowerLaw, simulate_smooth, tuned
 from discreet.curator.weighted_count import (
     WeightTable,
     auc_weights,
     pair_count_weights,
     simulate_weighted_count,
 )
+from discreet.published.boyd2015 import HeavyTailed, SmoothLaplace
+from simulated_releases import log_density
 
 DATA: Final = "adult-lr"
 DELTAS: Final = ("0.000001", "0.0001", "0.01")
@@ -84,7 +87,7 @@ class Setting:
         return off
 
     def smooth(
-        self, value: float, target: Target, mechanism: SmoothMechanism
+        self, value: float, target: Target, mechanism: SmoothNoise
     ) -> FloatVector:
         """Return absolute errors of noise on smooth sensitivity."""
         size = target.smooth(self.positives, self.negatives, mechanism.beta)
@@ -108,7 +111,7 @@ def errors(metric: str, here: Setting, value: float) -> dict[str, FloatVector]:
             d: here.smooth(value, paper, SmoothLaplace(here.epsilon, Fraction(d)))
             for d in DELTAS
         },
-        "wcl": here.weighted(value, ours.tables("weighted-count", here.rows)),
+        "wcl": here.weighted(value, ours.weights(here.rows)),
         "power": here.smooth(value, ours, here.power_law(ours, prevalence)),
     }
     if metric == "AUC":
@@ -256,7 +259,7 @@ def realised_losses() -> None:
         print(f"{text:>4}   {cells[0]:.3f}   {cells[1]:22.3f}   {cells[2]:36.3f}")
 
 
-def _loss(mechanism: SmoothMechanism, factor: float) -> float:
+def _loss(mechanism: SmoothNoise, factor: float) -> float:
     tail = mechanism.noise(1.0).tail
     places = np.append(0.0, np.logspace(-6, 9, 4001)) * factor
     x = np.append(-places[::-1], places)
@@ -265,8 +268,8 @@ def _loss(mechanism: SmoothMechanism, factor: float) -> float:
         other = math.exp(theta * mechanism.beta)
         for shift in np.linspace(0.0, min(1.0, other), 9):
             at = np.append(x, x + shift)
-            gap = tail.log_density(at / factor) + math.log(other)
-            gap -= tail.log_density((at - shift) / (factor * other))
+            gap = log_density(tail, at / factor) + math.log(other)
+            gap -= log_density(tail, (at - shift) / (factor * other))
             largest = max(largest, float(np.abs(gap).max()))
     return largest
 

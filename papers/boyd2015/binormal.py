@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.areas import binormal_tpr
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Polyline
+from discreet.published.boyd2015 import binormal_tpr
 from papers.boyd2015.pool import Sample, simulate_ours, simulate_paper
 from papers.data import Data
 from papers.figures import Figure, Panel, Series

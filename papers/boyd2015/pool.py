@@ -10,12 +10,11 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.areas import AUC, ap_target
-from discreet.curator.grid import simulate_smooth
-from discreet.curator.mechanism import SmoothMechanism, Target
 from discreet.curator.ranking import rank_arrays
-from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
+from discreet.curator.release import AUC, Target, ap_target
+from discreet.curator.smooth_noise import PowerLaw, simulate_smooth, tuned
 from discreet.curator.weighted_count import simulate_weighted_count
+from discreet.published.boyd2015 import HeavyTailed, SmoothLaplace
 from papers.data import Scored
 
 Metric: TypeAlias = Literal["AUC", "AP"]
@@ -58,7 +57,7 @@ def balanced_value(pool: Scored, metric: Metric) -> float:
     return float(np.diff(recall) @ precision)
 
 
-def paper_mechanism(epsilon: str, delta: str) -> SmoothMechanism:
+def paper_mechanism(epsilon: str, delta: str) -> HeavyTailed | SmoothLaplace:
     """Return Cauchy noise at delta 0, Laplace noise otherwise (Theorem 2)."""
     if delta == "0":
         return HeavyTailed(Fraction(epsilon))
@@ -67,7 +66,11 @@ def paper_mechanism(epsilon: str, delta: str) -> SmoothMechanism:
 
 @cache
 def _smooth(
-    metric: Metric, mechanism: SmoothMechanism, n: int, m: int, ours: bool
+    metric: Metric,
+    mechanism: PowerLaw | HeavyTailed | SmoothLaplace,
+    n: int,
+    m: int,
+    ours: bool,
 ) -> float:
     target: Target = (_OURS if ours else _PAPERS)[metric]
     return target.smooth(n, m, mechanism.beta)
@@ -115,5 +118,5 @@ def simulate_ours(
         mechanism = _power(metric, epsilon, n, m)
         smooth = _smooth(metric, mechanism, n, m, ours=True)
         return simulate_smooth(value, mechanism.noise(smooth), draws, rng)
-    table = _OURS[metric].tables("weighted-count", n + m)
+    table = _OURS[metric].weights(n + m)
     return simulate_weighted_count(value, n, table, float(epsilon), draws, rng)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.curator.sensitivity import ap_local_sensitivity, auc_smooth_sensitivity
+from discreet.curator.ranking import ap_local_sensitivity, auc_smooth_sensitivity
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.registry import Item, Measured, Report, Runs

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.stats import rankdata
 
 from discreet.arrays import FloatVector
-from discreet.curator.areas import binormal_tpr
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
@@ -27,6 +26,7 @@ from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import EXACT_BINS
+from discreet.published.boyd2015 import binormal_tpr
 from discreet.published.cormode2023 import EquiDepth
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram

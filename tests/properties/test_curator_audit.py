@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import curator_oracles as oracle
-from discreet.curator.grid import PowerTail, grid_probabilities
-from discreet.curator.sensitivity import auc_smooth_sensitivity
-from discreet.curator.smooth_noise import HeavyTailed, PowerLaw, SmoothLaplace, tuned
+from bench.simulated_releases import grid_probabilities, log_density
+from discreet.curator.ranking import auc_smooth_sensitivity
+from discreet.curator.smooth_noise import PowerLaw, PowerTail, tuned
 from discreet.curator.weighted_count import (
     ap_weights,
     auc_weights,
     pair_count_weights,
 )
 from discreet.errors import PlanError
+from discreet.published.boyd2015 import HeavyTailed, SmoothLaplace
 
 EPSILONS = [Fraction(e) for e in ("0.1", "0.3", "1", "2", "3", "5", "8")]
 SHARES = [Fraction(s) for s in ("0.02", "0.1", "0.3", "0.7", "0.95")]
@@ -42,8 +43,8 @@ def realised_loss(tail, factor, beta):
             x = np.concatenate([-PLACES[::-1], PLACES]) * factor
             # Places around both centres: the ratio peaks at one of them.
             x = np.concatenate([x, x + shift])
-            one = tail.log_density(x / factor) - math.log(factor)
-            two = tail.log_density((x - shift) / (factor * other))
+            one = log_density(tail, x / factor) - math.log(factor)
+            two = log_density(tail, (x - shift) / (factor * other))
             two -= math.log(factor * other)
             largest = max(largest, float(np.max(np.abs(one - two))))
     return largest

@@ -1,4 +1,4 @@
-"""Draws of the curator's releases against their laws.
+"""Draws of the curator's releases against their distributions.
 
 Each check fails on correct code with probability ALPHA; each has a twin that a
 wrong scale is rejected.
@@ -9,16 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.curator.grid import (
+from bench.simulated_releases import grid_probabilities
+from discreet.curator.ranking import Ranking
+from discreet.curator.smooth_noise import (
     GridNoise,
-    HeavyTail,
-    LaplaceTail,
     PowerTail,
     draw_on_grid,
-    grid_probabilities,
     simulate_smooth,
 )
-from discreet.curator.ranking import Ranking
 from discreet.curator.weighted_count import (
     UNIT,
     ap_weights,
@@ -28,6 +26,7 @@ from discreet.curator.weighted_count import (
     simulate_weighted_count,
 )
 from discreet.entropy import Seeded
+from discreet.published.boyd2015 import HeavyTail, LaplaceTail
 from statistical_checks import ALPHA, chi_squared_p_value
 
 pytestmark = pytest.mark.statistical
@@ -47,7 +46,9 @@ def expected(tail, factor=1.0):
 
 
 @pytest.mark.parametrize("tail", TAILS, ids=repr)
-def test_draws_on_the_grid_follow_their_law_and_another_scale_is_rejected(tail):
+def test_draws_on_the_grid_follow_their_distribution_and_another_scale_is_rejected(
+    tail,
+):
     entropy = Seeded(b"grid")
     noise = GridNoise(tail, SCALE)
     drawn = [
@@ -66,7 +67,7 @@ def test_draws_on_the_grid_follow_their_law_and_another_scale_is_rejected(tail):
 
 
 @pytest.mark.parametrize("tail", TAILS, ids=repr)
-def test_the_simulation_has_the_same_law(tail):
+def test_the_simulation_has_the_same_distribution(tail):
     rng = np.random.default_rng(2)
     noise = GridNoise(tail, SCALE)
     found = simulate_smooth(float(VALUE), noise, DRAWS, rng)

@@ -4,19 +4,19 @@ The unit is a row: one example replaced by any other. The number of examples is
 public, the number of positives is not.
 """
 
-from discreet.curator.areas import BinormalCurve, auc, average_precision
 from discreet.curator.budget import Budget
-from discreet.curator.evaluate import (
+from discreet.curator.private_estimate import PrivateEstimate
+from discreet.curator.release import (
     PrivateRates,
     PrivateRoc,
+    auc,
+    average_precision,
     confusion,
     evaluate,
     roc_curve,
 )
-from discreet.curator.private_estimate import PrivateEstimate
 
 __all__ = [
-    "BinormalCurve",
     "Budget",
     "PrivateEstimate",
     "PrivateRates",

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.arrays import FloatVector
-from discreet.curator.grid import GridNoise
+from discreet.curator.smooth_noise import GridNoise
 from discreet.curator.weighted_count import WeightedCount, WeightTable
 from discreet.entropy import Entropy, Seeded
 from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning

@@ -1,6 +1,22 @@
-r"""Noise on smooth sensitivity: the power law, and the paper's two laws.
+r"""Noise on smooth sensitivity, drawn exactly on a public grid: the power law.
 
-**Power-law noise**, pure epsilon and tuned to a prevalence, has density proportional to :math:`(1 + |x|/(\kappa S))^{-a}` with
+**The grid.** The noise X has density h(x) = h(-x), so :math:`T(x) = \Pr[X > x]` for x >= 0 says all.
+Tails in decimals, to as many digits as asked, are for releases; the float quantiles are
+for error bars and simulation.
+
+The released value is :math:`k/s`, k the nearest integer to :math:`s` times the
+noisy value, cut to 0 .. s. That is a function of the real noisy value, so it is as
+private as that; and it has finitely many outcomes, so it can be drawn without
+any rounding: k is where a uniform random number falls among the cumulative
+probabilities. The number is drawn bit by bit and each probability computed in
+decimals; when a comparison is in doubt, both get more digits. What comes out has
+exactly the distribution of real-valued noise, cut to the grid: no float
+is ever added to noise, and the grid's gaps say nothing about the data.
+
+Not covered: the time that a draw takes.
+
+**Power-law noise**, pure epsilon and tuned to a prevalence, has density
+proportional to :math:`(1 + |x|/(\kappa S))^{-a}` with
 
 .. math::
     a = 1 + \varepsilon/\beta, \qquad
@@ -22,27 +38,6 @@ densities at x is :math:`\theta\beta + a\ln\frac{1 + |x-v'|/(\kappa S')}{1 +
   :math:`\max\{a\ln(1+1/\kappa),\ (a-1)t\beta\} - \ldots \le \varepsilon`.
 
 The claim does not rest on the prevalence, which only chooses beta.
-
-**The paper's noise** (Boyd 2015, theorem 2):
-
-- :math:`\delta = 0`: density proportional to :math:`1/(1+|z|^\gamma)`, any
-  :math:`\gamma > 1` (Cauchy at 2), scale :math:`2(\gamma+1)S/\varepsilon` and
-  :math:`\beta = \varepsilon/(2(\gamma+1))`: pure epsilon-DP.
-- :math:`\delta > 0`: Laplace of scale :math:`2S/\varepsilon` with
-  :math:`\beta = \varepsilon/(2\ln(2/\delta))`: (epsilon, delta)-DP, **up to an
-  epsilon of about 12**. In units of b the neighbour's noise is shifted by at most
-  :math:`\sigma = \varepsilon/2` of its own scale :math:`b e^{\pm u}, u \le \beta`. Where
-  it is wider, the loss is at most :math:`u + \varepsilon/2`. Where it is narrower, the
-  loss exceeds epsilon in the two tails alone, and integrating them gives exactly
-
-  .. math:: \delta(u) = \frac{1 - e^{-u}}{2} \Big(e^{-\frac{\varepsilon+u-\sigma}{e^u-1}}
-            + e^{-\frac{\varepsilon+u+\sigma}{e^u-1}}\Big),
-
-  which grows with u and sigma. The theorem's constants bound it only while u is
-  small: a larger epsilon is refused where this exceeds delta.
-
-Valid and wasteful: at a nominal epsilon of 1 the Cauchy noise has a loss of .226.
-They are here to be compared with; weighted counts and the power law are better.
 """
 
 from __future__ import annotations
@@ -50,22 +45,147 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
-from discreet.curator.grid import GridNoise, HeavyTail, LaplaceTail, PowerTail
-from discreet.curator.sensitivity import LEAST_BETA
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.curator.ranking import LEAST_BETA
+from discreet.entropy import Entropy
 from discreet.errors import PlanError
-from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.privacy.loss import PureDP
 
 _PARTS: Final = 256
 """Beta is a multiple of epsilon/256, so that the exponent is a small fraction."""
 _MOST_EPSILON: Final = Fraction(64)
 """Beyond this the noise stays what it is here: less would be lost in floats."""
-_UP: Final = 1.0 + 2.0**-40
-"""Covers the float errors of kappa and of its product with S."""
-_WIDE: Final = 700.0
-"""Beyond this an exponential overflows; nothing of a tail is bounded there."""
+UP: Final = 1.0 + 2.0**-40
+"""Covers the float errors of a scale and of its product with S."""
+
+
+class Tail(Protocol):
+    """A symmetric distribution of scale 1."""
+
+    def upper(self, x: Decimal) -> Decimal:
+        """Return T(x), x >= 0, within 10^(5 - p) at the context's p digits."""
+        ...
+
+    def quantile(self, tail: FloatVector) -> FloatVector:
+        """Return the x >= 0 beyond which lies this probability, at most 1/2."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PowerTail:
+    r"""The power law: density :math:`\frac{a-1}{2}(1+|x|)^{-a}`, a > 1."""
+
+    exponent: Fraction
+
+    def __post_init__(self) -> None:
+        if self.exponent <= 1:
+            raise PlanError("the exponent of a power law exceeds 1")
+
+    def upper(self, x: Decimal) -> Decimal:
+        """Return (1 + x)^(1 - a)/2."""
+        return (1 + x) ** -decimal(self.exponent - 1) / 2
+
+    def quantile(self, tail: FloatVector) -> FloatVector:
+        """Invert the power."""
+        x: FloatVector = np.expm1(np.log(2.0 * tail) / (1.0 - float(self.exponent)))
+        return x
+
+
+def decimal(number: Fraction) -> Decimal:
+    """Divide at the context's precision."""
+    return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+_FIRST_BITS: Final = 128
+_FIRST_DIGITS: Final = 60
+_GUARD_DIGITS: Final = 8
+"""Digits at the end of a computed probability that nothing relies on; the tails
+promise 5, and the place x costs less than 2 more."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridNoise:
+    """A tail with its scale, around a value: all exact numbers."""
+
+    tail: Tail
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        if self.scale <= 0:
+            raise PlanError("the scale of the noise must be positive")
+
+    def below(self, place: Fraction, value: Fraction, digits: int) -> Decimal:
+        """Return the probability that value + noise < place, to some digits."""
+        # A context of our own: the caller's traps and rounding stay outside.
+        with localcontext(Context(prec=digits)):
+            x = decimal((place - value) / self.scale)
+            if x >= 0:
+                return 1 - self.tail.upper(x)
+            return self.tail.upper(-x)
+
+
+def grid_steps(rows: int) -> int:
+    """Return the public grid's number of steps: three digits more than rows has.
+
+    Noise is never below about 1/rows, so the grid costs nothing.
+
+    >>> grid_steps(250)
+    1000000
+    """
+    return int(10 ** (len(str(rows)) + 3))
+
+
+def draw_on_grid(
+    value: Fraction, noise: GridNoise, *, steps: int, entropy: Entropy
+) -> int:
+    """Draw k of 0 .. steps: value plus noise, on the grid and cut to its ends."""
+    number = _Uniform(entropy)
+    low, high = 0, steps  # the answer lies in low .. high
+    while low < high:
+        k = (low + high) // 2
+        if number.is_below(Fraction(2 * k + 1, 2 * steps), value, noise):
+            high = k
+        else:
+            low = k + 1
+    return low
+
+
+class _Uniform:
+    """A uniform random number of which as many bits are known as were needed."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+        self._bits = _FIRST_BITS
+        self._known = int.from_bytes(entropy(_FIRST_BITS // 8), "big")
+
+    def is_below(self, place: Fraction, value: Fraction, noise: GridNoise) -> bool:
+        """Whether the number is below the probability of staying below a place."""
+        digits = _FIRST_DIGITS
+        while True:
+            chance = Fraction(noise.below(place, value, digits))
+            error = Fraction(1, 10 ** (digits - _GUARD_DIGITS))
+            if Fraction(self._known + 1, 2**self._bits) <= chance - error:
+                return True
+            if Fraction(self._known, 2**self._bits) >= chance + error:
+                return False
+            self._known = (self._known << 64) + int.from_bytes(self._entropy(8), "big")
+            self._bits += 64
+            digits += 24
+
+
+def simulate_smooth(
+    value: float, noise: GridNoise, size: int, rng: np.random.Generator
+) -> FloatVector:
+    """Draw values with noise, cut to 0 .. 1: for benchmarks and audits, never secret."""
+    magnitude = noise.tail.quantile(0.5 * (1.0 - rng.random(size)))
+    sign = np.where(rng.random(size) < 0.5, -1.0, 1.0)
+    return np.clip(value + float(noise.scale) * sign * magnitude, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +221,7 @@ class PowerLaw:
 
     def noise(self, smooth: float) -> GridNoise:
         """Return the noise for a smooth sensitivity."""
-        return GridNoise(PowerTail(self.exponent), Fraction(self.kappa * smooth * _UP))
+        return GridNoise(PowerTail(self.exponent), Fraction(self.kappa * smooth * UP))
 
     def mean_size(self, smooth: float) -> float:
         """Return the mean absolute noise, kappa S/(a - 2); finite as beta < eps."""
@@ -116,66 +236,8 @@ def tuned(epsilon: Fraction, smooth: Callable[[float], float]) -> PowerLaw:
     """
     spent = min(epsilon, _MOST_EPSILON)
     noises = [PowerLaw(spent, Fraction(k, _PARTS)) for k in range(1, _PARTS)]
-    allowed = [law for law in noises if law.beta >= LEAST_BETA]
+    allowed = [noise for noise in noises if noise.beta >= LEAST_BETA]
     if not allowed:
         raise PlanError("epsilon is too small for any useful release; raise it")
     # Neighbouring betas hardly differ: every fourth is enough.
-    return min(allowed[::4], key=lambda law: law.mean_size(smooth(law.beta)))
-
-
-@dataclass(frozen=True, slots=True)
-class HeavyTailed:
-    """The polynomial noise of theorem 2, case 1."""
-
-    epsilon: Fraction
-    gamma: Fraction = Fraction(2)
-
-    def __post_init__(self) -> None:
-        PureDP(self.epsilon)  # checks it
-        if self.gamma <= 1:
-            raise PlanError("gamma must exceed 1, or the noise has no distribution")
-
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        return float(self.epsilon / (2 * (self.gamma + 1)))
-
-    def noise(self, smooth: float) -> GridNoise:
-        """Return the noise for a smooth sensitivity."""
-        factor = float(2 * (self.gamma + 1) / self.epsilon)
-        return GridNoise(HeavyTail(self.gamma), Fraction(factor * smooth * _UP))
-
-
-@dataclass(frozen=True, slots=True)
-class SmoothLaplace:
-    """The Laplace noise of theorem 2, case 2."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-    def __post_init__(self) -> None:
-        ApproxDP(self.epsilon, self.delta)  # checks both
-        if 2 * self.beta > self.epsilon or self.worst_delta() > self.delta:
-            raise PlanError(
-                f"Laplace noise on smooth sensitivity does not keep delta at epsilon "
-                f"{float(self.epsilon):g}; lower it, or choose another mechanism"
-            )
-
-    def worst_delta(self) -> float:
-        """Return the exact delta at epsilon of the worst neighbours."""
-        epsilon, u = float(self.epsilon), self.beta
-        tails = (
-            math.exp(-(epsilon + u - sigma) / math.expm1(u)) if u < _WIDE else 1.0
-            for sigma in (epsilon / 2, -epsilon / 2)
-        )
-        return -math.expm1(-u) / 2 * sum(tails) * _UP
-
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        return float(self.epsilon) / (2.0 * math.log(2.0 / float(self.delta)))
-
-    def noise(self, smooth: float) -> GridNoise:
-        """Return the noise for a smooth sensitivity."""
-        factor = float(2 / self.epsilon)
-        return GridNoise(LaplaceTail(), Fraction(factor * smooth * _UP))
+    return min(allowed[::4], key=lambda noise: noise.mean_size(smooth(noise.beta)))

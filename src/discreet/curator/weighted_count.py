@@ -44,8 +44,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.curator.ranking import Ranking
-from discreet.curator.sensitivity import ap_positive_moved, ap_relabelled
+from discreet.curator.ranking import Ranking, ap_positive_moved, ap_relabelled
 from discreet.data.examples import BATCH_ROWS
 from discreet.entropy import Entropy
 from discreet.errors import PlanError

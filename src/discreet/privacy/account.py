@@ -297,6 +297,10 @@ class MemoryAccount:
     def note_refusal(self) -> None:
         """Keep no count of refusals."""
 
+    def uses(self, population: str) -> list[Use]:
+        """Return what was charged to a population, in order."""
+        return [use for use in self._uses.values() if use.population == population]
+
     def spent(self, population: str) -> Spent:
         """Return what a population has paid so far."""
         return spent_by(self._uses.values(), population)

@@ -7,7 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    confusion_matrix,
+    precision_score,
+    roc_auc_score,
+)
 
 from discreet import curator
 from discreet.curator.private_estimate import (
@@ -16,11 +21,19 @@ from discreet.curator.private_estimate import (
     NoSampling,
     ReleasedScalar,
 )
+from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
-from discreet.errors import InputError, PlanError, UndefinedMetricWarning
+from discreet.errors import (
+    BudgetError,
+    InputError,
+    PlanError,
+    UndefinedMetricWarning,
+)
+from discreet.models.central import CentralDP
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.privacy.unit import Unit
+from discreet.privacy.unit import ROW, Unit
+from discreet.statistic import ClassHistogram
 
 ROWS = 4000
 MECHANISMS = [
@@ -189,7 +202,7 @@ def test_the_interval_joins_noise_and_sampling(data):
         found.interval(1.0)
 
 
-def test_sampling_laws_follow_their_formulas():
+def test_sampling_distributions_follow_their_formulas():
     assert ApSampling(100).sd(0.5) == pytest.approx(0.05)
     # Hanley and McNeil: at 1/2 the variance is (n + m + 1)/(12 nm) up to one part.
     assert AucSampling(50, 50).sd(0.5) == pytest.approx(
@@ -249,3 +262,111 @@ def test_pairs_are_refused_for_average_precision():
 def test_pair_counts_say_what_they_lose(data):
     found = curator.auc(*data, epsilon=1, mechanism="pair-count", entropy=Seeded(b"k"))
     assert any("1.44 times" in note for note in found.notes)
+
+
+@pytest.fixture(scope="module")
+def curves():
+    rng = np.random.default_rng(8)
+    labels = (rng.random(6000) < 0.4).astype(int)
+    logit = rng.normal(2.0 * labels - 1.0, 1.0)
+    return labels, 1.0 / (1.0 + np.exp(-logit))
+
+
+def test_the_histograms_roc_curve_follows_the_data(curves):
+    found = curator.roc_curve(*curves, epsilon=1, entropy=Seeded(b"a"))
+    assert found.thresholds is not None
+    assert found.thresholds[0] == np.inf
+    assert found.auc.value == pytest.approx(roc_auc_score(*curves), abs=0.03)
+    assert (np.diff(found.fpr) >= 0).all()
+
+
+def test_an_unknown_method_is_refused(curves):
+    with pytest.raises(InputError, match="binormal"):
+        curator.roc_curve(*curves, epsilon=1, method="spline")
+
+
+def test_a_replaced_row_moves_a_class_histogram_by_two_in_l1():
+    statistic = ClassHistogram(Edges.realise(Uniform(4)))
+    assert statistic.sensitivity(ROW).l1 == 2
+
+
+def test_the_evaluation_has_noise_for_two_counts_and_claims_epsilon_for_a_row(curves):
+    with curator.Budget(epsilon=1) as budget:
+        result = curator.evaluate(
+            *curves, epsilon=1, budget=budget, entropy=Seeded(b"b")
+        )
+        assert budget.remaining == 0
+    assert result.claim.loss == PureDP(Fraction(1))
+    assert str(result.claim.unit) == "one row replaced"
+    noise = result.observed.noise.covariance(np.ones(2 * len(result.observed.edges)))
+    # Discrete Laplace noise of scale 2/epsilon has a variance near 2 * 2^2.
+    assert noise.negatives[0] == pytest.approx(8.0, rel=0.05)
+    assert result.auc.value == pytest.approx(roc_auc_score(*curves), abs=0.03)
+    assert result.at(0.5).recall.value > 0.7
+
+
+def test_the_plan_says_what_the_claim_says(curves):
+    result = curator.evaluate(*curves, epsilon=1, entropy=Seeded(b"b"))
+    assert result.plan.privacy == CentralDP(epsilon=1)
+    assert result.plan.privacy.loss == result.claim.loss
+    assert result.plan.privacy.protects == result.claim.unit
+    assert any("nobody keeps count" in words for words in result.claim.not_protected)
+
+
+def test_an_evaluation_that_the_budget_cannot_pay_publishes_nothing(curves):
+    def never(size):
+        raise AssertionError(size)
+
+    with curator.Budget(epsilon="0.9") as budget:
+        with pytest.raises(BudgetError, match="evaluation: 1-DP would exceed"):
+            curator.evaluate(*curves, epsilon=1, budget=budget, entropy=never)
+        assert budget.remaining == Fraction(9, 10)
+
+
+def test_scores_of_any_declared_range_are_evaluated(curves):
+    labels, scores = curves
+    result = curator.evaluate(
+        labels,
+        1000 * scores - 300,
+        epsilon=4,
+        kind="other",
+        low=-300,
+        high=700,
+        entropy=Seeded(b"c"),
+    )
+    assert result.auc.value == pytest.approx(roc_auc_score(*curves), abs=0.05)
+
+
+def test_confusion_counts_agree_with_scikit_learn_at_a_large_epsilon(curves):
+    labels, scores = curves
+    found = curator.confusion(
+        labels, scores, epsilon=1000, threshold=0.6, entropy=Seeded(b"d")
+    )
+    tn, fp, fn, tp = confusion_matrix(labels, scores >= 0.6).ravel()
+    counts = (
+        found.true_negatives,
+        found.false_positives,
+        found.false_negatives,
+        found.true_positives,
+    )
+    assert [c.value for c in counts] == [tn, fp, fn, tp]
+    expected = precision_score(labels, scores >= 0.6)
+    assert found.precision.value == pytest.approx(expected)
+    assert found.threshold == 0.6
+    assert found.claim.loss == PureDP(Fraction(1000))
+
+
+def test_confusion_noise_has_a_scale_of_two_over_epsilon(curves):
+    labels, scores = curves
+    tp = int(np.sum(labels[scores >= 0.5]))
+    drawn = [
+        curator.confusion(
+            labels, scores, epsilon="0.5", entropy=Seeded(bytes([k]))
+        ).true_positives.value
+        - tp
+        for k in range(200)
+    ]
+    # Mean absolute noise about 4; its standard error over 200 draws is .29.
+    assert 2.5 < np.mean(np.abs(drawn)) < 5.5
+    with pytest.raises(InputError, match="NaN"):
+        curator.confusion(labels, scores, epsilon=1, threshold=math.nan)
