@@ -97,14 +97,14 @@ def test_the_laplace_twin_has_the_same_distribution(rng):
 
 
 @pytest.mark.parametrize("sigma_squared", [3, 20])
-def test_gaussian_draws_follow_the_discrete_law(sigma_squared, entropy):
+def test_gaussian_draws_follow_the_discrete_distribution(sigma_squared, entropy):
     noise = GaussianSumNoise(sigma_squared)
     sample = np.array([noise.draw(entropy) for _ in range(2500)])
     reach = round(0.45 * math.sqrt(sigma_squared))
 
     def pmf(parameter):
         table = gaussian_table(Fraction(parameter))
-        return lambda k: float(table.pmf(np.array([k]))[0])
+        return lambda k: float(table.probabilities[k + table.reach])
 
     support = range(-reach, reach + 1)
     assert fit_p_value(sample, pmf(sigma_squared), support) > ALPHA

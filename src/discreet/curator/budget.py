@@ -100,7 +100,7 @@ class Budget:
         if use.unit != ROW:
             raise BudgetError(f"a budget is about {ROW}, not about {use.unit}")
         if not isinstance(use.loss, PureDP | ApproxDP):
-            raise BudgetError(f"a budget cannot pay for {use.loss}")
+            raise BudgetError(f"a budget cannot be charged with {use.loss}")
         try:
             self._account.reserve(self._own(use))
         except BudgetError as error:

@@ -1,6 +1,6 @@
 r"""What a curator publishes: a value, its interval, its claim.
 
-The interval convolves noise of a known law with sampling: it holds every A for
+The interval convolves noise of a known distribution with sampling: it holds every A for
 which the released value v is not in a tail of
 
 .. math:: A + e + \sigma(A) Z,
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -31,19 +31,11 @@ from discreet.privacy.loss import Loss
 from discreet.privacy.unit import ROW
 
 _NODES: Final = 256
-"""Quantiles that stand for one law of noise."""
+"""Quantiles that stand for one noise distribution."""
 _THIN: Final = 32
 _HALVINGS: Final = 50
 _ONE_SD: Final = 0.15865525393145707
-"""Probability beyond one standard deviation of a normal law."""
-
-
-class Sampling(Protocol):
-    """How far the metric of a sample lies from that of its population."""
-
-    def sd(self, value: float) -> float:
-        """Return the standard deviation if this were the population's value."""
-        ...
+"""Probability beyond one standard deviation of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +81,11 @@ class NoSampling:
 
 
 SamplingDistribution: TypeAlias = AucSampling | ApSampling | NoSampling
-Source: TypeAlias = Literal["both", "noise", "sampling"]
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedScalar:
-    """A released number, equally likely errors in it, and the sampling law.
+    """A released number, equally likely errors in it, and the sampling distribution.
 
     ``errors`` are released minus true values; infinite where the release says
     nothing. ``value`` is the number before it is cut to 0 .. 1.
@@ -179,8 +170,8 @@ LEAST_SIGNAL: Final = 10.0
 class PrivateEstimate(Estimate):
     """A released value, its error sources, its claim and what made it.
 
-    ``sampling`` and ``noise`` are summaries for tables; ``interval`` uses the laws
-    themselves, which have heavier tails than a normal one.
+    ``sampling`` and ``noise`` are summaries for tables; ``interval`` uses the
+    distributions themselves, which have heavier tails than a normal one.
     """
 
     claim: Claim
@@ -221,10 +212,10 @@ class PrivateEstimate(Estimate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not known is null."""
-        found = Estimate.to_dict(self)
+        table = Estimate.to_dict(self)
         if not math.isfinite(self.released.noise_sd):
-            found["noise_sd"] = None
-        return found | {
+            table["noise_sd"] = None
+        return table | {
             "mechanism": self.mechanism,
             "notes": list(self.notes),
             "claim": self.claim.to_dict(),

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -188,8 +188,31 @@ class ScalarRequest:
         return min(max(round(self.prevalence * rows), 1), rows - 1)
 
 
-Publish: TypeAlias = Callable[[str, Callable[[], IntVector]], tuple[IntVector, Claim]]
-"""Publish what is drawn under a description; return it with its claim."""
+@dataclass(frozen=True, slots=True)
+class ScalarRelease:
+    """One release: what is asked of which data, the account, and secret bytes."""
+
+    target: Target
+    ranking: Ranking
+    request: ScalarRequest
+    budget: Budget | None
+    entropy: Entropy
+
+    def publish(
+        self, what: str, draw: Callable[[], IntVector]
+    ) -> tuple[IntVector, Claim]:
+        """Publish what is drawn; return it with its claim."""
+        loss = self.request.loss
+        drawn, record = publish(
+            draw, loss=loss, what=self.target.name, budget=self.budget
+        )
+        return drawn, curator_claim(
+            loss,
+            what=what,
+            rows=self.ranking.rows,
+            entropy=self.entropy,
+            record=record,
+        )
 
 
 class CuratorMechanism(Protocol):
@@ -200,14 +223,7 @@ class CuratorMechanism(Protocol):
         """Whether its loss has a delta."""
         ...
 
-    def release(
-        self,
-        target: Target,
-        ranking: Ranking,
-        request: ScalarRequest,
-        publish: Publish,
-        entropy: Entropy,
-    ) -> PrivateEstimate:
+    def release(self, one: ScalarRelease) -> PrivateEstimate:
         """Draw integers, publish them, and return what may be made public.
 
         Nothing here raises or warns by the data: a class without examples is noisy
@@ -238,26 +254,20 @@ class TwoIntegers:
     notes: Callable[[Target, int], tuple[str, ...]] = lambda target, rows: ()  # noqa: ARG005
     needs_delta: bool = False
 
-    def release(
-        self,
-        target: Target,
-        ranking: Ranking,
-        request: ScalarRequest,
-        publish: Publish,
-        entropy: Entropy,
-    ) -> PrivateEstimate:
+    def release(self, one: ScalarRelease) -> PrivateEstimate:
         """Release both integers, and compute the value from them."""
+        target, ranking, request = one.target, one.ranking, one.request
         epsilon, rows = request.epsilon, ranking.rows
         table = self.table(target, rows)
         scale = table.scale(epsilon)  # refuses what cannot be drawn, before the charge
 
         def draw() -> IntVector:
             value = target.value(ranking)
-            drawn = protect(ranking, value, table, epsilon, entropy)
+            drawn = protect(ranking, value, table, epsilon, one.entropy)
             return np.array([drawn.weighted, drawn.code])
 
         what = f"a noisy {target.name} and a noisy number of positives"
-        (weighted, code), claim = publish(what, draw)
+        (weighted, code), claim = one.publish(what, draw)
         released = WeightedCount(int(weighted), int(code), scale)
         value, errors = weighted_count_errors(
             released, table, laplace_errors(float(scale))
@@ -298,15 +308,9 @@ class OnGrid:
     """The noise for a request over this many rows; public choices only."""
     needs_delta: bool = False
 
-    def release(
-        self,
-        target: Target,
-        ranking: Ranking,
-        request: ScalarRequest,
-        publish: Publish,
-        entropy: Entropy,
-    ) -> PrivateEstimate:
+    def release(self, one: ScalarRelease) -> PrivateEstimate:
         """Release the value; its error bars use no private count."""
+        target, ranking, request = one.target, one.ranking, one.request
         rows, steps = ranking.rows, grid_steps(ranking.rows)
         mechanism = self.made(target, request, rows)
         sensitivity = target.smooth(
@@ -314,12 +318,12 @@ class OnGrid:
         )
 
         def draw() -> IntVector:
-            noise = mechanism.noise(sensitivity)
-            value = target.value(ranking)
-            return np.array([draw_on_grid(value, noise, steps=steps, entropy=entropy)])
+            value, noise = target.value(ranking), mechanism.noise(sensitivity)
+            place = draw_on_grid(value, noise, steps=steps, entropy=one.entropy)
+            return np.array([place])
 
         what = f"a noisy {target.name} on a grid of {steps:,} steps"
-        (place,), claim = publish(what, draw)
+        (place,), claim = one.publish(what, draw)
         declared = request.declared(rows)
         errors: FloatVector = _ANYWHERE
         sampling: SamplingDistribution = NoSampling()
@@ -356,24 +360,13 @@ def _release(
     target: Target,
     ranking: Ranking,
     request: ScalarRequest,
-    *,
     budget: Budget | None,
     entropy: Entropy,
 ) -> PrivateEstimate:
     name = request.chosen(ranking.rows)
-
-    def published(what: str, draw: Callable[[], IntVector]) -> tuple[IntVector, Claim]:
-        drawn, record = publish(
-            draw, loss=request.loss, what=target.name, budget=budget
-        )
-        claim = curator_claim(
-            request.loss, what=what, rows=ranking.rows, entropy=entropy, record=record
-        )
-        return drawn, claim
-
-    return CURATOR_MECHANISMS[name].release(
-        target, ranking, replace(request, mechanism=name), published, entropy
-    )
+    request = replace(request, mechanism=name)
+    one = ScalarRelease(target, ranking, request, budget, entropy)
+    return CURATOR_MECHANISMS[name].release(one)
 
 
 def auc(  # noqa: PLR0913 - every public choice is a keyword
@@ -419,7 +412,7 @@ def auc(  # noqa: PLR0913 - every public choice is a keyword
     """
     request = ScalarRequest.of(epsilon, delta, mechanism, prevalence, gamma)
     ranking = rank(y_true, y_score, ties=ties)
-    return _release(AUC, ranking, request, budget=budget, entropy=entropy)
+    return _release(AUC, ranking, request, budget, entropy)
 
 
 def average_precision(  # noqa: PLR0913 - every public choice is a keyword
@@ -439,7 +432,7 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     """Release the average precision once, with differential privacy.
 
     The value is cut to 0 .. 1 and never to the least average precision that the
-    class counts allow, because these are private. Arguments are those of ``auc`` but:
+    class counts allow, because these are private.
 
     Args:
         y_true: labels, 0/1 or booleans.
@@ -465,7 +458,7 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     """
     request = ScalarRequest.of(epsilon, delta, mechanism, prevalence, gamma)
     ranking = rank(y_true, y_score, ties=ties)
-    return _release(ap_target(bound), ranking, request, budget=budget, entropy=entropy)
+    return _release(ap_target(bound), ranking, request, budget, entropy)
 
 
 @dataclass(frozen=True, kw_only=True)

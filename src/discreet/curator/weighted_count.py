@@ -94,15 +94,15 @@ class WeightTable:
         above = np.clip(np.searchsorted(self.codes, codes), 1, self.codes.size - 1)
         low, high = self.codes[above - 1], self.codes[above]
         inside = np.clip((codes - low) / (high - low), 0.0, 1.0)
-        found: FloatVector = above - 1 + inside
-        return found
+        counts: FloatVector = above - 1 + inside
+        return counts
 
     def weights_of(self, counts: FloatVector) -> FloatVector:
         """Return the weights at (fractional) counts."""
         below = np.clip(counts.astype(np.int64), 0, self.weights.size - 2)
         low, high = self.weights[below], self.weights[below + 1]
-        found: FloatVector = low + (high - low) * (counts - below)
-        return found
+        weights: FloatVector = low + (high - low) * (counts - below)
+        return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def _rising(part: slice, rows: int, left: Fraction) -> IntVector:
     grown += 2.0 * float(1 - left) * m * (1.0 - (m - 1.0) / (rest - 1.0))
     w = np.where(n <= start, n, np.minimum(grown, np.minimum(n, m)))
     # UNIT - 1: rounding Q may add one step to what a move changes.
-    found: IntVector = np.floor(w * (UNIT - 1)).astype(np.int64)
-    return found
+    weights: IntVector = np.floor(w * (UNIT - 1)).astype(np.int64)
+    return weights
 
 
 def auc_table(weights: IntVector, l1: int) -> WeightTable:

@@ -53,7 +53,7 @@ _BATCH: Final = 64
 def drawable(scale: Fraction) -> Fraction:
     """Round a scale up to one that the exact sampler can draw.
 
-    More noise than was asked for is still as private; it is more by at most one
+    More noise than needed is still as private; it is more by at most one
     part in two to the 36th.
 
     >>> drawable(Fraction(10, 3)) >= Fraction(10, 3)

@@ -12,7 +12,7 @@ Three statements of the paper do not hold as printed (each has a test):
   :math:`n_j`. With noise of its own in each of B flat buckets the error grows
   like :math:`\sqrt B`: measured 1.1 sqrt(B)/(eps M) at an AUC of .5 and 1.33 at
   .95, for P = N, eps = 1 and every B from 8 to 2,048. ``auc_noise_variance`` is
-  the corrected law.
+  the corrected formula.
 - **Theorem 6** takes :math:`h^2 e^\epsilon/(e^\epsilon - 1)^2` as the variance of
   optimized unary encoding on h levels; a factor 4 is missing
   (``unary_variance``).

@@ -133,7 +133,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path):
 
 def test_a_closed_budget_and_other_losses_are_refused():
     budget = Budget(epsilon=1)
-    with pytest.raises(BudgetError, match="cannot pay"):
+    with pytest.raises(BudgetError, match="cannot be charged"):
         budget.charge(Unbounded(), "exact")
     budget.close()
     with pytest.raises(BudgetError, match="closed"):

@@ -8,12 +8,11 @@ import pytest
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, InputError, NotReleasedError, PlanError
-from discreet.label.ranks import RankTotals, TotalsCovariance, midranks, rank_auc
+from discreet.label.ranks import midranks
 from discreet.label.response_keys import ResponseKeys
 from discreet.noise.response import ResponseKey
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.published.sun2022 import score_noise_auc
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES
 from label_runs import label_auc
 
@@ -208,33 +207,6 @@ def test_no_examples_at_all_is_refused():
     assert "no positives" in auc.unusable
 
 
-@pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
-def test_an_estimated_class_that_is_empty_gives_no_value(positives):
-    found = rank_auc(
-        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
-    )
-    assert math.isnan(found.value)
-    assert "not above 0" in found.unusable
-
-
-@pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
-def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
-    found = rank_auc(
-        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
-    )
-    assert found.value == value
-    assert "was cut to" in found.caution
-
-
-def test_positives_that_could_be_noise_are_marked():
-    sums = RankTotals(80 * 5.0, 5.0)
-    noisy = TotalsCovariance(100.0, 0.0, 9.0)
-    assert rank_auc(sums, 100, covariance=noisy).unusable is not None
-    exact = rank_auc(sums, 100)
-    assert exact.unusable is None
-    assert exact.noise == type(exact.noise)()
-
-
 def test_ties_count_one_half(rng):
     scores = np.round(rng.random(2000), 1)
     labels = rng.random(2000) < scores
@@ -243,18 +215,6 @@ def test_ties_count_one_half(rng):
     wins = (up[:, None] > down).mean() + (up[:, None] == down).mean() / 2
     result = label_auc(sites, epsilon=20, entropy=Seeded(b"t"))
     assert abs(result.auc.value - wins) < 6 * result.auc.noise + 1e-6
-
-
-def test_noise_on_the_scores_says_that_it_protects_no_label(rng):
-    sites = federation(rng)
-    result = score_noise_auc(sites, epsilon=2, entropy=Seeded(b"n"))
-    truth = exact_auc(sites)
-    assert 0.5 < result.auc.value < truth - 0.05
-    assert result.auc.unusable is not None
-    assert result.claim.loss == PureDP(Fraction(2))
-    assert "labels: their sums are exact" in str(result)
-    near = score_noise_auc(sites, epsilon=10_000, entropy=Seeded(b"n"))
-    assert near.auc.value == pytest.approx(truth, abs=0.005)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from discreet.label.ranks import SiteRanks, rank_sites
 from discreet.label.released_sums import LinearSums, SummedEndpoint
 from discreet.label.sum_noise import calibrated_mu, drawable, gaussian_delta
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.published.sun2022 import adaptive_share, mean_centre
 from label_cases import (
     EPSILONS,
     EVERY,
@@ -99,42 +98,6 @@ def test_one_draw_serves_both_sums_where_all_ranks_agree(name, entropy):
             assert found.rank_sum == pytest.approx(42 * found.positives)
         cov = mechanism.covariance
         assert cov.variance_at(42.0) == pytest.approx(0.0, abs=1e-6)
-
-
-def test_an_adaptive_site_of_one_example_gives_everything_to_the_count():
-    assert adaptive_share(ranks_of(84), ONE) == 1
-    assert mechanism_of("adaptive", ranks_of(84), ONE).covariance.positives == (
-        pytest.approx(2.0, rel=1e-3)
-    )  # the variance of Laplace noise of scale 1
-
-
-def test_the_adaptive_share_minimises_the_variance_of_the_rank_sum():
-    ranks = ranks_of(100, 300, 500, 1400)
-    share = adaptive_share(ranks, ONE)
-    u, v = 575 / 2, 825 / 2
-    expected = u ** (2 / 3) / (u ** (2 / 3) + v ** (2 / 3))
-    assert float(share) == pytest.approx(expected, abs=1e-4)
-    part = round(share * 10_000)
-    centre = mean_centre(ranks)
-
-    def variance(p):
-        return build(
-            Option(SumKind.ORTHOGONAL, centre, p), ranks, ONE
-        ).covariance.rank_sum
-
-    assert variance(part) < min(variance(part - 300), variance(part + 300))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4)])
-def test_papers_deviations_are_those_of_continuous_laplace_noise(epsilon):
-    ranks = ranks_of(100, 300, 500, 1400)
-    e, a = float(epsilon), 0.3
-    cov = mechanism_of("local-laplace", ranks, PureDP(epsilon)).covariance
-    assert cov.rank_sum == pytest.approx(2 * (700 / (a * e)) ** 2, rel=1e-3)
-    assert cov.positives == pytest.approx(2 / ((1 - a) * e) ** 2, rel=1e-3)
-    assert cov.cross == 0
-    wide = mechanism_of("global-laplace", ranks, PureDP(epsilon)).covariance
-    assert wide.rank_sum == pytest.approx(2 * (999 / (a * e)) ** 2, rel=1e-3)
 
 
 def test_analytic_gaussian_noise_is_that_of_balle_and_wang():

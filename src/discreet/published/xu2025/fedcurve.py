@@ -133,8 +133,8 @@ class FedCurve:
 
     def _ecdf(self, tree: NoisyTree, levels: tuple[FloatVector, ...]) -> Ecdf:
         fractions = quantile_fractions(self.quantiles)
-        found = tree_quantiles(levels, tree.edges, fractions)
-        return Ecdf.through(found, self.interpolation)
+        knots = tree_quantiles(levels, tree.edges, fractions)
+        return Ecdf.through(knots, self.interpolation)
 
 
 PAPER_QUANTILES: Final = (32, 128, 1024)

@@ -136,8 +136,8 @@ class ScoreCurves:
         thresholds = np.append(np.inf, np.unique(finite)[::-1])
 
         def above(ecdf: Ecdf) -> FloatVector:
-            found = np.append(0.0, 1.0 - ecdf.before(thresholds[1:]))
-            return np.maximum.accumulate(found)
+            above = np.append(0.0, 1.0 - ecdf.before(thresholds[1:]))
+            return np.maximum.accumulate(above)
 
         f, t, precision = self._rates(above)
         moves = np.append(True, (np.diff(f) > 0) | (np.diff(t) > 0))
@@ -153,8 +153,8 @@ class ScoreCurves:
             total = self.total_negatives + self.total_positives
             predicted = total * above(self.everyone)
             false_positives = predicted - true_positives
-        found = precision_of(true_positives, false_positives)
-        precision = np.clip(np.where(np.isnan(found), 1.0, found), 0.0, 1.0)
+        raw = precision_of(true_positives, false_positives)
+        precision = np.clip(np.where(np.isnan(raw), 1.0, raw), 0.0, 1.0)
         return Trace(f, t, precision)
 
     @cached_property
@@ -194,7 +194,7 @@ class ScoreCurves:
 def read_tree(method: TreeMethod, observed: NoisyHistogram) -> Fit:
     """Read a released tree by a published method.
 
-    The noise error comes from reading it again with the law of its noise added, by a
+    The noise error comes from fitting it again with noise of its own distribution added, by a
     generator seeded by the release: two readers get the same number.
     """
     tree = observed.tree
@@ -249,7 +249,7 @@ def _drawn(found: ScoreCurves, observed: NoisyHistogram) -> Curves:
 def _resampled(
     method: TreeMethod, tree: NoisyTree, observed: NoisyHistogram
 ) -> list[Fit]:
-    """Read the tree again with noise of its law added; unreadable ones are left out."""
+    """Fit the tree again with fresh noise added; unusable fits are left out."""
     flat = np.concatenate([*tree.negatives, *tree.positives])
     seed = hashlib.sha256(flat.tobytes()).digest()
     rng = np.random.default_rng(int.from_bytes(seed, "big"))

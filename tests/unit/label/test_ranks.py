@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from discreet.label.ranks import (
     RankFacts,
     RankTotals,
     SiteRanks,
+    TotalsCovariance,
     centre_of,
     midranks,
     rank_auc,
@@ -122,3 +125,30 @@ def test_the_sampling_bound_is_above_delongs_variance(rng):
         delong = won.mean(1).var() / up.size + won.mean(0).var() / down.size
         bound = sampling_sd(won.mean(), up.size, down.size)
         assert np.sqrt(delong) < bound
+
+
+@pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
+def test_an_estimated_class_that_is_empty_gives_no_value(positives):
+    found = rank_auc(
+        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
+    )
+    assert math.isnan(found.value)
+    assert "not above 0" in found.unusable
+
+
+@pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
+def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
+    found = rank_auc(
+        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
+    )
+    assert found.value == value
+    assert "was cut to" in found.caution
+
+
+def test_positives_that_could_be_noise_are_marked():
+    sums = RankTotals(80 * 5.0, 5.0)
+    noisy = TotalsCovariance(100.0, 0.0, 9.0)
+    assert rank_auc(sums, 100, covariance=noisy).unusable is not None
+    exact = rank_auc(sums, 100)
+    assert exact.unusable is None
+    assert exact.noise == type(exact.noise)()
