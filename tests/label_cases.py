@@ -8,24 +8,16 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.mechanisms import build, options_for
+from discreet.label.mechanisms import build, mechanism_named, options_for
 from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, SiteMechanism
 from discreet.label.sum_noise import StaircaseSumNoise
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES
 
-LINEAR = (
-    "choice",
-    "endpoint",
-    "slack",
-    "staircase",
-    "global-laplace",
-    "local-laplace",
-    "orthogonal",
-    "adaptive",
-)
-EVERY = (*LINEAR, "response", "response-labels")
-GAUSSIAN = ("endpoint", "global-laplace", "local-laplace", "orthogonal", "adaptive")
+LINEAR = tuple(RANK_MECHANISMS)
+EVERY = (*LINEAR, *RESPONSES)
+GAUSSIAN = tuple(name for name in LINEAR if mechanism_named(name).gaussian)
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(7, 3), Fraction(8))
 GAUSSIAN_BUDGET = ApproxDP(Fraction(1), Fraction(1, 10**6))
 
@@ -49,7 +41,7 @@ def mechanism_of(
     name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
 ) -> SiteMechanism:
     """Return what a site releases under a name."""
-    option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]  # type: ignore[arg-type]
+    option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]
     return build(option, ranks, budget)
 
 

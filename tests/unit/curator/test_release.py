@@ -21,6 +21,7 @@ from discreet.curator.private_estimate import (
     NoSampling,
     ReleasedScalar,
 )
+from discreet.curator.release import CURATOR_MECHANISMS, TwoIntegers
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.errors import (
@@ -370,3 +371,14 @@ def test_confusion_noise_has_a_scale_of_two_over_epsilon(curves):
     assert 2.5 < np.mean(np.abs(drawn)) < 5.5
     with pytest.raises(InputError, match="NaN"):
         curator.confusion(labels, scores, epsilon=1, threshold=math.nan)
+
+
+def test_a_mechanism_from_outside_is_found_by_its_name(data, monkeypatch):
+    monkeypatch.setattr(
+        CURATOR_MECHANISMS, "_entries", {"weighted-count": TwoIntegers()}
+    )
+    CURATOR_MECHANISMS.add("mine", TwoIntegers())
+    found = curator.auc(*data, epsilon=1, mechanism="mine", entropy=Seeded(b"a"))
+    usual = curator.auc(*data, epsilon=1, entropy=Seeded(b"a"))
+    assert found.value == usual.value
+    assert found.mechanism.startswith("mine, ")

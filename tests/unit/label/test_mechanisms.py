@@ -6,6 +6,7 @@ import pytest
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.label.mechanisms import (
     CANDIDATES,
+    ENDPOINT,
     Option,
     Prior,
     SiteFacts,
@@ -17,7 +18,9 @@ from discreet.label.mechanisms import (
 from discreet.label.ranks import SiteRanks, rank_sites
 from discreet.label.released_sums import LinearSums, SummedEndpoint
 from discreet.label.sum_noise import calibrated_mu, drawable, gaussian_delta
+from discreet.models.label import LabelDP
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.statistic.rank_sums import RANK_MECHANISMS
 from label_cases import (
     EPSILONS,
     EVERY,
@@ -235,3 +238,11 @@ def test_a_budget_with_delta_needs_gaussian_noise():
     gaussian = mechanism_of("endpoint", ranks, GAUSSIAN_BUDGET)
     with pytest.raises(PlanError, match="give a delta"):
         LinearSums(ranks, gaussian.rows, ONE)
+
+
+def test_a_mechanism_from_outside_is_found_by_its_name(monkeypatch):
+    monkeypatch.setattr(RANK_MECHANISMS, "_entries", {"endpoint": ENDPOINT})
+    RANK_MECHANISMS.add("mine", ENDPOINT)
+    ranks = ranks_of(1, 5, 9)
+    assert mechanism_of("mine", ranks, ONE) == mechanism_of("endpoint", ranks, ONE)
+    assert LabelDP(1, mechanism="mine").loss == ONE
