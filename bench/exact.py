@@ -34,8 +34,8 @@ import pyarrow.parquet as pq
 from sklearn import metrics
 
 from discreet.mpc.fleet import Fleet, local_session
-from discreet.mpc.packages import PARTIES
-from discreet.mpc.session import Address, Session
+from discreet.mpc.session import Address, MpcSession
+from discreet.mpc.shares import PARTIES
 from discreet.transport.loopback import free_port
 
 ONE_WAY_SECONDS: Final = 0.005
@@ -150,7 +150,7 @@ def direct(folder: Path) -> Iterator[list[Path]]:
 
 
 @contextmanager
-def relays(session: Session, folder: Path) -> Iterator[list[Path]]:
+def relays(session: MpcSession, folder: Path) -> Iterator[list[Path]]:
     """Put a delaying relay on every way between two engines."""
     ports = iter([free_port() for _ in range(PARTIES * (PARTIES - 1))])
     ways: list[tuple[int, Address]] = []

@@ -14,20 +14,18 @@ import numpy as np
 from discreet import Examples
 from discreet.entropy import Seeded
 from discreet.mpc import party as party_module
-from discreet.mpc.analyst import collect
-from discreet.mpc.certificates import (
-    Identity,
+from discreet.mpc.clients import collect, make_packages, send_packages
+from discreet.mpc.fleet import local_session
+from discreet.mpc.party import Party
+from discreet.mpc.shares import Package
+from discreet.mpc.transport import (
+    MemberIdentity,
+    SessionFailedError,
     default_names,
     make_certificates,
 )
-from discreet.mpc.failure import SessionFailedError
-from discreet.mpc.fleet import local_session
-from discreet.mpc.owner import make_packages, send_packages
-from discreet.mpc.packages import Package
-from discreet.mpc.party import Party
-from discreet.mpc.transport import client_context, server_context
 
-SIZES = (7, 8)  # the first owner has as many words as are opened
+SIZES = (7, 8)  # the first owner has as many words as are revealed
 
 
 def owner_examples(size, seed):
@@ -44,7 +42,7 @@ class CuttingEngine:
         assert timeout > 0
         assert executable is None
         assert identity.name == f"party-{party}"
-        self._values = session.program().opens
+        self._values = session.program().revealed
         self._party = party
         self._alarm = alarm
 
@@ -79,7 +77,7 @@ class Outcome:
     """What became of every member: None, or the sentence it ended with."""
 
     ends: dict[str, str | None] = field(default_factory=dict)
-    opened: list | None = None
+    revealed: list | None = None
     log: list[str] = field(default_factory=list)
 
 
@@ -90,14 +88,14 @@ class InProcess:
         monkeypatch.setattr(party_module, "Watchdog", engine)
         self.session = local_session(SIZES)
         self.folder = folder / "certificates"
-        make_certificates(self.folder, default_names(3, len(SIZES) + 1))
+        make_certificates(self.folder, default_names(len(SIZES) + 1))
         self.timeout = timeout
         self.outcome = Outcome()
         self.data = [owner_examples(n, seed) for seed, n in enumerate(SIZES)]
         self.parties = {}
 
     def identity(self, name, folder=None):
-        return Identity.within(folder or self.folder, name)
+        return MemberIdentity.within(folder or self.folder, name)
 
     def packages(self, owner, session=None):
         return make_packages(
@@ -117,8 +115,8 @@ class InProcess:
             report=self.outcome.log.append,
         )
 
-    def open(self):
-        self.outcome.opened = collect(
+    def collect(self):
+        self.outcome.revealed = collect(
             self.session,
             self.identity("analyst"),
             timeout=self.timeout,
@@ -129,13 +127,12 @@ class InProcess:
         identity = self.identity(f"party-{number}", folder)
         member = Party(
             session or self.session,
-            number,
             identity,
             timeout=self.timeout,
             report=self.outcome.log.append,
         )
         self.parties[number] = member
-        await member.run(server_context(identity), client_context(identity), None)
+        await member.run(identity.server_context(), identity.client_context(), None)
 
     async def attempt(self, name, work):
         try:
@@ -167,5 +164,5 @@ class InProcess:
         return (
             ("owner-1", lambda: self.send(0)),
             ("owner-2", lambda: self.send(1)),
-            ("analyst", self.open),
+            ("analyst", self.collect),
         )

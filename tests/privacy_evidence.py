@@ -30,7 +30,7 @@ from discreet.label.sum_noise import LaplaceSumNoise, discrete_delta
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.mpc.noisy import mechanism as noise_inside
+from discreet.mpc.model import PartyNoise
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.polya import PolyaNoise, PolyaShares
@@ -477,7 +477,7 @@ def noisy_opening() -> Row:
         for other in oracle.neighbours(ranking, ties=True):
             apart = zip(pair, table[other], strict=True)
             worst = max(worst, sum(abs(a - b) for a, b in apart))
-    gamma = noise_inside(rows, Fraction(1)).gamma
+    gamma = PartyNoise(rows, Fraction(1)).shares.gamma
     how = "law of two parties' noise, all rankings of 4 rows, all neighbours"
     loss = float(worst * gamma)
     return Row("exact, epsilon", "AUC", "one row replaced", "1-DP", 1.0, loss, how)

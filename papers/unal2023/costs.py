@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.mpc.model import Ties
+from discreet.mpc.model import TieRule
 from papers.data import Data
 from papers.figures import Figure, Panel, Series
 from papers.fits import slope
@@ -27,7 +27,7 @@ from papers.unal2023.printed import (
 ROUND_TRIP: Final = 0.01
 """Seconds, of the paper's slow network."""
 EXACT: Final = 1e-12
-TIES: Final[tuple[Ties, ...]] = ("exact", "none")
+TIES: Final[tuple[TieRule, ...]] = ("exact", "none")
 _MB: Final = 1e6
 _ENGINE: Final = (
     "The paper's settings with synthetic rows, SPU (ABY3) with its three parties as "

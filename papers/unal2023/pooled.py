@@ -10,11 +10,10 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.examples import Examples
-from discreet.mpc.encode import encode
-from discreet.mpc.engine import Opened
-from discreet.mpc.model import AREAS, Ties
+from discreet.mpc.engine import RevealedAreas, SpuSimulator
+from discreet.mpc.model import ExactMPC, TieRule
 from discreet.mpc.program import Program
-from discreet.mpc.spu_engine import SpuSimulator
+from discreet.mpc.shares import encode
 from papers.data import Scored
 
 STEPS: Final = 4096
@@ -26,7 +25,7 @@ class Opening:
     """The opened areas, what opening them cost, and how far they are off."""
 
     areas: dict[str, float]
-    cost: Opened
+    cost: RevealedAreas
     error: float
 
 
@@ -82,10 +81,12 @@ def largest_error(areas: dict[str, float], rows: Scored) -> float:
     return max(abs(areas[m] - value) for m, value in in_the_clear(rows).items())
 
 
-def from_shares(owners: Sequence[Scored], ties: Ties = "exact") -> Opening:
+def from_shares(owners: Sequence[Scored], ties: TieRule = "exact") -> Opening:
     """Open all areas with SPU's three parties as threads: the protocol is real."""
     encoded = [encode(Examples(owner.scores, owner.labels)) for owner in owners]
-    program = Program(tuple(owner.rows for owner in encoded), metrics=AREAS, ties=ties)
-    opened = SpuSimulator().run(program, encoded)
-    areas = {str(m): v for m, v in program.decode(opened.values).items()}
-    return Opening(areas, opened, largest_error(areas, pool(owners)))
+    model = ExactMPC(ties, interval=False)
+    program = Program(tuple(owner.rows for owner in encoded), model)
+    revealed = SpuSimulator().run(program, encoded)
+    areas = program.areas(program.checked(revealed.values))
+    named = {str(metric): value for metric, value in areas.items()}
+    return Opening(named, revealed, largest_error(named, pool(owners)))

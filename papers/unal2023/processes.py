@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.mpc.failure import SessionFailedError
 from discreet.mpc.fleet import Fleet, local_session
 from discreet.mpc.model import ExactMPC
+from discreet.mpc.transport import SessionFailedError
 from papers.data import Data, Scored
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_ours, check_that, shown

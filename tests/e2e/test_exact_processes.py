@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.mpc.certificates import default_names, make_certificates
-from discreet.mpc.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.failures import EXIT_INPUT
 from discreet.mpc.fleet import (
     COMMAND,
     Fleet,
@@ -26,6 +25,7 @@ from discreet.mpc.fleet import (
     simulate_owner_files,
 )
 from discreet.mpc.model import ExactMPC
+from discreet.mpc.transport import EXIT_SESSION, default_names, make_certificates
 
 pytestmark = pytest.mark.mpc
 
@@ -62,7 +62,7 @@ class Witness:
         self.fleet = fleet
         self.pids = set()
 
-    def pilot(self):
+    def watch(self):
         for member in self.fleet.members:
             self.pids |= {member.process.pid, *member.children()}
 
@@ -71,16 +71,16 @@ class Witness:
         while text not in member.output():
             assert time.monotonic() < deadline, member.output()
             assert member.process.poll() is None, member.output()
-            self.pilot()
+            self.watch()
             time.sleep(0.05)
-        self.pilot()
+        self.watch()
 
     def await_engine(self, member):
         deadline = time.monotonic() + PATIENCE
         while not member.children():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        self.pilot()
+        self.watch()
         return member.children()[0]
 
     def assert_all_end(self, because, *, code=EXIT_SESSION, but=()):
@@ -127,7 +127,7 @@ def run_to_the_end(fleet, files, executable):
     fleet.start_analyst()
     for member in fleet.members:
         while member.process.poll() is None:
-            witness.pilot()
+            witness.watch()
             time.sleep(0.1)
         assert member.wait(PATIENCE) == 0, (member.name, member.output())
     witness.assert_nobody_left()
@@ -219,7 +219,7 @@ class TestSlowFailures:
 
     def test_a_party_of_another_authority_ends_the_session(self, tmp_path, executables):
         rogue = tmp_path / "rogue"
-        make_certificates(rogue, default_names(3, 3))
+        make_certificates(rogue, default_names(3))
         with Fleet(local_session(SIZES), tmp_path, timeout=10) as fleet:
             witness = Witness(fleet)
             compiled = ("--executable", executables())
@@ -228,7 +228,7 @@ class TestSlowFailures:
             fleet.start("party", "party-2", *compiled, certificates=rogue)
             for member in fleet.members:
                 assert member.wait(PATIENCE) == EXIT_SESSION
-                witness.pilot()
+                witness.watch()
             honest = [m.last_line() for m in fleet.members[:2]]
             assert all("does not prove it is party-2" in line for line in honest)
             witness.assert_nobody_left()
@@ -330,11 +330,11 @@ def test_a_terminated_demo_leaves_no_process_behind():
 
 ENGINE_LINK = """
 import sys, pathlib
-from discreet.mpc.session import Session
-from discreet.mpc.certificates import Identity
+from discreet.mpc.session import MpcSession
+from discreet.mpc.transport import MemberIdentity
 from discreet.mpc.computing import open_link
-session = Session.read(pathlib.Path(sys.argv[1]))
-identity = Identity.within(pathlib.Path(sys.argv[3]), "party-" + sys.argv[2])
+session = MpcSession.read(pathlib.Path(sys.argv[1]))
+identity = MemberIdentity.within(pathlib.Path(sys.argv[3]), "party-" + sys.argv[2])
 link = open_link(session, int(sys.argv[2]), identity, timeout=10)
 link.barrier()
 link.stop_link()
@@ -344,7 +344,7 @@ link.stop_link()
 @pytest.mark.slow
 @pytest.mark.parametrize("rogue", [False, True])
 def test_the_engines_link_refuses_a_certificate_of_another_authority(tmp_path, rogue):
-    names = default_names(3, 1)
+    names = default_names(1)
     make_certificates(tmp_path / "good", names)
     make_certificates(tmp_path / "rogue", names)
     path = tmp_path / "session.toml"

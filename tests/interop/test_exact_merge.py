@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.mpc import bits, circuit, merge
-from discreet.mpc.encode import PAD
+from discreet.mpc import circuit
+from discreet.mpc.shares import PAD
 
 pytestmark = [pytest.mark.interop, pytest.mark.mpc]
 EDGES = (
@@ -35,12 +35,12 @@ def in_the_clear(function, *values):
 
 
 def scattered(words):
-    return bits.scattered(np.asarray(words, dtype=np.int64), np.int64(0))
+    return circuit.scattered(np.asarray(words, dtype=np.int64), np.int64(0))
 
 
 def restored(words):
     """Scattering is its own inverse: digits of places are reversed twice."""
-    return bits.scattered(words, np.int64(0))
+    return circuit.scattered(words, np.int64(0))
 
 
 def test_bit_i_moves_to_the_reverse_of_i_and_bit_0_stays():
@@ -57,7 +57,9 @@ def test_words_are_compared_as_unsigned_numbers(strict):
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     left, right = pairs.T.copy()
     found = in_the_clear(
-        lambda x, y: bits.below(scattered(x), scattered(y), strict=strict), left, right
+        lambda x, y: circuit.below(scattered(x), scattered(y), strict=strict),
+        left,
+        right,
     )
     assert found.tolist() == (left.view(np.uint64) < right.view(np.uint64)).tolist()
 
@@ -67,7 +69,7 @@ def test_the_first_bit_that_differs_decides():
     left = rng.integers(-(2**63), 2**63, 5000)
     right = left ^ rng.integers(-(2**63), 2**63, 5000) >> rng.integers(0, 64, 5000)
     found = in_the_clear(
-        lambda x, y: bits.below(scattered(x), scattered(y), strict=True), left, right
+        lambda x, y: circuit.below(scattered(x), scattered(y), strict=True), left, right
     )
     assert found.tolist() == (left.view(np.uint64) < right.view(np.uint64)).tolist()
 
@@ -75,12 +77,12 @@ def test_the_first_bit_that_differs_decides():
 @pytest.mark.parametrize("width", [16, 64])
 def test_one_bit_that_is_set_is_found(width):
     words = np.array([0, *(1 << i for i in range(min(width, 63)))], dtype=np.int64)
-    found = in_the_clear(lambda x: bits.nonzero(x, width), words)
+    found = in_the_clear(lambda x: circuit.nonzero(x, width), words)
     assert found.tolist() == [0] + [1] * (words.size - 1)
 
 
 def test_a_bit_fills_a_word():
-    found = in_the_clear(bits.everywhere, np.array([0, 1], dtype=np.int64))
+    found = in_the_clear(circuit.everywhere, np.array([0, 1], dtype=np.int64))
     assert found.tolist() == [0, -1]
 
 
@@ -92,7 +94,7 @@ def runs_of(sizes, seed=0, levels=50):
 def merged(runs):
     def of_bits(*shared):
         pad = scattered(np.array([PAD]))
-        return restored(merge.merged([scattered(x) for x in shared], pad))
+        return restored(circuit.merged([scattered(x) for x in shared], pad))
 
     return in_the_clear(of_bits, *runs)
 
@@ -103,14 +105,14 @@ RAGGED = (7, 1, 1, 64, 5)
 @pytest.mark.parametrize(
     ("few", "sizes"),
     [
-        (merge.FEW, RAGGED),
+        (circuit.FEW, RAGGED),
         *((4, sizes) for sizes in ((1,), (1, 1), RAGGED, (16,) * 5, (1,) * 9)),
     ],
     ids=str,
 )
 def test_merging_is_sorting(few, sizes, monkeypatch):
     """Two layers at once, and one by one with padding left out on the way."""
-    monkeypatch.setattr(merge, "FEW", few)
+    monkeypatch.setattr(circuit, "FEW", few)
     runs = runs_of(sizes)
     assert np.array_equal(merged(runs), np.sort(np.concatenate(runs)))
 
@@ -118,13 +120,13 @@ def test_merging_is_sorting(few, sizes, monkeypatch):
 def test_padding_of_a_long_merge_is_left_out(monkeypatch):
     """5,000 + 5,000 words stand in 16,384 places for four layers, then in 10,240."""
     seen = []
-    layers = merge._layers
+    layers = circuit._layers
 
     def watched(words, number):
         seen.append((words.shape[0], number))
         return layers(words, number)
 
-    monkeypatch.setattr(merge, "_layers", watched)
+    monkeypatch.setattr(circuit, "_layers", watched)
     runs = runs_of((5000, 5000), levels=10**6)
     assert np.array_equal(merged(runs), np.sort(np.concatenate(runs)))
     assert seen == [(16_384, 4), (10_240, 10)]

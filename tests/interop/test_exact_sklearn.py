@@ -14,8 +14,8 @@ from sklearn.metrics import (
 
 from discreet.data.examples import Examples
 from discreet.mpc import ExactMPC, evaluate
-from discreet.mpc.engine import Reference
-from discreet.mpc.spu_engine import SpuSimulator
+from discreet.mpc.engine import SpuSimulator
+from mpc_reference import Reference
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 pytestmark = pytest.mark.interop
@@ -56,7 +56,7 @@ def assert_equals_scikit_learn(result, scores, labels):
 @pytest.mark.parametrize(
     "engine",
     [Reference(), pytest.param(SpuSimulator(), marks=pytest.mark.mpc)],
-    ids=lambda e: e.name,
+    ids=["reference", "spu"],
 )
 def test_heart_equals_scikit_learn(engine):
     scores, labels = scored("heart-lr")

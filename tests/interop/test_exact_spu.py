@@ -1,7 +1,6 @@
 """The SPU engine: the same values as the reference, and traffic that tells nothing."""
 
 import re
-from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,12 +10,11 @@ from hypothesis import strategies as st
 
 from discreet.data.examples import Examples
 from discreet.mpc import circuit
-from discreet.mpc.encode import PAD, Encoded, encode
-from discreet.mpc.engine import Opened, Reference
-from discreet.mpc.program import PARTIES, SETTINGS, Program
-from discreet.mpc.spu_engine import SpuSimulator, runtime_config
-from discreet.mpc.tables import ONE
+from discreet.mpc.engine import SpuSimulator, runtime_config
+from discreet.mpc.program import ONE, SETTINGS
+from discreet.mpc.shares import PAD, PARTIES, Encoded, encode
 from fuzzing import draws
+from mpc_reference import Reference, decoded, program
 
 ROWS = 60
 pytestmark = [pytest.mark.interop, pytest.mark.mpc]
@@ -34,11 +32,11 @@ def data():
     return scores, labels
 
 
-def both(program, owners):
-    return [engine.run(program, owners) for engine in (SpuSimulator(), Reference())]
+def both(asked, owners):
+    return [engine.run(asked, owners) for engine in (SpuSimulator(), Reference())]
 
 
-def assert_same(found: Opened, expected: Opened):
+def assert_same(found, expected):
     # The reference has 100 guard bits, the parties' reciprocals 62 bits.
     assert np.abs(found.values - expected.values).max() < 16
 
@@ -46,7 +44,7 @@ def assert_same(found: Opened, expected: Opened):
 def test_parties_open_what_the_reference_finds(data):
     scores, labels = data
     owners = [owner(scores[:20], labels[:20]), owner(scores[20:], labels[20:])]
-    found, expected = both(Program((20, 40), interval=True), owners)
+    found, expected = both(program((20, 40), interval=True), owners)
     assert_same(found, expected)
     assert found.bytes_sent > 0
     assert found.rounds > 0
@@ -55,17 +53,17 @@ def test_parties_open_what_the_reference_finds(data):
 def test_padding_is_invisible_in_the_value(data):
     scores, labels = data
     owners = [owner(scores[:20], labels[:20], 32), owner(scores[20:], labels[20:], 64)]
-    program = Program((32, 64), padded=True)
-    found, expected = both(program, owners)
+    asked = program((32, 64), hide_sizes=True)
+    found, expected = both(asked, owners)
     assert_same(found, expected)
-    plain = Reference().run(Program((ROWS,)), [owner(scores, labels)])
+    plain = Reference().run(program((ROWS,)), [owner(scores, labels)])
     assert np.array_equal(expected.values, plain.values)
 
 
 def test_the_version_without_ties_puts_negatives_first(data):
     scores, labels = data
-    program = Program((ROWS,), metrics=("auc",), ties="none", interval=True)
-    found, expected = both(program, [owner(scores, labels)])
+    asked = program((ROWS,), metrics=("auc",), ties="none", interval=True)
+    found, expected = both(asked, [owner(scores, labels)])
     assert_same(found, expected)
 
 
@@ -82,10 +80,9 @@ def traffic(data):
         "constant": (np.full(ROWS, 0.5), labels),
         "one class": (distinct, np.zeros(ROWS, dtype=int)),
     }
-    program = Program((ROWS,), interval=True)
+    asked = program((ROWS,), interval=True)
     return {
-        kind: SpuSimulator().run(program, [owner(*rows)])
-        for kind, rows in kinds.items()
+        kind: SpuSimulator().run(asked, [owner(*rows)]) for kind, rows in kinds.items()
     }
 
 
@@ -95,10 +92,10 @@ def test_bytes_and_rounds_do_not_depend_on_the_data(traffic):
 
 def test_bytes_and_rounds_do_not_depend_on_hidden_counts(data):
     scores, labels = data
-    program = Program((32, 64), padded=True)
+    asked = program((32, 64), hide_sizes=True)
     runs = [
         SpuSimulator().run(
-            program,
+            asked,
             [
                 owner(scores[:first], labels[:first], 32),
                 owner(scores[20 : 20 + second], labels[20 : 20 + second], 64),
@@ -118,12 +115,12 @@ def test_a_sort_in_the_open_would_be_caught_by_that_comparison(data, monkeypatch
         config.sort_method = type(config).SortMethod.SORT_QUICK
         return config
 
-    monkeypatch.setattr("discreet.mpc.spu_engine.runtime_config", quick)
+    monkeypatch.setattr("discreet.mpc.engine.runtime_config", quick)
     monkeypatch.setattr(circuit, "merged", lambda runs, _: jnp.sort(runs[0] + 0))
     circuit.compiled.cache_clear()
     _, labels = data
     kinds = (np.linspace(0, 1, ROWS), np.linspace(0, 1, ROWS).round(1), np.ones(ROWS))
-    runs = [SpuSimulator().run(Program((ROWS,)), [owner(s, labels)]) for s in kinds]
+    runs = [SpuSimulator().run(program((ROWS,)), [owner(s, labels)]) for s in kinds]
     circuit.compiled.cache_clear()
     assert len({(run.bytes_sent, run.rounds) for run in runs}) > 1
 
@@ -131,19 +128,19 @@ def test_a_sort_in_the_open_would_be_caught_by_that_comparison(data, monkeypatch
 def test_scores_one_ulp_apart_are_told_apart():
     low = 0.3
     high = float(np.nextafter(low, 1.0))
-    program = Program((4,), metrics=("auc",))
-    ranked = SpuSimulator().run(program, [owner([low, high, low, high], [0, 1, 0, 1])])
-    tied = SpuSimulator().run(program, [owner([low, low, low, low], [0, 1, 0, 1])])
-    assert program.decode(ranked.values)["auc"] == 1.0
-    assert program.decode(tied.values)["auc"] == 0.5
+    asked = program((4,), metrics=("auc",))
+    ranked = SpuSimulator().run(asked, [owner([low, high, low, high], [0, 1, 0, 1])])
+    tied = SpuSimulator().run(asked, [owner([low, low, low, low], [0, 1, 0, 1])])
+    assert decoded(asked, ranked.values)["auc"] == 1.0
+    assert decoded(asked, tied.values)["auc"] == 0.5
 
 
 def test_keys_of_every_sign_and_the_largest_sort_correctly():
     scores = [-np.inf, -7e19, -0.5, 0.0, 0.5, 7e19, np.inf, -0.5]
     labels = [0, 1, 0, 1, 1, 0, 1, 1]
     site = Examples(scores, labels, kind="logit")
-    program = Program((8,), padded=True)
-    found, expected = both(program, [encode(site, padded_to=8)])
+    asked = program((8,), hide_sizes=True)
+    found, expected = both(asked, [encode(site, padded_to=8)])
     assert_same(found, expected)
 
 
@@ -151,7 +148,7 @@ def test_the_code_never_sorts_nor_reveals():
     from spu import libspu as spu
 
     executable = spu.Executable()
-    executable.ParseFromString(Program((ROWS,), interval=True).compile())
+    executable.ParseFromString(program((ROWS,), interval=True).compile())
     operations = set(re.findall(r"pphlo\.([a-z_]+)", executable.code.decode()))
     assert {"and", "xor"} <= operations
     telling = {"sort", "simple_sort", "reveal", "custom_call", "if", "case"}
@@ -163,7 +160,7 @@ def test_no_table_of_the_rows_is_compiled_in():
     from spu import libspu as spu
 
     executable = spu.Executable()
-    executable.ParseFromString(Program((500,), interval=True).compile())
+    executable.ParseFromString(program((500,), interval=True).compile())
     assert not re.search(r"dense<[^>]{4000}", executable.code.decode())
 
 
@@ -182,10 +179,10 @@ def test_only_the_named_settings_are_used():
 
 
 def test_compiling_twice_gives_the_same_bytes():
-    program = Program((5, 6))
-    first = program.compile()
+    asked = program((5, 6))
+    first = asked.compile()
     circuit.compiled.cache_clear()
-    assert program.compile() == first
+    assert asked.compile() == first
 
 
 def test_one_partys_shares_of_the_same_rows_are_fresh_each_time(data):
@@ -203,23 +200,23 @@ def test_one_partys_shares_of_the_same_rows_are_fresh_each_time(data):
 
 def test_progress_names_each_phase(data):
     phases = []
-    SpuSimulator().run(Program((ROWS,)), [owner(*data)], progress=phases.append)
+    SpuSimulator().run(program((ROWS,)), [owner(*data)], progress=phases.append)
     assert phases == [
         "compiling",
         "sharing 60 rows",
         "computing on 60 rows",
-        "opening",
+        "revealing",
     ]
 
 
 class PlainJax:
     """The very function that is compiled, run by JAX in the clear."""
 
-    def __init__(self, program):
+    def __init__(self, asked):
         import jax
 
-        self.program = program
-        self.function = jax.jit(circuit.function_of(program))
+        self.program = asked
+        self.function = jax.jit(circuit.function_of(asked))
 
     def run(self, *values):
         from jax.experimental import enable_x64
@@ -231,7 +228,7 @@ class PlainJax:
 
 @pytest.fixture(scope="module")
 def padded_plain():
-    return PlainJax(Program((9,), padded=True))
+    return PlainJax(program((9,), hide_sizes=True))
 
 
 def run_of(rows, *, padded_to=None):
@@ -255,7 +252,7 @@ def test_the_function_equals_the_reference_on_any_small_data(rows, padded_plain)
     assert not np.isnan(found).any()
 
 
-RAGGED = Program((5, 1, 3, 8, 2), interval=True)
+RAGGED = program((5, 1, 3, 8, 2), interval=True)
 
 
 @pytest.fixture(scope="module")
@@ -283,8 +280,8 @@ def test_runs_of_any_lengths_are_merged(rows, ragged_plain):
 WORDS = (2**24, -1, 2**63 - 1, -(2**63), 2**40 + 1, 3)
 """What a lying owner may share instead of words in order."""
 HONEST = [(0, 0), (3, 1), (-2, 1), (3, 0)]
-NOISY = Program((4, len(WORDS)), metrics=("auc",), epsilon=Fraction(1))
-EXACT = Program((4, len(WORDS)), interval=True)
+NOISY = program((4, len(WORDS)), epsilon=1)
+EXACT = program((4, len(WORDS)), interval=True)
 BLANK = [np.zeros(2, dtype=np.int64)] * PARTIES
 
 
@@ -307,11 +304,11 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-@pytest.mark.parametrize("program", [NOISY, EXACT], ids=["noisy", "exact"])
-def test_of_rows_out_of_order_nothing_is_opened(program, lie):
-    noise = BLANK if program.noisy else []
+@pytest.mark.parametrize("asked", [NOISY, EXACT], ids=["noisy", "exact"])
+def test_of_rows_out_of_order_nothing_is_revealed(asked, lie):
+    noise = BLANK if asked.noise else []
     engine = SpuSimulator()
-    opened = engine.run(program, [run_of(HONEST), forged(lie)], noise=noise).values
+    opened = engine.run(asked, [run_of(HONEST), forged(lie)], noise=noise).values
     assert not opened.any()
 
 

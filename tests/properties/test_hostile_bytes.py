@@ -24,7 +24,7 @@ from discreet.errors import DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.mpc.fleet import local_session
-from discreet.mpc.session import Session
+from discreet.mpc.session import MpcSession
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
@@ -125,7 +125,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "policy": _text(policyfile.loads),
     "entry": ledger_entries.decode,
     "letter": _letter,
-    "session": _text(Session.from_toml),
+    "session": _text(MpcSession.from_toml),
 }
 
 

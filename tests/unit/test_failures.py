@@ -217,7 +217,7 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(folder):
         cwd=folder,
     )
     assert (run.returncode, run.stderr) == (130, "discreet: interrupted\n")
-    shell = f"{sys.executable} -m discreet.cli.exact --help | true; exec echo over"
+    shell = f"{sys.executable} -c 'from discreet.cli.main import main; main()' exact --help | true; exec echo over"
     run = subprocess.run(  # noqa: S602 - our own command
         shell, shell=True, capture_output=True, text=True, check=False
     )

@@ -32,7 +32,6 @@ from discreet.data.labels import LabelCode
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
-from discreet.mpc.engine import Reference
 from discreet.mpc.evaluate import run as run_exact
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import PublicFacts
@@ -65,6 +64,7 @@ from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from discreet.transport.in_process import InProcess
 from discreet.transport.simulation import run
+from mpc_reference import Reference
 from policies import open_policy
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from discreet.errors import InputError
-from discreet.mpc.certificates import Identity, make_certificates
+from discreet.mpc.transport import MemberIdentity, make_certificates
 from discreet.secret_files import (
     SecretExistsError,
     SecretFileError,
@@ -117,7 +117,7 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
         key.chmod(0o644)
     opened = [
         lambda: SiteKeys(tmp_path / "north"),
-        lambda: Identity.within(tmp_path / "exact", "party-0"),
+        lambda: MemberIdentity.within(tmp_path / "exact", "party-0"),
         lambda: flip_key(tmp_path / "ledger.sqlite"),
     ]
     for open_keys in opened:

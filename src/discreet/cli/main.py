@@ -44,7 +44,7 @@ class _Commands(LaterGroup):
             _ANALYST,
         ),
         "exact": Place(
-            "discreet.cli.exact:app",
+            "discreet.mpc.commands:app",
             "Exact AUC, average precision and AUPR by three compute parties.",
             _ANALYST,
         ),

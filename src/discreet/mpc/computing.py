@@ -1,9 +1,10 @@
-"""The disposable process that runs the engine of one party.
+"""The disposable process that runs the engine of one party, and who watches it.
 
 A native engine may crash, hang in a system call or exit on its own; here that costs
-one process and never the party. It speaks on three pipes: orders on standard input,
+one process and never the party. It uses three pipes: orders on standard input,
 events as JSON lines on standard output, the engine's own log on standard error. It
-ends when nobody hears its beats, so it cannot outlive the party.
+ends when nobody hears its beats, so it cannot outlive the party; ``Watchdog`` is the
+party's end, which kills the process in every case.
 
     -> {"session": ..., "party": 0, "name": ..., "folder": ..., "timeout": 60.0,
         "executable": null or a file that was compiled before}
@@ -18,40 +19,274 @@ SPU's own link between the engines encrypts and refuses a peer without a certifi
 the authority, but it compares no name: any member of the authority that reaches the
 port could pose as a party there. Names are compared on our own channel between the
 parties (``peers``), which must agree on session, executable and sharings first.
+
+**Kept executables.** Compiling takes seconds of every start and depends on the public
+program alone. A kept executable is taken when the program, the engine's settings, this
+package's code and the versions of compiler and engine are those that it was compiled
+from, and its own digest holds. A folder or file that another account owns or may write
+is passed over. Parties of different accounts compare the executable's digest anyway.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import hashlib
 import json
-import math
 import os
 import resource
+import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Final
+from types import TracebackType
+from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
 
 from discreet.errors import DiscreetError
 from discreet.failures import guard, record
-from discreet.mpc.certificates import Identity
-from discreet.mpc.failure import EXIT_SESSION, SessionFailedError
-from discreet.mpc.kept_programs import executable_of, own_folder
-from discreet.mpc.packages import PARTIES, Package, Pairs
-from discreet.mpc.program import Program, forget_tables
-from discreet.mpc.session import Session
-from discreet.mpc.spu_engine import read_traffic, runtime_config
+from discreet.mpc.engine import read_traffic, runtime_config
+from discreet.mpc.program import OUTPUT, SETTINGS, Program, forget_tables
+from discreet.mpc.session import MpcSession
+from discreet.mpc.shares import PARTIES, Package, Pairs
+from discreet.mpc.transport import (
+    EXIT_SESSION,
+    Alarm,
+    MemberIdentity,
+    SessionFailedError,
+)
 from discreet.optional import load
 
+BEAT_SECONDS: Final = 0.5
+MAX_LINE: Final = 2**20
+"""The longest event: the shares of a few results in hexadecimal."""
+MOST_KEPT: Final = 32
+"""Executables that are kept, the last used ones; some hundred kilobytes each."""
+_COMPILERS: Final = ("spu", "jax", "jaxlib")
 _RETRY_MS: Final = 200
+_STORAGE: Final = "aby3.AShr<FM64>"
+
+EngineEvent: TypeAlias = dict[str, Any]
+"""What the computing process reports; its fields depend on its kind."""
+
+
+class Watchdog:
+    """The computing process of one party, as a context that leaves nothing behind.
+
+    When the process is silent for ``timeout`` seconds, or ends, the alarm rings; when
+    the context is left, the process is killed.
+    """
+
+    def __init__(
+        self,
+        session: MpcSession,
+        party: int,
+        identity: MemberIdentity,
+        alarm: Alarm,
+        *,
+        timeout: float,
+        executable: Path | None = None,
+    ) -> None:
+        self._order = {
+            "session": session.to_toml(),
+            "party": party,
+            "name": identity.name,
+            "folder": str(identity.certificate.parent),
+            "timeout": timeout,
+            "executable": None if executable is None else str(executable.resolve()),
+        }
+        loop = asyncio.get_running_loop()
+        self._events: dict[str, asyncio.Future[EngineEvent]] = {
+            kind: loop.create_future() for kind in ("compiled", "connected", "result")
+        }
+        self._name = identity.name
+        self._alarm = alarm
+        self._timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __aexit__
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "discreet.mpc.computing",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._log,
+            limit=MAX_LINE,
+        )
+        await self._write(json.dumps(self._order).encode() + b"\n")
+        self._listener = asyncio.create_task(self._listen())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.cancel()
+        await asyncio.gather(self._listener, return_exceptions=True)
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        self._log.close()
+
+    async def expect(self, kind: str) -> EngineEvent:
+        """Wait for an event."""
+        return await self._events[kind]
+
+    async def submit(self, packages: Sequence[bytes]) -> None:
+        """Hand the shares over; the run starts."""
+        sizes = json.dumps({"packages": [len(p) for p in packages]})
+        await self._write(sizes.encode() + b"\n")
+        for package in packages:
+            await self._write(package)
+
+    async def _write(self, content: bytes) -> None:
+        stream = self._process.stdin
+        if stream is None:
+            raise SessionFailedError(f"the engine of {self._name} has no input")
+        try:
+            stream.write(content)
+            await stream.drain()
+        except OSError:
+            raise SessionFailedError(await self._ended()) from None
+
+    async def _listen(self) -> None:
+        try:
+            while not self._events["result"].done():
+                await self._hear()
+        except SessionFailedError as err:
+            self._alarm.ring(err)
+
+    async def _hear(self) -> None:
+        stream = self._process.stdout
+        if stream is None:
+            raise SessionFailedError(f"the engine of {self._name} has no output")
+        try:
+            async with asyncio.timeout(self._timeout):
+                line = await stream.readline()
+        except TimeoutError:
+            raise SessionFailedError(
+                f"the engine of {self._name} was silent for {self._timeout:g} s"
+            ) from None
+        if not line:
+            raise SessionFailedError(await self._ended())
+        event = json.loads(line)
+        if event["event"] == "failed":
+            raise SessionFailedError(f"{self._name}: {event['sentence']}")
+        if event["event"] in self._events:
+            self._events[event["event"]].set_result(event)
+
+    async def _ended(self) -> str:
+        code = await self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"the engine of {self._name} ended with {how}"
+
+
+class EventStream:
+    """Writes events; one line each, from any thread."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def send(self, event: str, **fields: object) -> None:
+        """Write one event."""
+        line = json.dumps({"event": event, **fields}).encode() + b"\n"
+        with self._lock:
+            self._stream.write(line)
+            self._stream.flush()
+
+    def beat(self) -> None:
+        """Show twice a second that the process lives; end it when the party does."""
+        try:
+            while True:
+                time.sleep(BEAT_SECONDS)
+                self.send("alive")
+        except OSError:
+            os._exit(EXIT_SESSION)  # the party is gone: nobody hears the result
+
+
+def compute(orders: IO[bytes], events: EventStream) -> None:
+    """Compile, wait for the shares, run, report this party's share of the result."""
+    order = json.loads(orders.readline())
+    session = MpcSession.from_toml(order["session"])
+    party, timeout = int(order["party"]), float(order["timeout"])
+    identity = MemberIdentity.within(Path(order["folder"]), order["name"])
+    program = session.program()
+    started = time.monotonic()
+    given = order["executable"]
+    executable = (
+        Path(given).read_bytes() if given else executable_of(program, own_folder())
+    )
+    events.send(
+        "compiled",
+        digest=program.digest(executable).hex(),
+        seconds=time.monotonic() - started,
+    )
+    inputs = place(program, _packages(orders))
+    started = time.monotonic()
+    try:
+        link = open_link(session, party, identity, timeout=timeout)
+    except RuntimeError:
+        raise SessionFailedError(
+            "the engines did not connect: a link address is wrong or taken, or a "
+            "certificate is not of this authority"
+        ) from None
+    events.send("connected", seconds=time.monotonic() - started)
+    parsed = load("spu.libspu", "mpc").Executable()
+    parsed.ParseFromString(executable)
+    try:
+        runtime = load("spu.api", "mpc").Runtime(link, runtime_config())
+        _hand_over(runtime, program, inputs, party)
+        started, busy = time.monotonic(), time.process_time()
+        runtime.run(parsed)
+        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - busy
+        pairs = pairs_of(runtime.get_var(OUTPUT))
+    except RuntimeError:
+        raise SessionFailedError(
+            "the engines' link broke while computing: a party died or was silent "
+            f"for {timeout:g} s"
+        ) from None
+    traffic = read_traffic(_log())[-1]
+    events.send(
+        "result",
+        pairs=pairs.astype("<u8").tobytes().hex(),
+        seconds=seconds,
+        cpu_seconds=cpu_seconds,
+        bytes_sent=traffic.bytes_sent,
+        messages=traffic.messages,
+        memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    )
+    link.stop_link()
+
+
+def _packages(orders: IO[bytes]) -> list[Package]:
+    line = orders.readline()
+    if not line:
+        os._exit(EXIT_SESSION)  # the party is gone; nobody waits for an event
+    return [Package.decode(orders.read(n)) for n in json.loads(line)["packages"]]
+
+
+def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
+    """Name the packages as the program's secret inputs, in their order."""
+    placed: dict[str, Pairs] = {}
+    secret = [each for each in program.inputs() if each.secret]
+    for package, wanted in zip(packages, secret, strict=True):
+        if (len(package.pairs),) != wanted.shape:
+            raise SessionFailedError("a package does not fit the program")
+        placed[wanted.name] = package.pairs
+    return placed
 
 
 def open_link(
-    session: Session, party: int, identity: Identity, *, timeout: float
+    session: MpcSession, party: int, identity: MemberIdentity, *, timeout: float
 ) -> Any:
     """Connect the engine of one party with the two others."""
     native = load("spu.libspu", "mpc").link
@@ -72,140 +307,27 @@ def open_link(
     return native.create_brpc(link, party)
 
 
-BEAT_SECONDS: Final = 0.5
-_STORAGE: Final = "aby3.AShr<FM64>"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """This party's share of the result, and how long it took."""
-
-    pairs: Pairs = field(repr=False)
-    seconds: float
-    cpu_seconds: float
-
-
-class Events:
-    """Writes events; one line each, from any thread."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def send(self, event: str, **fields: object) -> None:
-        """Write one event."""
-        line = json.dumps({"event": event, **fields}).encode() + b"\n"
-        with self._lock:
-            self._stream.write(line)
-            self._stream.flush()
-
-
-def compute(orders: IO[bytes], events: Events) -> None:
-    """Compile, wait for the shares, run, report this party's share of the result."""
-    order = json.loads(orders.readline())
-    session = Session.from_toml(order["session"])
-    party, timeout = int(order["party"]), float(order["timeout"])
-    identity = Identity.within(Path(order["folder"]), order["name"])
-    program = session.program()
-    started = time.monotonic()
-    given = order["executable"]
-    executable = (
-        Path(given).read_bytes() if given else executable_of(program, own_folder())
-    )
-    events.send(
-        "compiled",
-        digest=program.digest(executable).hex(),
-        seconds=time.monotonic() - started,
-    )
-    packages = _packages(orders)
-    inputs = place(program, packages)
-    started = time.monotonic()
-    try:
-        link = open_link(session, party, identity, timeout=timeout)
-    except RuntimeError:
-        raise SessionFailedError(
-            "the engines did not connect: a link address is wrong or taken, or a "
-            "certificate is not of this authority"
-        ) from None
-    events.send("connected", seconds=time.monotonic() - started)
-    try:
-        run = _run(program, executable, inputs, link, party)
-    except RuntimeError:
-        raise SessionFailedError(
-            "the engines' link broke while computing: a party died or was silent "
-            f"for {timeout:g} s"
-        ) from None
-    traffic = read_traffic(_log())[-1]
-    events.send(
-        "result",
-        pairs=run.pairs.astype("<u8").tobytes().hex(),
-        seconds=run.seconds,
-        cpu_seconds=run.cpu_seconds,
-        bytes_sent=traffic.bytes_sent,
-        messages=traffic.messages,
-        memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    )
-    link.stop_link()
-
-
-def place(program: Program, packages: Sequence[Package]) -> Mapping[str, Pairs]:
-    """Name the packages as the program's secret inputs, in their order."""
-    secret = [i for i in program.inputs() if i.source != "public"]
-    placed: dict[str, Pairs] = {}
-    for package, wanted in zip(packages, secret, strict=True):
-        if len(package.pairs) != math.prod(wanted.shape):
-            raise SessionFailedError("a package does not fit the program")
-        placed[wanted.name] = package.pairs
-    return placed
-
-
-def _run(
-    program: Program,
-    executable: bytes,
-    inputs: Mapping[str, Pairs],
-    link: Any,
-    party: int,
-) -> Run:
-    native, api = load("spu.libspu", "mpc"), load("spu.api", "mpc")
-    runtime = api.Runtime(link, runtime_config())
-    _hand_over(runtime, program, inputs, party)
-    parsed = native.Executable()
-    parsed.ParseFromString(executable)
-    started, busy = time.monotonic(), time.process_time()
-    runtime.run(parsed)
-    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - busy
-    (name,) = program.output_names
-    return Run(pairs_of(runtime.get_var(name)), seconds, cpu_seconds)
-
-
 def _hand_over(
     runtime: Any, program: Program, inputs: Mapping[str, Pairs], party: int
 ) -> None:
     """Give the engine its inputs; no other copy of the tables outlives this."""
-    native, api = load("spu.libspu", "mpc"), load("spu.api", "mpc")
-    public = api.Io(PARTIES, runtime_config())
-    visible = program.public_inputs()
-    for wanted in program.inputs():
-        if wanted.source == "public":
-            copies = public.make_shares(
-                visible[wanted.name], native.Visibility.VIS_PUBLIC
-            )
-            runtime.set_var(wanted.name, copies[party])
-        else:
-            runtime.set_var(
-                wanted.name, native_share(inputs[wanted.name], wanted.shape)
-            )
+    public = load("spu.api", "mpc").Io(PARTIES, runtime_config())
+    visible = load("spu.libspu", "mpc").Visibility.VIS_PUBLIC
+    for name, values in program.public_inputs().items():
+        runtime.set_var(name, public.make_shares(values, visible)[party])
+    for name, pairs in inputs.items():
+        runtime.set_var(name, native_share(pairs))
     forget_tables()
 
 
-def native_share(pairs: Pairs, shape: tuple[int, ...]) -> Any:
+def native_share(pairs: Pairs) -> Any:
     """Wrap one party's pairs as the engine's arithmetic share of 64-bit integers."""
     native = load("spu.libspu", "mpc")
     meta = native.ValueMeta()
     meta.data_type = native.DataType.DT_I64
     meta.visibility = native.Visibility.VIS_SECRET
     meta.storage_type = _STORAGE
-    meta.shape = list(shape)
+    meta.shape = [len(pairs)]
     chunk = native.ValueChunk()
     chunk.content = pairs.astype("<u8", copy=False).tobytes()
     chunk.total_bytes = len(chunk.content)
@@ -231,31 +353,76 @@ def pairs_of(share: Any) -> Pairs:
     return np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 2)
 
 
-def _packages(orders: IO[bytes]) -> list[Package]:
-    line = orders.readline()
-    if not line:
-        os._exit(EXIT_SESSION)  # the party is gone; nobody waits for an event
-    return [Package.decode(orders.read(n)) for n in json.loads(line)["packages"]]
-
-
-def _beat(events: Events) -> None:
-    """Show twice a second that the process lives; end it when the party does."""
-
-    def beat() -> None:
-        try:
-            while True:
-                time.sleep(BEAT_SECONDS)
-                events.send("alive")
-        except OSError:
-            os._exit(EXIT_SESSION)  # the party is gone: nobody hears the result
-
-    threading.Thread(target=beat, daemon=True).start()
-
-
 def _log() -> str:
     """Return the engine's log so far: standard error is a file."""
     size = os.fstat(2).st_size
     return os.pread(2, size, 0).decode("utf-8", errors="replace")
+
+
+def own_folder() -> Path | None:
+    """Return where this user's executables are kept; None if nowhere."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = given if given.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # an account without a home
+        return None
+    return base / "discreet" / "exact"
+
+
+def executable_of(program: Program, folder: Path | None) -> bytes:
+    """Return the executable that was kept, or compile it and keep it.
+
+    Where the folder cannot be read or written the program is compiled, as without one.
+    """
+    if folder is None:
+        return program.compile()
+    path = folder / _name_of(program)
+    size = hashlib.sha256().digest_size
+    with contextlib.suppress(OSError):
+        raw = path.read_bytes()
+        digest, kept = raw[:size], raw[size:]
+        if _own(folder) and _own(path) and hashlib.sha256(kept).digest() == digest:
+            path.touch()
+            return kept
+    compiled = program.compile()
+    with contextlib.suppress(OSError):
+        _keep(path, compiled)
+    return compiled
+
+
+def _own(path: Path) -> bool:
+    """Whether this account alone may write it."""
+    status = path.lstat()
+    mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _name_of(program: Program) -> str:
+    """Name everything that decides the executable."""
+    parts = [program.canonical(), SETTINGS.encode()]
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    parts += [path.read_bytes() for path in sources]
+    parts += [metadata.version(name).encode() for name in _COMPILERS]
+    hashed = hashlib.sha256(b"discreet kept program\0")
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "big") + part)
+    return hashed.hexdigest()
+
+
+def _keep(path: Path, executable: bytes) -> None:
+    """Write the file whole or not at all, and delete those that were used longest ago."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(hashlib.sha256(executable).digest() + executable)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    kept = sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime)
+    for old in kept[:-MOST_KEPT]:
+        old.unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -263,9 +430,9 @@ def main() -> None:
     # The engine logs to standard output: keep a copy of it for the events and
     # send what the engine writes to standard error, where the party keeps it.
     guard()
-    events = Events(os.fdopen(os.dup(1), "wb"))
+    events = EventStream(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    _beat(events)
+    threading.Thread(target=events.beat, daemon=True).start()
     try:
         compute(sys.stdin.buffer, events)
     except DiscreetError as err:

@@ -1,32 +1,67 @@
-"""Engine: whoever computes a program on owners' rows and opens its one result.
+"""Engine: whoever computes a program on owners' rows and reveals its one result.
 
-``Reference`` is the plaintext oracle: what a program opens, from the definitions. It
-sees all rows: it is for tests and for explaining, and protects nothing.
+``SpuSimulator`` is SecretFlow SPU in one process: three parties as threads, real shares,
+no network. It runs the very executable that separate processes run, and needs the
+``mpc`` extra. The engine reports its traffic in its log only. How a total is split
+between the parties varies from run to run (some steps of ABY3 give the parties random
+roles); the sum over the three is the same for every run of a program.
 """
 
 from __future__ import annotations
 
+import atexit
+import re
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Protocol, TypeAlias
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import IntVector
 from discreet.errors import InputError
-from discreet.mpc.encode import PAD, Encoded
-from discreet.mpc.program import PARTIES, Program
-from discreet.mpc.tables import SCALE, UNDEFINED
+from discreet.mpc.program import Program
+from discreet.mpc.shares import PARTIES, Encoded
+from discreet.optional import load
 
-Progress: TypeAlias = Callable[[str], None]
+OnPhase: TypeAlias = Callable[[str], None]
 """Called with a few words at the start of each phase."""
+_LINE: Final = re.compile(
+    r"Link details: total send bytes (\d+), recv bytes \d+, "
+    r"send actions (\d+), recv actions \d+"
+)
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""The engine's log, from which the traffic is read, is one a process."""
+_PATIENCE_MS: Final = 600_000
+"""How long a party waits for another's message; a busy machine may need minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one party sent during one run."""
+
+    bytes_sent: int
+    messages: int
+
+
+def read_traffic(log: str) -> list[Traffic]:
+    """Return what each run in a log sent.
+
+    >>> read_traffic("Link details: total send bytes 24, recv bytes 16, "
+    ...              "send actions 3, recv actions 2")
+    [Traffic(bytes_sent=24, messages=3)]
+    """
+    return [Traffic(int(sent), int(count)) for sent, count in _LINE.findall(log)]
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """What a computation opened, and what it cost.
+class RevealedAreas:
+    """What a computation revealed, and what it cost.
 
     ``bytes_sent`` is the sum over the parties; ``rounds`` the messages that one
     party sends on average, which bounds how often they wait for each other.
@@ -37,14 +72,20 @@ class Opened:
     rounds: int
     seconds: float
 
+    @classmethod
+    def of(cls, values: IntVector, traffic: Sequence[Traffic], seconds: float) -> Self:
+        """Add up what the parties sent.
 
-class Engine(Protocol):
-    """One narrow door: rows in, one small vector of integers out."""
+        In a round of ABY3 a party sends at most one message to each other party; what
+        runs at once counts once for each.
+        """
+        messages = sum(party.messages for party in traffic)
+        rounds = -(-messages // len(traffic)) if traffic else 0
+        return cls(values, sum(party.bytes_sent for party in traffic), rounds, seconds)
 
-    @property
-    def name(self) -> str:
-        """What the result says about who computed it."""
-        ...
+
+class MpcEngine(Protocol):
+    """Rows in, one small vector of integers out."""
 
     def run(
         self,
@@ -52,95 +93,53 @@ class Engine(Protocol):
         owners: Sequence[Encoded],
         *,
         noise: Sequence[IntVector] = (),
-        progress: Progress | None = None,
-    ) -> Opened:
-        """Compute and open; ``noise`` is one share a party in a noisy program."""
+        progress: OnPhase | None = None,
+    ) -> RevealedAreas:
+        """Compute and reveal; ``noise`` is one share a party in a noisy program."""
         ...
 
 
 def check_inputs(
     program: Program, owners: Sequence[Encoded], noise: Sequence[IntVector]
 ) -> None:
-    """Refuse rows or noise that the program did not ask for."""
+    """Refuse rows or noise that do not belong to the program."""
     if tuple(owner.rows for owner in owners) != program.sizes:
         raise InputError("the owners' rows do not have the sizes that were agreed on")
-    if not program.padded and any(owner.count != owner.rows for owner in owners):
+    padded = any(owner.count != owner.rows for owner in owners)
+    if padded and not program.model.hide_sizes:
         raise InputError("padding rows in a program without padding would be counted")
-    wanted = PARTIES if program.noisy else 0
+    wanted = 0 if program.noise is None else PARTIES
     if len(noise) != wanted or any(share.shape != (2,) for share in noise):
         raise InputError(
             f"{wanted} shares of noise, two integers each, belong to this program"
         )
 
 
-_GUARD_BITS = 100
+def runtime_config() -> Any:
+    """Return the only settings that are offered; ``program.SETTINGS`` names them.
+
+    ABY3 has an honest majority and needs no trusted dealer. No sort of the engine is
+    used: its quick one compares in the open after a shuffle, so ties would show in
+    its rounds, and its radix one takes hundreds of them.
+    """
+    spu = load("spu", "mpc")
+    config = spu.RuntimeConfig(protocol=spu.ProtocolKind.ABY3, field=spu.FieldType.FM64)
+    config.enable_pphlo_profile = True  # the log then tells the traffic
+    return config
+
+
+def _quiet_log(path: Path) -> None:
+    """Send the engine's log to a file instead of the terminal, process-wide."""
+    logging = load("spu.libspu", "mpc").logging
+    options = logging.LogOptions()
+    options.enable_console_logger = False
+    options.system_log_path = str(path)
+    logging.setup_logging(options)
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Positives and rows at or above each distinct score, as Python integers."""
-
-    positives: list[int]
-    rows: list[int]
-
-    @classmethod
-    def of(cls, words: IntVector, *, ties: bool) -> Thresholds:
-        """Sort by descending score; without ties every row is a threshold."""
-        words = np.sort(words)
-        keys, labels = words >> 1, words & 1
-        differs = np.append(np.diff(keys) != 0, True) if keys.size else keys == 0
-        last = np.flatnonzero(differs if ties else np.ones(keys.size, dtype=bool))
-        return cls(np.cumsum(labels)[last].tolist(), (last + 1).tolist())
-
-    def doubled_wins(self) -> int:
-        """Return twice the pairs of a positive above a negative, ties one half."""
-        wins = earlier_tp = earlier_fp = 0
-        for tp, rows in zip(self.positives, self.rows, strict=True):
-            wins += (rows - tp - earlier_fp) * (tp + earlier_tp)
-            earlier_tp, earlier_fp = tp, rows - tp
-        return wins
-
-    def squares(self) -> tuple[int, int]:
-        """Return the sums of squares of DeLong's variance, of negatives, of positives.
-
-        Of each negative the doubled positives before it, of each positive the doubled
-        negatives, ties one half.
-        """
-        negative = positive = earlier_tp = earlier_fp = 0
-        for tp, rows in zip(self.positives, self.rows, strict=True):
-            fp = rows - tp
-            negative += (fp - earlier_fp) * (tp + earlier_tp) ** 2
-            positive += (tp - earlier_tp) * (fp + earlier_fp) ** 2
-            earlier_tp, earlier_fp = tp, fp
-        return negative, positive
-
-    def precision_sum(self) -> int:
-        r"""Return :math:`\sum (t_k - t_{k-1})\,t_k/r_k`, scaled by 2^100."""
-        found = earlier = 0
-        for tp, rows in zip(self.positives, self.rows, strict=True):
-            found += ((tp - earlier) * tp << _GUARD_BITS) // rows
-            earlier = tp
-        return found
-
-    def trapezoid_sum(self) -> int:
-        """Return twice the area under precision over positives found, scaled."""
-        found = earlier = 0
-        precision = 1 << _GUARD_BITS
-        for tp, rows in zip(self.positives, self.rows, strict=True):
-            here = (tp << _GUARD_BITS) // rows
-            found += (tp - earlier) * (precision + here)
-            earlier, precision = tp, here
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Pools the rows and computes with exact integers."""
-
-    @property
-    def name(self) -> str:
-        """It says that nothing was protected."""
-        return "plaintext reference"
+class SpuSimulator:
+    """All three parties in this process: the protocol is real, the trust is not."""
 
     def run(
         self,
@@ -148,52 +147,62 @@ class Reference:
         owners: Sequence[Encoded],
         *,
         noise: Sequence[IntVector] = (),
-        progress: Progress | None = None,
-    ) -> Opened:
-        """Compute what the parties would open."""
+        progress: OnPhase | None = None,
+    ) -> RevealedAreas:
+        """Share, compute, reveal."""
         check_inputs(program, owners, noise)
-        if progress is not None:
-            progress(f"computing on {program.rows:,} rows in the clear")
-        start = time.perf_counter()
-        words = np.concatenate([owner.words for owner in owners])
-        real = words[(words != PAD) | (not program.padded)]
-        found = Thresholds.of(real, ties=program.ties == "exact")
-        values = (
-            _noisy_pair(program, found, noise)
-            if program.noisy
-            else _areas(program, found)
-        )
-        opened = np.append(np.int64(1), values)
-        return Opened(opened, 0, 0, time.perf_counter() - start)
+        report = progress or (lambda _: None)
+        report("compiling")
+        executable = load("spu.libspu", "mpc").Executable()
+        executable.ParseFromString(program.compile())
+        spu, api = load("spu", "mpc"), load("spu.api", "mpc")
+        io = api.Io(PARTIES, runtime_config())
+        report(f"sharing {program.rows:,} rows")
+        secret = {f"words{k}": owner.words for k, owner in enumerate(owners)}
+        secret |= {f"noise{k}": share for k, share in enumerate(noise)}
+        shares = {
+            name: io.make_shares(values, visibility)
+            for visibility, inputs in (
+                (spu.Visibility.VIS_SECRET, secret),
+                (spu.Visibility.VIS_PUBLIC, program.public_inputs()),
+            )
+            for name, values in inputs.items()
+        }
+        report(f"computing on {program.rows:,} rows")
+        with _ONE_AT_A_TIME, ThreadPoolExecutor(PARTIES) as pool:
+            log = _log_file()
+            _quiet_log(log)
+            earlier = len(log.read_text())
+            start = time.perf_counter()
+            outputs = list(
+                pool.map(lambda rank: _party(rank, executable, shares), range(PARTIES))
+            )
+            seconds = time.perf_counter() - start
+            traffic = read_traffic(log.read_text()[earlier:])
+        report("revealing")
+        values: IntVector = np.asarray(io.reconstruct(outputs), dtype=np.int64)
+        return RevealedAreas.of(values, traffic, seconds)
 
 
-def _areas(program: Program, found: Thresholds) -> IntVector:
-    positives = found.positives[-1] if found.positives else 0
-    negatives = (found.rows[-1] if found.rows else 0) - positives
-    unit = 1 << _GUARD_BITS
-    fractions = {
-        "auc": (found.doubled_wins(), 2 * positives * negatives),
-        "average_precision": (found.precision_sum(), positives * unit),
-        "aupr": (found.trapezoid_sum(), positives * unit),  # opened doubled
-    }
-    opened = [_opened(*fractions[m]) for m in program.metrics]
-    if program.interval:
-        opened += [positives, *found.squares()]
-    return np.array(opened, dtype=np.int64)
+@cache
+def _log_file() -> Path:
+    """Return the file that holds the engine's log as long as this process lives."""
+    folder = tempfile.TemporaryDirectory(prefix="discreet-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name) / "engine.log"
 
 
-def _opened(numerator: int, denominator: int) -> int:
-    if denominator == 0:
-        return UNDEFINED
-    return int(Fraction(numerator << SCALE, denominator))
-
-
-def _noisy_pair(
-    program: Program, found: Thresholds, noise: Sequence[IntVector]
-) -> IntVector:
-    positives = found.positives[-1]
-    balance = found.doubled_wins() - positives * (program.rows - positives)
-    exact = np.array([balance, program.rows * positives], dtype=np.int64)
-    for share in noise:
-        exact += share
-    return exact
+def _party(rank: int, executable: Any, shares: Mapping[str, Any]) -> Any:
+    """Run one party; return its share of the result."""
+    link = load("spu.libspu", "mpc").link
+    desc = link.Desc()
+    desc.recv_timeout_ms = _PATIENCE_MS
+    for k in range(PARTIES):
+        desc.add_party(f"party{k}", f"thread{k}")
+    runtime = load("spu.api", "mpc").Runtime(
+        link.create_mem(desc, rank), runtime_config()
+    )
+    for name in executable.input_names:
+        runtime.set_var(name, shares[name][rank])
+    runtime.run(executable)
+    return runtime.get_var(executable.output_names[0])

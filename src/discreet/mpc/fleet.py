@@ -26,12 +26,14 @@ import pyarrow.parquet as pq
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
-from discreet.mpc.certificates import default_names, make_certificates
-from discreet.mpc.encode import padded_size
-from discreet.mpc.failure import SessionFailedError
 from discreet.mpc.model import ExactMPC
-from discreet.mpc.packages import PARTIES
-from discreet.mpc.session import Address, OwnerEntry, PartyEntry, Session
+from discreet.mpc.session import Address, MpcSession, OwnerEntry, PartyEntry
+from discreet.mpc.shares import PARTIES, padded_size
+from discreet.mpc.transport import (
+    SessionFailedError,
+    default_names,
+    make_certificates,
+)
 from discreet.parsing import read_json, read_text
 from discreet.privacy.composition import compose
 from discreet.privacy.ledger import Ledger
@@ -39,10 +41,14 @@ from discreet.session import policyfile
 from discreet.session.policy import ANY, Policy
 from discreet.transport.loopback import LOOPBACK, free_port
 
-COMMAND: Final = (sys.executable, "-m", "discreet.cli.exact")
+COMMAND: Final = (
+    *(sys.executable, "-c", "from discreet.cli.main import main; main()"),
+    "exact",
+)
+"""``discreet exact``, also where the script is not installed."""
 
 
-def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Session:
+def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> MpcSession:
     """Return a fresh session whose parties listen on this machine."""
     ports = [free_port() for _ in range(2 * PARTIES)]
     parties = [
@@ -54,12 +60,12 @@ def local_session(sizes: Sequence[int], model: ExactMPC | None = None) -> Sessio
         for i in range(PARTIES)
     ]
     owners = [OwnerEntry(f"owner-{i + 1}", rows) for i, rows in enumerate(sizes)]
-    return Session.fresh(parties, owners, model or ExactMPC(), entropy=SYSTEM)
+    return MpcSession.fresh(parties, owners, model or ExactMPC(), entropy=SYSTEM)
 
 
-def allowing(session: Session) -> Policy:
+def allowing(session: MpcSession) -> Policy:
     """Return a policy that allows this session once, and nothing else."""
-    privacy = session.program().model
+    privacy = session.plan.privacy
     unit, cost = privacy.protects, compose([privacy.loss])
     return Policy(
         population="the rows of a test",
@@ -75,7 +81,7 @@ def allowing(session: Session) -> Policy:
     )
 
 
-class Member:
+class MemberProcess:
     """One running process and what it printed."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: IO[bytes]) -> None:
@@ -112,13 +118,13 @@ class Fleet:
     """The processes of one session; a context that leaves none behind."""
 
     def __init__(
-        self, session: Session, folder: Path, *, timeout: float = 60.0
+        self, session: MpcSession, folder: Path, *, timeout: float = 60.0
     ) -> None:
         self.session = session
         self.folder = folder
         self.certificates = folder / "certificates"
         self.timeout = timeout
-        self.members: list[Member] = []
+        self.members: list[MemberProcess] = []
         self._files = contextlib.ExitStack()
         self._starting = False
         self._ended: int | None = None
@@ -128,7 +134,7 @@ class Fleet:
             # A terminated starter leaves through the context, and so ends the rest.
             before = signal.signal(signal.SIGTERM, self._leave)
             self._files.callback(signal.signal, signal.SIGTERM, before)
-        names = default_names(PARTIES, len(self.session.owners))
+        names = default_names(len(self.session.owners))
         if not self.certificates.exists():
             make_certificates(self.certificates, names)
         text = self.session.to_toml()
@@ -172,7 +178,7 @@ class Fleet:
         *more: str,
         session: Path | None = None,
         certificates: Path | None = None,
-    ) -> Member:
+    ) -> MemberProcess:
         """Start one member by its command line."""
         arguments = [
             role,
@@ -185,10 +191,10 @@ class Fleet:
         ]
         return self._spawn(name, arguments)
 
-    def _spawn(self, name: str, arguments: Sequence[str]) -> Member:
+    def _spawn(self, name: str, arguments: Sequence[str]) -> MemberProcess:
         log = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the fleet
         self._starting = True
-        member = Member(name, arguments, log)
+        member = MemberProcess(name, arguments, log)
         self.members.append(member)
         self._starting = False
         if self._ended is not None:
@@ -204,18 +210,18 @@ class Fleet:
             raise SessionFailedError(member.last_line())
         return executable
 
-    def start_parties(self, *more: str) -> list[Member]:
+    def start_parties(self, *more: str) -> list[MemberProcess]:
         """Start the three parties."""
         return [
             self.start("party", party.name, *more) for party in self.session.parties
         ]
 
-    def start_owners(self, files: Sequence[Path]) -> list[Member]:
+    def start_owners(self, files: Sequence[Path]) -> list[MemberProcess]:
         """Start an owner for each file, the first owners of the session."""
         owners = zip(self.session.owners, files, strict=False)
         return [self.start("owner", owner.name, str(file)) for owner, file in owners]
 
-    def start_analyst(self) -> Member:
+    def start_analyst(self) -> MemberProcess:
         """Start the analyst, who writes the result to ``result.json``."""
         return self.start(
             "open", self.session.analyst, "--json", str(self.folder / "result.json")
@@ -278,18 +284,20 @@ def run_demo(
         return "\n".join(lines)
 
 
-def _listed(members: Sequence[Member]) -> str:
+def _listed(members: Sequence[MemberProcess]) -> str:
     return ", ".join(f"{m.name} ({m.process.pid})" for m in members)
 
 
-def analyst_text(analyst: Member) -> str:
+def analyst_text(analyst: MemberProcess) -> str:
     """Return the result without the progress lines before it."""
     lines = analyst.output().splitlines()
     return "\n".join(line for line in lines if not line.startswith("party-"))
 
 
 def _follow(
-    members: Sequence[Member], analyst: Member, report: Callable[[str], None]
+    members: Sequence[MemberProcess],
+    analyst: MemberProcess,
+    report: Callable[[str], None],
 ) -> None:
     """Wait for all; pass on the analyst's progress and the first failure."""
     seen = 0

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import (
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Self,
-    TypeAlias,
-    get_args,
-)
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+
+import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.edges import Edges
@@ -20,8 +15,9 @@ from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import Metric
-from discreet.mpc.encode import encode, padded_size
-from discreet.noise.mechanism import ExactSum, Mechanism
+from discreet.mpc.shares import PARTIES, encode, padded_size
+from discreet.noise.mechanism import AdditiveNoise, ExactSum, Mechanism
+from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.parsing import whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
@@ -41,31 +37,33 @@ from discreet.privacy.unit import ROW, Sensitivity, Unit
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Before, Statistic
 
-Ties: TypeAlias = Literal["exact", "none"]
-AREAS: Final[tuple[Metric, ...]] = ("auc", "average_precision", "aupr")
-SPREAD: Final = 3
-"""Integers that an interval needs beside the AUC: positives, two sums of squares."""
-_SEMI_HONEST: Final = (
-    "every compute party follows the protocol; one of them may be curious, and share "
-    "what it sees with any number of owners"
-)
-_TITLES: Final = {
+TieRule: TypeAlias = Literal["exact", "none"]
+_TITLES: Final[dict[Metric, str]] = {
     "auc": "AUC",
     "average_precision": "average precision",
     "aupr": "AUPR (trapezoid)",
 }
+AREAS: Final = tuple(_TITLES)
+INTERVAL_SUMS: Final = 3
+"""Integers that an interval needs beside the AUC: positives, two sums of squares."""
+HONEST: Final = 2
+"""Compute parties whose noise nobody else knows: one of three may be curious."""
+_SEMI_HONEST: Final = (
+    "every compute party follows the protocol; one of them may be curious, and share "
+    "what it sees with any number of owners"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRows(Statistic):
-    """Rows that owners cut into shares, and the areas that are opened of them.
+    """Rows that owners share secretly, and the areas that are revealed of them.
 
-    Rows are not added up: compute parties merge the sorted rows of all owners, and
-    open one integer an area. So ``count`` is what one owner shares, ``size`` how much is opened.
+    Rows are not added up: compute parties merge the sorted rows of all owners and
+    reveal one integer per area. ``count`` is what one owner shares.
 
     Args:
         rows: how many rows all owners share, padding included. Public.
-        metrics: which areas are opened, in this order.
+        metrics: which areas are revealed, in this order.
     """
 
     rows: int
@@ -82,7 +80,7 @@ class SharedRows(Statistic):
 
     @property
     def size(self) -> int:
-        """One integer an area."""
+        """One integer per area."""
         return len(self.metrics)
 
     @property
@@ -95,21 +93,21 @@ class SharedRows(Statistic):
         return encode(examples).words
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
-        r"""Return that of the pair :math:`(2U - nm, nM)` that is opened with noise."""
+        r"""Return that of the pair :math:`(2U - nm, nM)` that is revealed with noise."""
         if unit != ROW:
-            raise PlanError(f"a noisy opening protects {ROW}, not {unit}")
+            raise PlanError(f"a noisy AUC protects {ROW}, not {unit}")
         l1 = 2 * self.rows - 1
         return Sensitivity(l1, l1 * l1, l1, ROW)
 
     def parts(
         self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[str, NoisyHistogram]:
-        """There is no histogram in an opened area; ``exact.read`` reads it."""
+        """Return none: an area holds no histogram (``evaluate.estimates`` reads it)."""
         del counts, noise
         return {}
 
     def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the name."""
+        """Return a plan's fields beside the name."""
         return {"rows": self.rows, "metrics": list(self.metrics)}
 
     @classmethod
@@ -124,14 +122,72 @@ class SharedRows(Statistic):
 
 
 @dataclass(frozen=True, slots=True)
-class Opening(ExactSum):
-    """Areas as they are, and so many integers more for an interval."""
+class ExactAreas(ExactSum):
+    """Areas without noise, and the integers that an interval needs."""
 
-    more: int = 0
+    interval_sums: int = 0
 
     def sent(self, cells: int) -> int:
-        """One integer an area, and the others."""
-        return cells + self.more
+        """One integer per area, and those for the interval."""
+        return cells + self.interval_sums
+
+
+@dataclass(frozen=True, slots=True)
+class PartyNoise(AdditiveNoise):
+    r"""The noise of a private AUC: each compute party adds a share, owners add none.
+
+    The two integers are those of the curator's ``pair-count`` mechanism
+    (``discreet.curator.weighted_count``), with M the public number of rows:
+
+    .. math:: Q = 2U - nm, \qquad G = nM,
+
+    joint L1 sensitivity :math:`2M - 1` for one row replaced. Both are polynomials of
+    secret sums, so the parties need no lookup in a table of weights; the price is up
+    to half as much noise again as the best weights would have.
+
+    Shares are Polya shares of discrete Laplace noise of scale
+    :math:`(2M-1)/\varepsilon`, sized for **two** honest parties of three: a party that
+    tells its share to the analyst takes away nothing that the claim needs. As all
+    three add theirs, the noise has 1.5 times that variance.
+
+    >>> PartyNoise(500, Fraction(1)).shares.sensitivity.l1
+    999
+    """
+
+    rows: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.rows < 2:
+            raise InputError("a noisy AUC needs at least 2 rows")
+
+    @property
+    def shares(self) -> PolyaShares:
+        """What each compute party draws from."""
+        sensitivity = SharedRows(self.rows, ("auc",)).sensitivity(ROW)
+        return PolyaShares(self.loss(), sensitivity, HONEST)
+
+    def draw(self, *, entropy: Entropy) -> IntVector:
+        """Draw one party's share, which it then shares like an owner's data."""
+        return self.shares.protect(np.zeros(2, dtype=np.int64), entropy=entropy)
+
+    def sent(self, cells: int) -> int:
+        """Two integers are revealed per area."""
+        return 2 * cells
+
+    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
+        """Return an owner's rows as they are: they leave as shares only."""
+        del entropy
+        return exact
+
+    def loss(self) -> PureDP:
+        """What one release costs."""
+        return PureDP(self.epsilon)
+
+    def noise(self, contributors: int = PARTIES) -> PolyaNoise:
+        """Return the noise of all three parties, however many owners there are."""
+        del contributors
+        return self.shares.noise(PARTIES)
 
 
 class Shares(SessionProtocol):
@@ -160,29 +216,28 @@ class Shares(SessionProtocol):
 
 @dataclass(frozen=True, slots=True)
 class ExactMPC(PrivacyModel):
-    """Exact areas of the pooled data; nothing but their values is opened.
+    """Exact areas of the pooled data; nothing but their values is revealed.
 
-    Owners share their scores and labels among three compute parties, who follow
-    the protocol and of whom no two collude. Order and curve stay secret. There is
-    no differential privacy on an exact value: it can betray an example to somebody
-    who knows the others, and its digits betray the class counts, even where these
-    are not opened.
+    Owners share scores and labels among three compute parties, who follow the
+    protocol and of whom no two collude. Order and curve stay secret. An exact value
+    has no differential privacy: who knows all other examples can often tell the last
+    one from it, and its digits give the class counts away even where these are secret.
 
     Args:
         ties: ``exact`` counts tied pairs one half and gives tied scores one
-            threshold, as scikit-learn does; ``none`` is the paper's cheaper
-            version, which takes equal scores as different ones, negatives first, and
-            is exact only when no two scores are equal.
+            threshold, as scikit-learn does. ``none`` is the paper's cheaper version:
+            it ranks negatives first among equal scores, and is exact only when no two
+            scores are equal.
         hide_sizes: pad every owner's rows to one power of two, so that the
             parties do not learn how many examples an owner holds.
-        epsilon: with a number, only an AUC with noise of this loss is opened;
-            each compute party adds a share of it inside.
-        interval: open the number of positives and two sums of squares too, from
+        epsilon: with a number, only an AUC with noise of this loss is revealed;
+            each compute party adds a share of the noise.
+        interval: reveal the number of positives and two sums of squares too, from
             which DeLong's variance gives the AUC its interval. By default wherever
             it can be: with public sizes and without noise.
     """
 
-    ties: Ties = "exact"
+    ties: TieRule = "exact"
     hide_sizes: bool = False
     epsilon: Amount | None = None
     interval: bool | None = None
@@ -192,7 +247,7 @@ class ExactMPC(PrivacyModel):
     carried_by: ClassVar[str] = "shares"
 
     def __post_init__(self) -> None:
-        if self.ties not in get_args(Ties):
+        if self.ties not in get_args(TieRule):
             raise PlanError("ties are 'exact' or 'none'")
         able = self.epsilon is None and not self.hide_sizes
         if self.interval is None:
@@ -201,7 +256,7 @@ class ExactMPC(PrivacyModel):
             raise PlanError(
                 "an interval needs the class counts, which hidden sizes hide"
                 if self.hide_sizes
-                else "a noisy opening has its interval from the noisy counts; sums of "
+                else "a noisy AUC has its interval from the noisy counts; sums of "
                 "squares would need noise of their own: leave out interval"
             )
         if self.epsilon is None:
@@ -211,7 +266,7 @@ class ExactMPC(PrivacyModel):
         if self.hide_sizes:
             raise PlanError(
                 "noise is sized by the public number of examples: leave out "
-                "hide_sizes, or open exact values"
+                "hide_sizes, or reveal exact values"
             )
 
     @property
@@ -221,7 +276,7 @@ class ExactMPC(PrivacyModel):
 
     @property
     def predictable(self) -> bool:
-        """A histogram's errors are none of these values'."""
+        """Errors are predicted for histograms only."""
         return False
 
     @property
@@ -238,11 +293,11 @@ class ExactMPC(PrivacyModel):
         """What this model does not protect, for this many owners."""
         always = (
             "a compute party that deviates from the protocol, or two that collude",
-            "lying owners",
+            "owners that share false data",
         )
         if self.epsilon is not None:
             return (*always, "the same person in several rows")
-        few = ("with two owners, each can look for data of the other that fit",)
+        few = ("with two owners, each can search for data of the other that fit",)
         value = (
             "the exact values themselves: who knows all examples but one can often "
             "tell that one from them"
@@ -260,22 +315,22 @@ class ExactMPC(PrivacyModel):
         )
 
     def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
-        """What is opened, and what the parties see of sizes."""
+        """What is revealed, and what the parties see of sizes."""
+        del sites
+        shared = shared_rows(plan.rounds)
         if self.epsilon is not None:
-            opened = "a noisy AUC and a noisy number of positives, to the analyst"
+            values = "a noisy AUC and a noisy number of positives, to the analyst"
         else:
-            names = [_TITLES[metric] for metric in shared_rows(plan.rounds).metrics]
+            names = ", ".join(_TITLES[metric] for metric in shared.metrics)
             more = (
                 ", the number of positives and two sums of squares for an interval"
-                if self.spread_of(shared_rows(plan.rounds))
+                if self.interval_sums(shared)
                 else ""
             )
-            opened = f"the exact {', '.join(names)}{more}, to the analyst"
-        del sites
+            values = f"the exact {names}{more}, to the analyst"
         if self.hide_sizes:
-            most = shared_rows(plan.rounds).rows
-            return opened, f"padded numbers of examples, {most:,} in all"
-        return opened, "how many examples each owner has, to the compute parties"
+            return values, f"padded numbers of examples, {shared.rows:,} in all"
+        return values, "how many examples each owner has, to the compute parties"
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """An honest majority of compute parties."""
@@ -285,25 +340,24 @@ class ExactMPC(PrivacyModel):
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Refuse anything but shared rows of owners who all take part."""
         super(ExactMPC, self).accepts(rounds, cohort)
-        areas = shared_rows(rounds).metrics
-        if self.epsilon is not None and areas != ("auc",):
-            raise PlanError("only the AUC can be opened with noise; ask for it alone")
+        metrics = shared_rows(rounds).metrics
+        if self.epsilon is not None and metrics != ("auc",):
+            raise PlanError("only the AUC can be revealed with noise; ask for it alone")
 
-    def spread_of(self, asked: SharedRows) -> int:
-        """Return how many integers are opened for an interval."""
-        return SPREAD if self.interval and "auc" in asked.metrics else 0
+    def interval_sums(self, shared: SharedRows) -> int:
+        """Return how many integers are revealed for an interval."""
+        return INTERVAL_SUMS if self.interval and "auc" in shared.metrics else 0
 
     def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
-        """Nothing is added by owners; the parties' noise is in what is opened."""
+        """Owners add nothing; the parties' noise is in what they reveal."""
         del cohort
+        shared = _shared(this.statistic)
         if self.epsilon is None:
-            return Opening(self.spread_of(_shared(this.statistic)))
-        from discreet.mpc.noisy import NoiseInside  # noqa: PLC0415 - loads scipy
-
-        return NoiseInside(_shared(this.statistic).rows, exact(self.epsilon))
+            return ExactAreas(self.interval_sums(shared))
+        return PartyNoise(shared.rows, exact(self.epsilon))
 
     def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """One opening of all areas, or of the AUC alone under noise."""
+        """One round with all areas, or with the AUC alone under noise."""
         del cohort
         if not asked.binary:
             raise PlanError("exact areas compare two classes and no groups or weights")
@@ -311,14 +365,19 @@ class ExactMPC(PrivacyModel):
             raise PlanError(
                 "exact areas are of a public number of rows: declare the examples"
             )
-        areas = AREAS if self.epsilon is None else ("auc",)
-        return (Round(SharedRows(asked.facts.examples, areas)),)
+        return (Round(SharedRows(asked.facts.examples, self.areas)),)
+
+    @property
+    def areas(self) -> tuple[Metric, ...]:
+        """All areas that can be revealed: the AUC alone under noise."""
+        return AREAS if self.epsilon is None else ("auc",)
 
     def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
         """Count the rows, which the compute parties learn anyhow, padded if hidden."""
         if asked.thresholds is not None or asked.edges is not None or not asked.binary:
             raise PlanError(
-                "exact areas open no counts: no thresholds, edges, classes, groups or weights"
+                "exact areas reveal no counts: no thresholds, edges, classes, groups "
+                "or weights"
             )
         sizes = [len(site) for site in sites]
         if not any(sizes):
@@ -327,7 +386,7 @@ class ExactMPC(PrivacyModel):
         return areas_plan(self, replace(asked.facts, examples=rows), owners=len(sizes))
 
     def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
+        """Return a plan's fields beside the model's name."""
         return {
             "ties": self.ties,
             "hide_sizes": self.hide_sizes,
@@ -338,7 +397,7 @@ class ExactMPC(PrivacyModel):
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Read what ``table`` wrote."""
-        # Plans that were written before there were intervals open none.
+        # A plan without the field is older than intervals, and reveals none.
         hidden, interval = table["hide_sizes"], table.get("interval", False)
         if not (isinstance(hidden, bool) and isinstance(interval, bool)):
             raise PlanError("hide_sizes and interval are true or false")
@@ -348,7 +407,7 @@ class ExactMPC(PrivacyModel):
 
 
 def shared_rows(rounds: Sequence[Round]) -> SharedRows:
-    """Return the only statistic that compute parties open."""
+    """Return the only statistic that compute parties compute."""
     (only,) = rounds
     return _shared(only.statistic)
 
@@ -356,7 +415,7 @@ def shared_rows(rounds: Sequence[Round]) -> SharedRows:
 def _shared(statistic: Statistic) -> SharedRows:
     if not isinstance(statistic, SharedRows):
         raise PlanError(
-            "compute parties open areas of shared rows, not sums of counts; use "
+            "compute parties reveal areas of shared rows, not sums of counts; use "
             "SecureAggregation or DistributedDP for a histogram"
         )
     return statistic
@@ -370,10 +429,9 @@ def areas_plan(
     metrics: tuple[Metric, ...] | None = None,
     measured: str = "",
 ) -> Plan:
-    """Return the plan of areas of a public number of rows, of owners who all share.
+    """Return the plan of the areas of all owners' rows, whose number is public.
 
-    ``metrics`` are all that can be opened by default, ``measured`` the name of the
-    classifier.
+    ``metrics`` are all areas by default; ``measured`` names the classifier.
     """
     cohort = model.cohort(owners)
     rounds = model.rounds(Question(facts), cohort)

@@ -5,7 +5,7 @@ end. A party that dies closes it, a party that hangs stops beating on it, and a
 party that fails says why on it: the others stop within the timeout at the latest,
 mostly at once. Before the engines meet, all three compare the digests of session,
 executable and sharings here, and each pair the words of every owner that both hold:
-words that differ are shares of no value, with which an owner could open others' shares.
+words that differ are shares of no value, with which an owner could reveal others' shares.
 """
 
 from __future__ import annotations
@@ -17,27 +17,33 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from discreet.mpc.failure import Alarm, SessionFailedError
-from discreet.mpc.packages import (
+from discreet.mpc.session import MpcSession
+from discreet.mpc.shares import (
     OVERHEAD,
     PAIR_BYTES,
     PARTIES,
-    Kind,
     Package,
     PackageError,
+    PackageKind,
 )
-from discreet.mpc.session import Session
-from discreet.mpc.transport import Channel, Frame, Tag, connect
+from discreet.mpc.transport import (
+    Alarm,
+    Channel,
+    FrameTag,
+    SessionFailedError,
+    StreamFrame,
+    connect,
+)
 
 _MAX_BEAT_SECONDS: Final = 5.0
 _DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class PartyAgreement:
     """What three parties must hold alike before they compute.
 
-    ``words`` are digests of the words that this party and one other hold, one an
+    ``words`` are digests of the words that this party and one other hold, one per
     owner. They are for that other alone: the third could try values against them.
     """
 
@@ -56,14 +62,14 @@ class Agreement:
         return self.terms + b"".join(self.words)
 
     @classmethod
-    def decode(cls, raw: bytes) -> Agreement:
+    def decode(cls, raw: bytes) -> PartyAgreement:
         """Read digests."""
         cut = [raw[i : i + _DIGEST_BYTES] for i in range(0, len(raw), _DIGEST_BYTES)]
         if len(cut) < 3 or len(raw) % _DIGEST_BYTES:
-            raise SessionFailedError("an agreement is three digests and one an owner")
+            raise SessionFailedError("an agreement is three digests and one per owner")
         return cls(cut[0], cut[1], cut[2], tuple(cut[3:]))
 
-    def compare(self, other: Agreement, name: str, owners: Sequence[str]) -> None:
+    def compare(self, other: PartyAgreement, name: str, owners: Sequence[str]) -> None:
         """Refuse to compute with a party that holds anything else."""
         for what, mine, theirs in (
             ("session", self.session, other.session),
@@ -88,7 +94,7 @@ class Peer:
     def __init__(self, channel: Channel) -> None:
         loop = asyncio.get_running_loop()
         self.channel = channel
-        self.agreement: asyncio.Future[Agreement] = loop.create_future()
+        self.agreement: asyncio.Future[PartyAgreement] = loop.create_future()
         self.noise: asyncio.Future[Package] = loop.create_future()
         self.done = asyncio.Event()
 
@@ -98,7 +104,7 @@ class Peers:
 
     def __init__(
         self,
-        session: Session,
+        session: MpcSession,
         party: int,
         alarm: Alarm,
         *,
@@ -123,14 +129,12 @@ class Peers:
     async def _call(self, number: int, context: ssl.SSLContext) -> None:
         entry = self._session.parties[number]
         channel = await connect(entry.name, entry.intake, context)
-        await channel.send(Tag.HELLO, self._session.digest)
+        await channel.send(FrameTag.HELLO, self._session.digest)
         self._join(number, channel)
 
     async def welcome(self, number: int, channel: Channel) -> None:
         """Take the call of a party of lower number."""
-        hello = await channel.receive({Tag.HELLO}, limit=_DIGEST_BYTES)
-        if hello.tag is Tag.FAILED:
-            raise SessionFailedError(hello.sentence)
+        hello = await channel.receive(FrameTag.HELLO, limit=_DIGEST_BYTES)
         if hello.payload != self._session.digest:
             raise SessionFailedError(f"{channel.name} has another session")
         if number >= self._party or number in self._peers:
@@ -139,8 +143,11 @@ class Peers:
 
     def _join(self, number: int, channel: Channel) -> None:
         self._peers[number] = peer = Peer(channel)
+        beat = channel.keep_alive(
+            self._phase, every=min(_MAX_BEAT_SECONDS, self._timeout / 4)
+        )
         self._tasks.append(asyncio.create_task(self._listen(number, peer)))
-        self._tasks.append(asyncio.create_task(self._beat(peer)))
+        self._tasks.append(asyncio.create_task(beat))
         if len(self._peers) == PARTIES - 1:
             self._complete.set()
 
@@ -150,7 +157,7 @@ class Peers:
         here = {self._party, *self._peers}
         return [p.name for i, p in enumerate(self._session.parties) if i not in here]
 
-    async def agree(self, mine: Agreement, packages: Sequence[Package]) -> None:
+    async def agree(self, mine: PartyAgreement, packages: Sequence[Package]) -> None:
         """Tell both others what this party holds, and compare."""
         owners = [owner.name for owner in self._session.owners]
         held = {
@@ -158,14 +165,14 @@ class Peers:
             for number in self._peers
         }
         for number, peer in self._peers.items():
-            await peer.channel.send(Tag.AGREE, held[number].encode())
+            await peer.channel.send(FrameTag.AGREE, held[number].encode())
         for number, peer in self._peers.items():
             held[number].compare(await peer.agreement, peer.channel.name, owners)
 
     async def exchange(self, packages: tuple[Package, ...]) -> list[Package]:
         """Send each party its share of this party's noise; return all for this one."""
         for number, peer in self._peers.items():
-            await peer.channel.send(Tag.NOISE, packages[number].encode())
+            await peer.channel.send(FrameTag.NOISE, packages[number].encode())
         return [
             packages[number]
             if number == self._party
@@ -176,7 +183,7 @@ class Peers:
     async def finish(self) -> None:
         """Say that this party has its share of the result; wait for both others."""
         for peer in self._peers.values():
-            await peer.channel.send(Tag.DONE)
+            await peer.channel.send(FrameTag.DONE)
         for peer in self._peers.values():
             await peer.done.wait()
 
@@ -186,62 +193,43 @@ class Peers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for peer in self._peers.values():
-            if failure is None:
-                await peer.channel.close()
-            else:
-                await peer.channel.fail(str(failure))
+            await peer.channel.close(failure)
 
     async def _listen(self, number: int, peer: Peer) -> None:
         agreed = _DIGEST_BYTES * (3 + len(self._session.owners))
         try:
             while not peer.done.is_set():
-                async with asyncio.timeout(self._timeout):
-                    frame = await peer.channel.receive(
-                        {Tag.AGREE, Tag.NOISE, Tag.DONE, Tag.ALIVE},
-                        limit=max(agreed, OVERHEAD + 2 * PAIR_BYTES),
-                    )
-                self._take(number, peer, frame)
-        except TimeoutError:
-            self._alarm.ring(
-                SessionFailedError(
-                    f"{peer.channel.name} was silent for {self._timeout:g} s"
+                frame = await peer.channel.receive(
+                    *(FrameTag.AGREE, FrameTag.NOISE, FrameTag.DONE, FrameTag.ALIVE),
+                    limit=max(agreed, OVERHEAD + 2 * PAIR_BYTES),
+                    seconds=self._timeout,
                 )
-            )
+                self._take(number, peer, frame)
         except SessionFailedError as err:
             self._alarm.ring(err)
         except PackageError as err:
             self._alarm.ring(SessionFailedError(f"{peer.channel.name}: {err}"))
 
-    def _take(self, number: int, peer: Peer, frame: Frame) -> None:
+    def _take(self, number: int, peer: Peer, frame: StreamFrame) -> None:
         match frame.tag:
-            case Tag.AGREE if not peer.agreement.done():
-                peer.agreement.set_result(Agreement.decode(frame.payload))
-            case Tag.NOISE if not peer.noise.done():
+            case FrameTag.AGREE if not peer.agreement.done():
+                peer.agreement.set_result(PartyAgreement.decode(frame.payload))
+            case FrameTag.NOISE if not peer.noise.done():
                 package = Package.decode(frame.payload)
                 package.require(
-                    kind=Kind.NOISE,
+                    kind=PackageKind.NOISE,
                     session=self._session.digest,
                     party=self._party,
                     owner=number,
                     values=2,
                 )
                 peer.noise.set_result(package)
-            case Tag.DONE:
+            case FrameTag.DONE:
                 peer.done.set()
-            case Tag.ALIVE:
+            case FrameTag.ALIVE:
                 pass
-            case Tag.FAILED:
-                raise SessionFailedError(frame.sentence)
             case _:
                 raise SessionFailedError(f"{peer.channel.name} repeated a message")
-
-    async def _beat(self, peer: Peer) -> None:
-        try:
-            while True:
-                await asyncio.sleep(min(_MAX_BEAT_SECONDS, self._timeout / 4))
-                await peer.channel.send(Tag.ALIVE, self._phase().encode())
-        except SessionFailedError:
-            return  # the listener reads why, or that the peer is gone
 
 
 def sharings_digest(packages: Iterable[Package]) -> bytes:

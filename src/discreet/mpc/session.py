@@ -1,4 +1,4 @@
-"""A session: what three parties, the owners and the analyst agree on beforehand.
+"""A session: a plan, and where its parties, owners and analyst are.
 
 The digest binds every package and every agreement to these terms, except to the
 addresses: where a party is reached may look different from two networks.
@@ -11,10 +11,10 @@ The file is TOML, the same text everywhere:
     scores = "probability"             # or "logit": any real number
     ties = "exact"                     # or "none"
     hide_sizes = false                 # true: rows are padded sizes
-    interval = true                    # also open the positives and two sums of squares
-    analyst = "analyst"                # whom the value is opened to
-    model = "sepsis-xgb"               # which classifier is measured, for the owners' policies
-    epsilon = "1"                      # only for a noisy opening, which is an AUC
+    interval = true                    # also reveal the positives and two sums of squares
+    analyst = "analyst"                # to whom the value is revealed
+    model = "sepsis-xgb"               # which classifier is measured, for owners' policies
+    epsilon = "1"                      # only for a noisy AUC
     [[party]]                          # three of them, in order
     name = "party-0"
     intake = "mpc0.example.org:7100"   # owners, the analyst, other parties
@@ -31,10 +31,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 import tomli_w
 
@@ -43,20 +42,22 @@ from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import Metric
-from discreet.mpc.model import AREAS, ExactMPC, Ties, areas_plan
-from discreet.mpc.packages import PARTIES
+from discreet.mpc.model import ExactMPC, areas_plan
 from discreet.mpc.program import Program
+from discreet.mpc.shares import PARTIES
 from discreet.parsing import read_toml, whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
-from discreet.privacy.loss import amount_from_text, decimal_text
 
-Scores: TypeAlias = Literal["probability", "logit"]
 VERSION: Final = 3
-"""Moves with what is computed; 3 since an AUC may be opened with its spread."""
+"""Changes with what is computed."""
 MAX_OWNERS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
+_KEYS: Final = {
+    *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
+    *("model", "epsilon", "interval", "party", "owner"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,8 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Read ``host:port``."""
         host, _, port = text.rpartition(":")
-        if not port.isdecimal() or len(port) > len("65535"):
-            raise PlanError("an address is host:port with a port from 1 to 65535")
-        return cls(host, int(port))
+        known = port.isdecimal() and len(port) <= len("65535")
+        return cls(host, int(port) if known else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +103,14 @@ class OwnerEntry:
 
 
 @dataclass(frozen=True)
-class Session:
+class MpcSession:
     """The agreed terms of one run; validated, hashable by ``digest``."""
 
     id: str
     parties: tuple[PartyEntry, ...]
     owners: tuple[OwnerEntry, ...]
-    metrics: tuple[Metric, ...] = AREAS
-    scores: Scores = "probability"
-    ties: Ties = "exact"
-    hide_sizes: bool = False
-    epsilon: Fraction | None = None
-    interval: bool = False
+    plan: Plan
     analyst: str = "analyst"
-    model: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{32}", self.id):
@@ -129,17 +123,15 @@ class Session:
             raise PlanError(
                 f"a session has 1 to {MAX_OWNERS} owners, got {len(self.owners)}"
             )
-        names = self.names
-        if any(not _NAME.fullmatch(each) for each in names):
+        if any(not _NAME.fullmatch(each) for each in self.names):
             raise PlanError(
                 "names are lower-case letters, digits and hyphens, at most 63"
             )
-        if len(set(names)) != len(names):
+        if len(set(self.names)) != len(self.names):
             raise PlanError("two members of the session have the same name")
-        parsing.name(self.model, "the name of the model")
-        if self.scores not in get_args(Scores):
-            raise PlanError('scores are "probability" or "logit"')
-        self.program()  # refuses what cannot be computed
+        program = self.program()  # refuses what cannot be computed
+        if program.model.interval and not program.interval_sums:
+            raise PlanError("an interval is revealed beside the AUC; ask for that too")
 
     @classmethod
     def fresh(
@@ -149,48 +141,16 @@ class Session:
         model: ExactMPC,
         *,
         entropy: Entropy,
-        scores: Scores = "probability",
+        scores: str = "probability",
         measured: str = "",
-    ) -> Session:
+    ) -> MpcSession:
         """Return a session that was never run before."""
-        return cls(
-            entropy(16).hex(),
-            tuple(parties),
-            tuple(owners),
-            metrics=AREAS if model.epsilon is None else ("auc",),
-            scores=scores,
-            ties=model.ties,
-            hide_sizes=model.hide_sizes,
-            epsilon=None if model.epsilon is None else Fraction(model.epsilon),
-            interval=bool(model.interval),
-            model=measured,
-        )
+        plan = _plan(model, owners, scores, model.areas, measured)
+        return cls(entropy(16).hex(), tuple(parties), tuple(owners), plan)
 
     def program(self) -> Program:
         """Return what the parties compute."""
-        return Program(
-            tuple(owner.rows for owner in self.owners),
-            self.metrics,
-            self.ties,
-            self.hide_sizes,
-            self.epsilon,
-            self.interval,
-        )
-
-    def plan(self, *, prevalence: float | None = None) -> Plan:
-        """Return what is agreed on beside who computes: the same plan in every run."""
-        facts = PublicFacts(self.rows, prevalence, ScoreRange.declare(self.scores))
-        return areas_plan(
-            self.program().model,
-            facts,
-            owners=len(self.owners),
-            metrics=self.metrics,
-            measured=self.model,
-        )
-
-    def values(self, owner: int) -> int:
-        """Count the values that an owner shares: one word a row."""
-        return self.owners[owner].rows
+        return Program.of(self.plan, [owner.rows for owner in self.owners])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,25 +164,24 @@ class Session:
         return sum(owner.rows for owner in self.owners)
 
     def _terms(self) -> dict[str, Any]:
-        """Return what the file and the digest say alike."""
+        """Return what the file and the digest have in common."""
+        program = self.program()
         return {
             "version": VERSION,
             "id": self.id,
-            "metrics": list(self.metrics),
-            "scores": self.scores,
-            "ties": self.ties,
-            "hide_sizes": self.hide_sizes,
-            "interval": self.interval,
+            "metrics": list(program.metrics),
+            "scores": self.plan.facts.scores.kind,
+            **program.model.table(),
             "analyst": self.analyst,
-            "model": self.model,
+            "model": self.plan.model.name,
         }
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical terms, addresses left out."""
         terms = {
+            "epsilon": None,
             **self._terms(),
-            "epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
             "parties": [party.name for party in self.parties],
             "owners": [[owner.name, owner.rows] for owner in self.owners],
         }
@@ -231,21 +190,15 @@ class Session:
 
     def to_toml(self) -> str:
         """Return the session's file."""
-        epsilon = self.epsilon
-        return tomli_w.dumps(
-            {
-                **self._terms(),
-                **({} if epsilon is None else {"epsilon": decimal_text(epsilon)}),
-                "party": [
-                    {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
-                    for p in self.parties
-                ],
-                "owner": [{"name": o.name, "rows": o.rows} for o in self.owners],
-            }
-        )
+        parties = [
+            {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
+            for p in self.parties
+        ]
+        owners = [{"name": o.name, "rows": o.rows} for o in self.owners]
+        return tomli_w.dumps({**self._terms(), "party": parties, "owner": owners})
 
     @classmethod
-    def from_toml(cls, text: str) -> Session:
+    def from_toml(cls, text: str) -> MpcSession:
         """Read a session's file; ``PlanError`` for anything else."""
         raw = read_toml(text, "the session")
         if raw.get("version") != VERSION:
@@ -254,14 +207,36 @@ class Session:
         if unknown:
             raise PlanError(f"the session has unknown keys: {', '.join(unknown)}")
         try:
-            return _session(raw)
+            return cls._from_table(raw)
         except PlanError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise PlanError(f"the session lacks or garbles {err}") from None
 
     @classmethod
-    def read(cls, path: Path) -> Session:
+    def _from_table(cls, raw: dict[str, Any]) -> MpcSession:
+        owners = tuple(OwnerEntry(_text(o["name"]), o["rows"]) for o in raw["owner"])
+        parties = tuple(
+            PartyEntry(
+                _text(p["name"]),
+                Address.parse(_text(p["intake"])),
+                Address.parse(_text(p["link"])),
+            )
+            for p in raw["party"]
+        )
+        model = ExactMPC.from_table({"ties": "exact", "hide_sizes": False, **raw})
+        plan = _plan(
+            model,
+            owners,
+            raw.get("scores", "probability"),
+            tuple(raw.get("metrics", model.areas)),
+            _text(raw.get("model", "")),
+        )
+        analyst = _text(raw.get("analyst", "analyst"))
+        return cls(_text(raw["id"]), parties, owners, plan, analyst)
+
+    @classmethod
+    def read(cls, path: Path) -> MpcSession:
         """Read a session file."""
         try:
             return cls.from_toml(parsing.read_text(path, "a session"))
@@ -277,46 +252,26 @@ class Session:
         return _index([o.name for o in self.owners], name, "owner")
 
 
+def _plan(
+    model: ExactMPC,
+    owners: Sequence[OwnerEntry],
+    scores: str,
+    metrics: tuple[Metric, ...],
+    measured: str,
+) -> Plan:
+    if scores not in {"probability", "logit"}:
+        raise PlanError('scores are "probability" or "logit"')
+    rows = sum(owner.rows for owner in owners)
+    facts = PublicFacts(rows, None, ScoreRange.declare(scores))  # type: ignore[arg-type]
+    return areas_plan(
+        model, facts, owners=len(owners), metrics=metrics, measured=measured
+    )
+
+
 def _index(names: list[str], name: str, what: str) -> int:
     if name not in names:
         raise InputError(f"the session names no {what} {name!r}")
     return names.index(name)
-
-
-_KEYS: Final = {
-    *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
-    *("model", "epsilon", "interval", "party", "owner"),
-}
-
-
-def _session(raw: dict[str, Any]) -> Session:
-    epsilon = amount_from_text(_text(raw["epsilon"])) if "epsilon" in raw else None
-    return Session(
-        id=_text(raw["id"]),
-        parties=tuple(
-            PartyEntry(
-                _text(p["name"]),
-                Address.parse(_text(p["intake"])),
-                Address.parse(_text(p["link"])),
-            )
-            for p in raw["party"]
-        ),
-        owners=tuple(OwnerEntry(_text(o["name"]), o["rows"]) for o in raw["owner"]),
-        metrics=tuple(raw.get("metrics", AREAS)),
-        scores=raw.get("scores", "probability"),
-        ties=raw.get("ties", "exact"),
-        hide_sizes=_flag(raw.get("hide_sizes", False)),
-        epsilon=epsilon,
-        interval=_flag(raw.get("interval", False)),
-        analyst=_text(raw.get("analyst", "analyst")),
-        model=_text(raw.get("model", "")),
-    )
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("true or false")
-    return value
 
 
 def _text(value: object) -> str:

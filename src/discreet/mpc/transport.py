@@ -1,26 +1,43 @@
-"""TLS 1.3 with a name on both ends, and frames on a stream.
+"""TLS 1.3 with a name on both ends, frames on a stream, and how a session fails.
 
 A frame is version (1 byte, 1), tag (1 byte), length (8 bytes, big-endian), payload.
 The reader knows how long each frame may be and refuses a longer one before it
 reads it. A peer is whoever its certificate names; the certificate must come from
 the session's own authority.
+
+One authority per consortium: SPU's link accepts every certificate that the authority
+signed and compares no name, so the authority must sign nobody else. A real consortium
+issues the same files from its own authority; the keys made here all come from one
+machine and are for tests and demonstrations.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from discreet.errors import InputError
-from discreet.mpc.certificates import Identity
-from discreet.mpc.failure import HungUpError, SessionFailedError
-from discreet.mpc.session import Address, Session
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
+from discreet.errors import DiscreetError, InputError
+from discreet.mpc.session import Address, MpcSession
+from discreet.mpc.shares import PARTIES
+from discreet.secret_files import check_secret, write_secret
+from discreet.transport.certificates import make_authority, make_server
+
+EXIT_SESSION: Final = 3
+"""The session failed, here or elsewhere; nothing was revealed."""
+VALID_DAYS: Final = 30
 VERSION: Final = 1
 SENTENCE_BYTES: Final = 1000
 """The longest explanation that a peer may send."""
@@ -28,9 +45,135 @@ _HEADER: Final = struct.Struct(">BBQ")
 _CHUNK: Final = 2**18
 _RETRY_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 1.0
+T = TypeVar("T")
 
 
-class Tag(IntEnum):
+class SessionFailedError(DiscreetError):
+    """The session ended without a result; the sentence says at whom and why."""
+
+
+class HungUpError(SessionFailedError):
+    """A peer closed the connection before it sent anything."""
+
+
+class PeerFailedError(SessionFailedError):
+    """A peer said that the session is over; the sentence is the peer's."""
+
+
+class Alarm:
+    """Rings once; everybody who waits through it stops with the same reason."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+        self._reason: SessionFailedError | None = None
+
+    def ring(self, reason: SessionFailedError) -> None:
+        """Fail the session; only the first reason counts."""
+        if self._reason is None:
+            self._reason = reason
+            self._rung.set()
+
+    async def guard(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        seconds: float | None = None,
+        late: Callable[[], str] = lambda: "time is up",
+    ) -> T:
+        """Wait for some work, for the alarm or for the time, whichever is first."""
+        task = asyncio.create_task(work)
+        alarm = asyncio.create_task(self._rung.wait())
+        try:
+            await asyncio.wait(
+                {task, alarm}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._reason is not None:
+                raise self._reason
+            if not task.done():
+                raise SessionFailedError(late())
+            return task.result()
+        finally:
+            for pending in (task, alarm):
+                pending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, SessionFailedError):
+                    await pending
+
+
+@dataclass(frozen=True, slots=True)
+class MemberIdentity:
+    """Paths of one member's certificate and key, and of the authority it trusts."""
+
+    name: str
+    certificate: Path
+    key: Path
+    authority: Path
+
+    def __post_init__(self) -> None:
+        for path in (self.certificate, self.key, self.authority):
+            if not path.is_file():
+                raise InputError(
+                    f"{self.name} has no file {path.name}; "
+                    "make test certificates with: discreet exact certificates"
+                )
+        check_secret(self.key, what="the key")
+
+    @classmethod
+    def within(cls, folder: Path, name: str) -> MemberIdentity:
+        """Return the identity that ``make_certificates`` wrote for a name."""
+        certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+        return cls(name, certificate, key, folder / "ca.crt")
+
+    def server_context(self) -> ssl.SSLContext:
+        """Accept TLS 1.3 from members of the authority only."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return self._load(context)
+
+    def client_context(self) -> ssl.SSLContext:
+        """Connect by TLS 1.3; the server must prove the name that is called."""
+        return self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def _load(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            context.load_verify_locations(self.authority)
+        except ssl.SSLError:
+            raise InputError(
+                f"the certificate, key and authority of {self.name} do not fit together"
+            ) from None
+        return context
+
+
+def default_names(owners: int) -> tuple[str, ...]:
+    """Return ``party-0 ..``, ``owner-1 ..`` and ``analyst``."""
+    parties = (f"party-{i}" for i in range(PARTIES))
+    return (*parties, *(f"owner-{i + 1}" for i in range(owners)), "analyst")
+
+
+def make_certificates(
+    folder: Path, names: Sequence[str], *, days: int = VALID_DAYS
+) -> None:
+    """Write ``ca.crt`` and, for every name, ``NAME.crt`` and ``NAME.key`` (0600).
+
+    The authority's own key is used once and never written: nobody can add a member
+    later, a new session of other members needs a new folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.glob("*.crt")):
+        raise InputError(f"{folder.name} holds certificates already; name a new folder")
+    ca_key, ca = make_authority("discreet test authority", days)
+    for name in names:
+        key, certificate = make_server(
+            ca_key, ca, [name], days, name=name, also_calls=True
+        )
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_secret(folder / f"{name}.key", private)
+        (folder / f"{name}.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
+    (folder / "ca.crt").write_bytes(ca.public_bytes(Encoding.PEM))
+
+
+class FrameTag(IntEnum):
     """What a frame is."""
 
     SHARES = 1
@@ -56,10 +199,10 @@ class Tag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StreamFrame:
     """One message on a stream."""
 
-    tag: Tag
+    tag: FrameTag
     payload: bytes
 
     @property
@@ -80,7 +223,7 @@ class Channel:
         self._writer = writer
         self._heard = False
 
-    async def send(self, tag: Tag, payload: bytes = b"") -> None:
+    async def send(self, tag: FrameTag, payload: bytes = b"") -> None:
         """Send one frame; a lost connection is a ``SessionFailedError``."""
         try:
             self._writer.write(_HEADER.pack(VERSION, tag, len(payload)))
@@ -91,14 +234,22 @@ class Channel:
         except OSError as err:
             raise SessionFailedError(lost(self.name, err)) from None
 
-    async def receive(self, allowed: Collection[Tag], *, limit: int) -> Frame:
-        """Read one frame of an allowed kind and size; FAILED is always allowed."""
+    async def receive(
+        self, *allowed: FrameTag, limit: int, seconds: float | None = None
+    ) -> StreamFrame:
+        """Read one frame of an allowed kind and size, within so many seconds.
+
+        A peer may always send FAILED, which is raised as a ``PeerFailedError``.
+        """
         try:
-            version, tag, size = _HEADER.unpack(
-                await self._reader.readexactly(_HEADER.size)
-            )
-            self._check(version, tag, size, allowed, limit)
-            frame = Frame(Tag(tag), await self._reader.readexactly(size))
+            async with asyncio.timeout(seconds):
+                header = await self._reader.readexactly(_HEADER.size)
+                version, tag, size = _HEADER.unpack(header)
+                self._check(version, tag, size, allowed, limit)
+                payload = await self._reader.readexactly(size)
+        except TimeoutError as err:
+            silent = f"{self.name} was silent for {seconds:g} s" if seconds else None
+            raise SessionFailedError(silent or lost(self.name, err)) from None
         except asyncio.IncompleteReadError as err:
             raise self._gone(partial=bool(err.partial)) from None
         except ConnectionError:
@@ -106,6 +257,9 @@ class Channel:
         except OSError as err:
             raise SessionFailedError(lost(self.name, err)) from None
         self._heard = True
+        frame = StreamFrame(FrameTag(tag), payload)
+        if frame.tag is FrameTag.FAILED:
+            raise PeerFailedError(frame.sentence)
         return frame
 
     def _gone(self, *, partial: bool) -> SessionFailedError:
@@ -122,23 +276,38 @@ class Channel:
         )
 
     def _check(
-        self, version: int, tag: int, size: int, allowed: Collection[Tag], limit: int
+        self,
+        version: int,
+        tag: int,
+        size: int,
+        allowed: Collection[FrameTag],
+        limit: int,
     ) -> None:
         if version != VERSION:
             raise SessionFailedError(
                 f"{self.name} speaks format {version}, this process {VERSION}; "
                 "run the same release of discreet everywhere"
             )
-        if tag not in {*allowed, Tag.FAILED}:
+        if tag not in {*allowed, FrameTag.FAILED}:
             raise SessionFailedError(f"{self.name} sent a message out of turn")
-        bound = SENTENCE_BYTES if tag in {Tag.FAILED, Tag.ALIVE} else limit
+        short = tag in {FrameTag.FAILED, FrameTag.ALIVE}
+        bound = SENTENCE_BYTES if short else limit
         if size > bound:
             raise SessionFailedError(
                 f"{self.name} announced {size} bytes where at most {bound} belong"
             )
 
-    async def close(self) -> None:
-        """Close; a peer that does not answer is not waited for."""
+    async def keep_alive(self, phase: Callable[[], str], *, every: float) -> None:
+        """Tell the peer now and then what this process is at, until it is gone."""
+        with contextlib.suppress(SessionFailedError):  # the reader hears why
+            while True:
+                await self.send(FrameTag.ALIVE, phase().encode())
+                await asyncio.sleep(every)
+
+    async def close(self, failure: SessionFailedError | None = None) -> None:
+        """Close; after a failure say why. A peer that does not answer is not waited for."""
+        if failure is not None:
+            await self.fail(str(failure))
         if self._writer.is_closing():
             return
         self._writer.close()
@@ -149,37 +318,11 @@ class Channel:
             self._writer.transport.abort()
 
     async def fail(self, sentence: str) -> None:
-        """Tell the peer why the session is over, if it still listens."""
-        try:
+        """Tell the peer why the session is over, if it still listens, and close."""
+        with contextlib.suppress(SessionFailedError, TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self.send(Tag.FAILED, sentence.encode()[:SENTENCE_BYTES])
-        except (SessionFailedError, TimeoutError):
-            pass
+                await self.send(FrameTag.FAILED, sentence.encode()[:SENTENCE_BYTES])
         await self.close()
-
-
-def server_context(identity: Identity) -> ssl.SSLContext:
-    """Accept TLS 1.3 from members of the authority only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.verify_mode = ssl.CERT_REQUIRED
-    return _load(context, identity)
-
-
-def client_context(identity: Identity) -> ssl.SSLContext:
-    """Connect by TLS 1.3; the server must have the name that is asked for."""
-    return _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
-
-
-def _load(context: ssl.SSLContext, identity: Identity) -> ssl.SSLContext:
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    try:
-        context.load_cert_chain(identity.certificate, identity.key)
-        context.load_verify_locations(identity.authority)
-    except ssl.SSLError:
-        raise InputError(
-            f"the certificate, key and authority of {identity.name} do not fit together"
-        ) from None
-    return context
 
 
 def peer_name(writer: asyncio.StreamWriter) -> str:
@@ -215,7 +358,7 @@ async def connect(name: str, address: Address, context: ssl.SSLContext) -> Chann
 
 
 async def connect_all(
-    session: Session, context: ssl.SSLContext, *, seconds: float
+    session: MpcSession, context: ssl.SSLContext, *, seconds: float
 ) -> list[Channel]:
     """Connect to the three parties in their order, or to none."""
     channels: list[Channel] = []

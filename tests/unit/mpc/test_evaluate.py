@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
@@ -16,12 +17,14 @@ from discreet.errors import (
     ReleaseError,
     UndefinedMetricWarning,
 )
+from discreet.estimate.intervals import AreaShape
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.mpc import ExactMPC, evaluate
-from discreet.mpc.engine import Opened, Reference
-from discreet.mpc.evaluate import evaluation_of, read
+from discreet.mpc.engine import RevealedAreas
+from discreet.mpc.evaluate import DeLongSums, estimates, evaluation_of
 from discreet.mpc.model import areas_plan
 from discreet.mpc.program import Program
+from discreet.mpc.shares import encode
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
@@ -29,6 +32,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded
+from mpc_reference import ROWS, Reference, decoded, program
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +73,11 @@ def test_the_claim_says_who_is_trusted_and_that_the_value_leaks(sites):
     assert "curious" in claim.assumes[0]
     assert "any number of owners" in claim.assumes[0]
     said = " ".join(claim.not_protected)
-    for words in ("exact values themselves", "deviates from the protocol", "lying"):
+    for words in (
+        "exact values themselves",
+        "deviates from the protocol",
+        "false data",
+    ):
         assert words in said
     assert any("how many examples each owner" in words for words in claim.discloses)
 
@@ -111,18 +119,48 @@ def test_exact_values_have_no_noise_and_no_bins(sites):
     )
 
 
-def test_an_exact_auc_comes_with_delongs_interval_and_says_what_was_opened(sites):
+def delong(scores, labels):
+    """The variance from its definition: each example against all of the other class."""
+    scores, labels = np.asarray(scores), np.asarray(labels, dtype=bool)
+    positives, negatives = scores[labels][:, None], scores[~labels]
+    wins = (positives > negatives) + 0.5 * (positives == negatives)
+    return sum(np.var(wins.mean(axis=k), ddof=1) / wins.shape[1 - k] for k in (0, 1))
+
+
+def test_the_oracle_is_the_published_example():
+    """DeLong's two placements by hand: 1, 1/2 of positives; 1/2, 1 of negatives."""
+    assert delong([0.9, 0.4, 0.6, 0.1], [1, 1, 0, 0]) == pytest.approx(0.125)
+
+
+@given(ROWS)
+def test_three_more_integers_give_delongs_variance(rows):
+    scores, labels = zip(*rows, strict=True)
+    owner = encode(Examples(scores, labels))
+    asked = program((owner.rows,), interval=True)
+    revealed = Reference().run(asked, [owner]).values
+    sums = DeLongSums.of(asked, asked.checked(revealed))
+    counts = sum(labels), len(labels) - sum(labels)
+    assert (sums.positives, sums.negatives) == counts
+    area = decoded(asked, revealed)["auc"]
+    if min(counts) > 1:
+        assert sums.variance(area) == pytest.approx(delong(scores, labels), abs=1e-14)
+    else:
+        assert sums.variance(area) == AreaShape(*counts).variance(area)
+
+
+def test_sums_of_squares_of_no_data_are_refused():
+    for sums in ((0, 4, 1, 1), (2, 2, -1, 1), (2, 2, 33, 1), (2, 2, 1, 33)):
+        with pytest.raises(ReleaseError, match="of no data"):
+            DeLongSums(*sums)
+
+
+def test_an_exact_auc_comes_with_delongs_interval_and_says_what_was_revealed(sites):
     result = run(sites)
     assert all(e.sampling is not None for e in result.metrics.values())
     low, high = result.auc.interval()
     assert low < result.auc.value < high
-    scores, labels = (
-        np.concatenate(c) for c in zip(*(s.to_arrays() for s in sites), strict=True)
-    )
-    positives, negatives = scores[labels == 1][:, None], scores[labels == 0]
-    wins = (positives > negatives) + 0.5 * (positives == negatives)
-    parts = [np.var(wins.mean(axis=k), ddof=1) / wins.shape[1 - k] for k in (0, 1)]
-    assert result.auc.sampling**2 == pytest.approx(sum(parts), rel=1e-9)
+    pooled = map(np.concatenate, zip(*(s.to_arrays() for s in sites), strict=True))
+    assert result.auc.sampling**2 == pytest.approx(delong(*pooled), rel=1e-9)
     assert any("number of positives and two sums" in d for d in result.claim.discloses)
     assert any("DeLong" in note for note in result.notes)
 
@@ -273,12 +311,12 @@ def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
         plan.statistic.size
     )
     release = Release(plan.digest(), b"s", 0, total, owners, owners, model.loss)
-    again = read(plan, [release], claim=result.claim)
+    again = estimates(plan, [release], claim=result.claim)
     assert {m: e.value for m, e in again.items()} == {
         m: e.value for m, e in result.metrics.items()
     }
     with pytest.raises(ReleaseError, match="another plan"):
-        read(plan, [replace(release, plan_digest=b"other")], claim=result.claim)
+        estimates(plan, [replace(release, plan_digest=b"other")], claim=result.claim)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +336,7 @@ def test_a_model_refuses_what_it_cannot_promise(options, message):
 
 
 def test_facts_tell_the_cost():
-    opened = Opened(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
+    opened = RevealedAreas(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
     plan = plan_of(ExactMPC(), 400, owners=3)
     result = evaluation_of(plan, opened, session=b"s", setting="deployed")
     assert result.facts == {

@@ -16,13 +16,13 @@ import discreet
 from discreet.data.edges import Uniform
 from discreet.entropy import Seeded
 from discreet.errors import InputError
-from discreet.mpc.engine import Reference
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.report.explorer import Explorer
 from discreet.report.fairness import MEASURES
 from discreet.report.page import render
 from discreet.transport.simulation import run
+from mpc_reference import Reference
 
 pytestmark = pytest.mark.long
 

@@ -3,19 +3,30 @@
 import asyncio
 import contextlib
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from discreet.entropy import Seeded
-from discreet.mpc.analyst import costs, opened
-from discreet.mpc.certificates import default_names, make_certificates
-from discreet.mpc.encode import encode
-from discreet.mpc.failure import SessionFailedError
+from discreet.mpc.clients import costs, revealed_areas
 from discreet.mpc.fleet import local_session
-from discreet.mpc.intake import MOST_UNNAMED
-from discreet.mpc.packages import InconsistentSharesError, Package
-from discreet.mpc.transport import Tag, client_context, connect
+from discreet.mpc.party import COSTS, MOST_UNNAMED, ResultShare
+from discreet.mpc.shares import (
+    InconsistentSharesError,
+    Package,
+    PackageError,
+    PackageKind,
+    encode,
+)
+from discreet.mpc.transport import (
+    FrameTag,
+    PeerFailedError,
+    SessionFailedError,
+    connect,
+    default_names,
+    make_certificates,
+)
 from mpc_sessions import SIZES, CuttingEngine, InProcess
 
 pytestmark = [
@@ -34,24 +45,24 @@ def world(tmp_path, monkeypatch):
     return InProcess(tmp_path, monkeypatch)
 
 
-def assert_nothing_opened(
+def assert_nothing_revealed(
     outcome, *, because, members=("party-0", "party-1", "party-2")
 ):
-    assert outcome.opened is None
+    assert outcome.revealed is None
     for name in members:
         assert outcome.ends[name] is not None, name
         assert because in outcome.ends[name], (name, outcome.ends[name])
 
 
-def test_the_analyst_opens_what_the_owners_shared(world):
+def test_the_analyst_reveals_what_the_owners_shared(world):
     outcome = world.run(*world.owners_and_analyst())
     assert set(outcome.ends.values()) == {None}
-    values = opened(outcome.opened).values
+    values = revealed_areas(outcome.revealed).values
     assert (
         values.tolist()
-        == encode(world.data[0]).words[: world.session.program().opens].tolist()
+        == encode(world.data[0]).words[: world.session.program().revealed].tolist()
     )
-    assert costs(outcome.opened)["bytes_from_owners"] == sum(
+    assert costs(outcome.revealed)["bytes_from_owners"] == sum(
         len(p.encode()) for k in range(len(SIZES)) for p in world.packages(k)
     )
 
@@ -78,9 +89,9 @@ def test_shares_for_another_session_end_the_session_for_everybody(world):
     outcome = world.run(
         ("owner-1", lambda: world.send(0)),
         ("owner-2", when_all_are_there()),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
-    assert_nothing_opened(
+    assert_nothing_revealed(
         outcome,
         because="owner-2: the shares are for another session",
         members=("party-0", "party-1", "party-2", "owner-2", "analyst"),
@@ -104,9 +115,9 @@ def test_wrong_shares_end_the_session_with_a_sentence(world, tamper, sentence):
     outcome = world.run(
         ("owner-1", lambda: world.send(0)),
         ("owner-2", lambda: world.send(1, wrong)),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
-    assert_nothing_opened(outcome, because="owner-2: ")
+    assert_nothing_revealed(outcome, because="owner-2: ")
     assert any(sentence in (end or "") for end in outcome.ends.values())
 
 
@@ -115,28 +126,28 @@ def test_repeated_shares_end_the_session(world):
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 0)
 
-    outcome = world.run(("owner-1", twice()), ("analyst", world.open))
-    assert_nothing_opened(outcome, because="sent a second time")
+    outcome = world.run(("owner-1", twice()), ("analyst", world.collect))
+    assert_nothing_revealed(outcome, because="sent a second time")
 
 
 def test_an_owner_cannot_send_under_another_name(world):
     outcome = world.run(
         ("thief", lambda: world.send(1, identity=world.identity("owner-1"))),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
-    assert_nothing_opened(outcome, because="owner-1: ")
+    assert_nothing_revealed(outcome, because="owner-1: ")
 
 
 async def refused_collection(world, name):
     """Ask a party for the result under this name; return its refusal."""
     party = world.session.parties[0]
-    context = client_context(world.identity(name))
+    context = world.identity(name).client_context()
     channel = await connect(party.name, party.intake, context)
-    await channel.send(Tag.COLLECT, world.session.digest)
-    answer = await channel.receive({Tag.ALIVE, Tag.RESULT}, limit=10_000)
-    assert answer.tag is Tag.FAILED
+    await channel.send(FrameTag.COLLECT, world.session.digest)
+    with pytest.raises(PeerFailedError) as refusal:
+        await channel.receive(FrameTag.ALIVE, FrameTag.RESULT, limit=10_000)
     await channel.close()
-    return answer.sentence
+    return str(refusal.value)
 
 
 def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world):
@@ -148,7 +159,7 @@ def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", curious_then_owners()), ("analyst", world.open))
+    outcome = world.run(("owners", curious_then_owners()), ("analyst", world.collect))
     assert set(outcome.ends.values()) == {None}
 
 
@@ -156,8 +167,8 @@ def test_an_owner_cannot_collect_the_result(world):
     async def curious():
         await refused_collection(world, "owner-2")
 
-    outcome = world.run(("owner-2", curious()), ("analyst", world.open))
-    assert_nothing_opened(outcome, because="owner-2 sent a message out of turn")
+    outcome = world.run(("owner-2", curious()), ("analyst", world.collect))
+    assert_nothing_revealed(outcome, because="owner-2 sent a message out of turn")
 
 
 def test_different_sharings_at_the_parties_are_found_before_computing(world):
@@ -171,9 +182,9 @@ def test_different_sharings_at_the_parties_are_found_before_computing(world):
     outcome = world.run(
         ("owner-1", lambda: world.send(0)),
         ("owner-2", lambda: world.send(1, [first[0], first[1], fresh[2]])),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
-    assert_nothing_opened(outcome, because="another set of shares")
+    assert_nothing_revealed(outcome, because="another set of shares")
 
 
 @pytest.mark.parametrize(("party", "column"), [(0, 0), (1, 1), (2, 0)])
@@ -183,9 +194,9 @@ def test_shares_of_no_value_are_found_before_computing(world, party, column):
     outcome = world.run(
         ("owner-1", lambda: world.send(0)),
         ("owner-2", lambda: world.send(1, [p.encode() for p in forged])),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
-    assert_nothing_opened(outcome, because="owner-2 sent shares that do not fit")
+    assert_nothing_revealed(outcome, because="owner-2 sent shares that do not fit")
 
 
 def test_different_executables_are_found_before_computing(tmp_path, monkeypatch):
@@ -194,14 +205,14 @@ def test_different_executables_are_found_before_computing(tmp_path, monkeypatch)
 
     world = InProcess(tmp_path, monkeypatch, engine=Differs)
     outcome = world.run(*world.owners_and_analyst())
-    assert_nothing_opened(outcome, because="another executable")
+    assert_nothing_revealed(outcome, because="another executable")
 
 
-def test_a_party_with_another_session_is_turned_away(world):
+def test_a_party_with_another_session_is_refused(world):
     other = local_session(SIZES)
-    moved = type(other)(other.id, world.session.parties, other.owners)
-    outcome = world.run(("analyst", world.open), p0={"session": moved})
-    assert_nothing_opened(outcome, because="another session")
+    moved = replace(other, parties=world.session.parties)
+    outcome = world.run(("analyst", world.collect), p0={"session": moved})
+    assert_nothing_revealed(outcome, because="another session")
 
 
 def test_a_failing_engine_is_reported_by_everybody(tmp_path, monkeypatch):
@@ -213,7 +224,7 @@ def test_a_failing_engine_is_reported_by_everybody(tmp_path, monkeypatch):
 
     world = InProcess(tmp_path, monkeypatch, engine=Fails)
     outcome = world.run(*world.owners_and_analyst())
-    assert_nothing_opened(
+    assert_nothing_revealed(
         outcome,
         because="the engine of party-1 ended",
         members=("party-0", "party-1", "party-2", "analyst"),
@@ -232,7 +243,7 @@ def test_engines_that_do_not_connect_are_given_up(tmp_path, monkeypatch):
 
     world = InProcess(tmp_path, monkeypatch, timeout=SECONDS, engine=Alone)
     outcome = world.run(*world.owners_and_analyst())
-    assert_nothing_opened(
+    assert_nothing_revealed(
         outcome, because=f"the engines did not connect within {SECONDS:g} s"
     )
 
@@ -242,22 +253,22 @@ def test_a_stopped_party_stops_everybody(world):
         await asyncio.sleep(0.5)
         world.parties[2].stop()
 
-    outcome = world.run(("operator", stop()), ("analyst", world.open))
-    assert_nothing_opened(outcome, because="party-2 was stopped")
+    outcome = world.run(("operator", stop()), ("analyst", world.collect))
+    assert_nothing_revealed(outcome, because="party-2 was stopped")
 
 
 def test_missing_owners_are_named_after_the_timeout(tmp_path, monkeypatch):
     world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
-    outcome = world.run(("owner-2", lambda: world.send(1)), ("analyst", world.open))
-    assert_nothing_opened(
+    outcome = world.run(("owner-2", lambda: world.send(1)), ("analyst", world.collect))
+    assert_nothing_revealed(
         outcome, because=f"no shares from owner-1 within {SECONDS:g} s"
     )
 
 
 def test_a_missing_party_is_named_after_the_timeout(tmp_path, monkeypatch):
     world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
-    outcome = world.run(("analyst", world.open), parties=(0, 1))
-    assert_nothing_opened(
+    outcome = world.run(("analyst", world.collect), parties=(0, 1))
+    assert_nothing_revealed(
         outcome, because="no call from party-2", members=("party-0", "party-1")
     )
     assert f"party-2 did not answer within {SECONDS:g} s" in outcome.ends["analyst"]
@@ -267,14 +278,14 @@ def test_an_analyst_who_never_comes_is_named(tmp_path, monkeypatch):
     world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
     members = world.owners_and_analyst()[:2]
     outcome = world.run(*members)
-    assert_nothing_opened(outcome, because="analyst did not collect the result")
+    assert_nothing_revealed(outcome, because="analyst did not collect the result")
 
 
 def test_a_certificate_of_another_authority_is_refused_and_ends_nothing_else(
     tmp_path, monkeypatch
 ):
     world = InProcess(tmp_path, monkeypatch)
-    make_certificates(tmp_path / "rogue", default_names(3, 2))
+    make_certificates(tmp_path / "rogue", default_names(2))
     rogue = world.identity("owner-2", tmp_path / "rogue")
 
     async def rogue_then_owners():
@@ -283,32 +294,30 @@ def test_a_certificate_of_another_authority_is_refused_and_ends_nothing_else(
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.open))
+    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.collect))
     assert set(outcome.ends.values()) == {None}
 
 
-def test_a_caller_without_a_good_certificate_is_turned_away_by_the_party(
-    world, tmp_path
-):
-    make_certificates(tmp_path / "rogue", default_names(3, 2))
-    careless = client_context(world.identity("owner-2", tmp_path / "rogue"))
+def test_a_caller_without_a_good_certificate_is_refused_by_the_party(world, tmp_path):
+    make_certificates(tmp_path / "rogue", default_names(2))
+    careless = world.identity("owner-2", tmp_path / "rogue").client_context()
     careless.load_verify_locations(world.folder / "ca.crt")
 
     async def rogue_then_owners():
         party = world.session.parties[0]
         channel = await connect(party.name, party.intake, careless)
         with pytest.raises(SessionFailedError, match="the certificate of this process"):
-            await channel.receive({Tag.ACCEPTED}, limit=0)
+            await channel.receive(FrameTag.ACCEPTED, limit=0)
         await channel.close()
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.open))
+    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.collect))
     assert set(outcome.ends.values()) == {None}
-    assert any("turned a caller away" in line for line in outcome.log)
+    assert any("refused a caller" in line for line in outcome.log)
 
 
-def test_plaintext_callers_are_turned_away_and_end_nothing(world):
+def test_plaintext_callers_are_refused_and_end_nothing(world):
     def shout():
         address = world.session.parties[1].intake
         with socket.create_connection((address.host, address.port), 5) as plain:
@@ -322,9 +331,9 @@ def test_plaintext_callers_are_turned_away_and_end_nothing(world):
         await asyncio.to_thread(world.send, 0)
         await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", shouting()), ("analyst", world.open))
+    outcome = world.run(("owners", shouting()), ("analyst", world.collect))
     assert set(outcome.ends.values()) == {None}
-    assert any("turned a caller away" in line for line in outcome.log)
+    assert any("refused a caller" in line for line in outcome.log)
 
 
 def test_a_plaintext_party_is_named_by_who_called_it(world):
@@ -341,17 +350,17 @@ def test_a_plaintext_party_is_named_by_who_called_it(world):
         server.close()
 
     outcome = world.run(("fake", plaintext_party()), parties=(0, 1))
-    assert_nothing_opened(
+    assert_nothing_revealed(
         outcome, because="does not speak TLS", members=("party-0", "party-1")
     )
 
 
-def test_result_shares_that_do_not_fit_open_nothing(world):
+def test_result_shares_that_do_not_fit_reveal_nothing(world):
     outcome = world.run(*world.owners_and_analyst())
-    first = outcome.opened[0].package.pairs
+    first = outcome.revealed[0].package.pairs
     first[0, 0] += np.uint64(1)
     with pytest.raises(InconsistentSharesError, match="do not fit together"):
-        opened(outcome.opened)
+        revealed_areas(outcome.revealed)
 
 
 def test_a_thousand_idle_callers_do_not_end_a_session(world):
@@ -375,10 +384,49 @@ def test_a_thousand_idle_callers_do_not_end_a_session(world):
         ("crowd", crowd()),
         ("owner-1", after_the_crowd(lambda: world.send(0))),
         ("owner-2", after_the_crowd(lambda: world.send(1))),
-        ("analyst", world.open),
+        ("analyst", world.collect),
     )
     for caller in idle:
         caller.close()
     assert set(outcome.ends.values()) == {None}
     assert kept[0] <= MOST_UNNAMED
-    assert outcome.opened is not None
+    assert outcome.revealed is not None
+
+
+PACKAGE = Package(
+    PackageKind.RESULT, bytes(32), 1, 4, b"s" * 16, np.ones((3, 2), np.uint64)
+)
+DEEP = b"[" * 4000
+
+
+def test_a_result_reads_back_as_written():
+    result = ResultShare(PACKAGE, dict.fromkeys(COSTS, 7))
+    found = ResultShare.decode(result.encode())
+    assert found.costs == result.costs
+    assert found.encode() == result.encode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"\0\0\0\2[]", b"\0\0\0\1{", b"\xff" * 9),
+        len(DEEP).to_bytes(4, "big") + DEEP,
+    ],
+    ids=["nothing", "a list", "cut", "ones", "deep"],
+)
+def test_garbled_results_are_refused(raw):
+    with pytest.raises(PackageError):
+        ResultShare.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("cost", "match"),
+    [
+        *((cost, "finite numbers") for cost in ("7", None, [], True, -1, 10**30)),
+        *((cost, "not JSON") for cost in (1e400, float("nan"))),
+    ],
+)
+def test_costs_that_are_no_amounts_are_refused(cost, match):
+    costs = {**dict.fromkeys(COSTS, 7), "messages": cost}
+    with pytest.raises(PackageError, match=match):
+        ResultShare.decode(ResultShare(PACKAGE, costs).encode())

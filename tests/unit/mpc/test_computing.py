@@ -3,19 +3,18 @@
 import hashlib
 import os
 import shutil
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from discreet import exact
-from discreet.mpc import kept_programs
-from discreet.mpc.kept_programs import MOST_KEPT, executable_of, own_folder
+from discreet.mpc import computing
+from discreet.mpc.computing import MOST_KEPT, executable_of, own_folder
 from discreet.mpc.program import Program
+from mpc_reference import program
 
 pytestmark = pytest.mark.mpc
 
-PROGRAM = Program((3, 4))
+PROGRAM = program((3, 4))
 
 
 @pytest.fixture
@@ -41,10 +40,10 @@ def test_a_program_is_compiled_once(tmp_path, compiling):
 @pytest.mark.parametrize(
     "other",
     [
-        Program((4, 3)),
-        Program((3, 4), interval=True),
-        Program((3, 4), ties="none"),
-        Program((3, 4), metrics=("auc",), epsilon=Fraction(1)),
+        program((4, 3)),
+        program((3, 4), interval=True),
+        program((3, 4), ties="none"),
+        program((3, 4), epsilon=1),
     ],
 )
 def test_another_program_is_compiled_for_itself(tmp_path, compiling, other):
@@ -61,14 +60,14 @@ def test_what_another_circuit_or_engine_compiled_is_not_taken(
     executable_of(PROGRAM, kept)
     if what == "circuit":
         changed = tmp_path / "package"
-        shutil.copytree(Path(exact.__file__).parent, changed)
-        with (changed / "spread.py").open("a") as source:
+        shutil.copytree(Path(computing.__file__).parent, changed)
+        with (changed / "circuit.py").open("a") as source:
             source.write("# another\n")
-        monkeypatch.setattr(exact, "__file__", str(changed / "__init__.py"))
+        monkeypatch.setattr(computing, "__file__", str(changed / "computing.py"))
     elif what == "engine":
-        monkeypatch.setattr(kept_programs.metadata, "version", lambda _: "0.0")
+        monkeypatch.setattr(computing.metadata, "version", lambda _: "0.0")
     else:
-        monkeypatch.setattr(kept_programs, "SETTINGS", "other settings")
+        monkeypatch.setattr(computing, "SETTINGS", "other settings")
     executable_of(PROGRAM, kept)
     assert len(compiling) == 2
 
@@ -113,7 +112,7 @@ def test_few_files_are_kept_the_last_used_ones(tmp_path):
     executable_of(PROGRAM, tmp_path)
     (first,) = tmp_path.iterdir()
     for k in range(MOST_KEPT + 3):
-        executable_of(Program((5, k + 1)), tmp_path)
+        executable_of(program((5, k + 1)), tmp_path)
         os.utime(first, (2**33, 2**33))
     assert len(list(tmp_path.iterdir())) == MOST_KEPT
     assert first.exists()

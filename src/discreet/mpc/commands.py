@@ -5,35 +5,29 @@ from __future__ import annotations
 import json as jsonlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from discreet.cli.entry import run
 from discreet.data.examples import Examples
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError, PlanError
-from discreet.mpc.analyst import collect, costs, opened
-from discreet.mpc.certificates import (
-    VALID_DAYS,
-    Identity,
-    default_names,
-    make_certificates,
-)
+from discreet.mpc.clients import Owner, collect, costs, revealed_areas, send_packages
 from discreet.mpc.evaluate import evaluation_of
-from discreet.mpc.failure import EXIT_SESSION, SessionFailedError
 from discreet.mpc.fleet import run_demo
 from discreet.mpc.model import ExactMPC
-from discreet.mpc.owner import Owner, send_packages
 from discreet.mpc.party import run_party
-from discreet.mpc.session import (
-    Address,
-    OwnerEntry,
-    PartyEntry,
-    Scores,
-    Session,
+from discreet.mpc.session import Address, MpcSession, OwnerEntry, PartyEntry
+from discreet.mpc.transport import (
+    EXIT_SESSION,
+    VALID_DAYS,
+    MemberIdentity,
+    SessionFailedError,
+    default_names,
+    make_certificates,
 )
 from discreet.privacy.ledger import Ledger
 from discreet.session import policyfile
@@ -65,7 +59,7 @@ def _root() -> None:
     """Exact AUC, average precision and AUPR by three compute parties.
 
     Exit codes: 0 done; 2 something given to this process is wrong, nothing was
-    sent; 3 the session failed here or elsewhere, nothing was opened.
+    sent; 3 the session failed here or elsewhere, nothing was revealed.
     """
 
 
@@ -75,7 +69,7 @@ def _failing_clearly() -> Iterator[None]:
     try:
         yield
     except SessionFailedError as err:
-        typer.echo(f"discreet: {err}; nothing was opened", err=True)
+        typer.echo(f"discreet: {err}; nothing was revealed", err=True)
         raise typer.Exit(EXIT_SESSION) from None
 
 
@@ -99,7 +93,8 @@ def certificates(
     The names are party-0 to party-2, owner-1 and so on, and analyst. Give each
     member ca.crt and its own two files. A real consortium signs its own.
     """
-    names = default_names(parties, owners)
+    del parties  # always three; the option says so
+    names = default_names(owners)
     make_certificates(folder, names, days=days)
     typer.echo(f"{folder}/ holds ca.crt and certificates for {', '.join(names)}")
 
@@ -125,11 +120,11 @@ def session(  # noqa: PLR0913 - one keyword an option
         bool, typer.Option("--hide-sizes", help="ROWS are padded sizes.")
     ] = False,
     epsilon: Annotated[
-        str | None, typer.Option(help="Open only an AUC with noise of this loss.")
+        str | None, typer.Option(help="Reveal only an AUC with noise of this loss.")
     ] = None,
     interval: Annotated[
         bool,
-        typer.Option(help="Open the positives and two sums too, for an interval."),
+        typer.Option(help="Reveal the positives and two sums too, for an interval."),
     ] = True,
     model: Annotated[
         str, typer.Option(help="Which classifier is measured, for owners' policies.")
@@ -138,15 +133,12 @@ def session(  # noqa: PLR0913 - one keyword an option
     """Write a fresh session; everybody gets the same file, for one run."""
     if file.exists():
         raise InputError(f"{file} exists; a session is used once, name a new file")
-    kind: Scores = "logit" if scores == "logit" else "probability"
-    if scores != kind:
-        raise PlanError("scores are probability or logit")
-    fresh = Session.fresh(
+    fresh = MpcSession.fresh(
         [_party(f"party-{i}", text) for i, text in enumerate(party)],
         [_owner(text) for text in owner],
         ExactMPC(ties, hide_sizes, epsilon, None if interval else False),  # type: ignore[arg-type]
         entropy=SYSTEM,
-        scores=kind,
+        scores=scores,
         measured=model,
     )
     file.write_text(fresh.to_toml(), encoding="utf-8")
@@ -159,7 +151,7 @@ def compile_session(
     out: Annotated[Path, typer.Argument(help="The file to write.")],
 ) -> None:
     """Compile a session's program ahead of time; sessions of equal sizes share it."""
-    program = Session.read(file).program()
+    program = MpcSession.read(file).program()
     executable = program.compile()
     out.write_bytes(executable)
     typer.echo(f"{out}: sha256 {program.digest(executable).hex()}")
@@ -178,8 +170,8 @@ def party(
     quiet: Quiet = False,
 ) -> None:
     """Be one of the three compute parties, for one session."""
-    terms = Session.read(file)
-    identity = Identity.within(certificates, name)
+    terms = MpcSession.read(file)
+    identity = MemberIdentity.within(certificates, name)
     with _failing_clearly():
         run_party(
             terms,
@@ -215,13 +207,17 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
     is checked before anything is sent: labels 0/1, scores in range, as many rows as
     the session says. Shares leave once a session.
     """
-    terms = Session.read(file)
-    identity = Identity.within(certificates, name)
+    terms = MpcSession.read(file)
+    identity = MemberIdentity.within(certificates, name)
     rules = policyfile.load(policy)
 
     def rows() -> Examples:
         return read(
-            data, score=score, label=label, positive=positive, kind=terms.scores
+            data,
+            score=score,
+            label=label,
+            positive=positive,
+            kind=terms.plan.facts.scores.kind,
         )
 
     path = ledger or policy.with_name("ledger.sqlite")
@@ -254,25 +250,26 @@ def open_result(
     timeout: Timeout = DEFAULT_TIMEOUT,
     quiet: Quiet = False,
 ) -> None:
-    """Be the analyst: wait for the parties, and open the result."""
-    terms = Session.read(file)
+    """Be the analyst: wait for the parties, and reveal the result."""
+    terms = MpcSession.read(file)
     if name != terms.analyst:
         raise InputError(f"the session's analyst is {terms.analyst!r}")
-    identity = Identity.within(certificates, name)
+    identity = MemberIdentity.within(certificates, name)
     with _failing_clearly():
         results = collect(
             terms, identity, timeout=timeout, report=_reporter(quiet=quiet)
         )
+    facts = replace(terms.plan.facts, prevalence=prevalence)
     evaluation = evaluation_of(
-        terms.plan(prevalence=prevalence),
-        opened(results),
+        replace(terms.plan, facts=facts),
+        revealed_areas(results),
         session=terms.digest,
         setting="deployed",
     )
     typer.echo(evaluation.to_text())
     if json is not None:
-        found = evaluation.to_dict() | {"costs": costs(results)}
-        json.write_text(jsonlib.dumps(found, indent=1), encoding="utf-8")
+        document = evaluation.to_dict() | {"costs": costs(results)}
+        json.write_text(jsonlib.dumps(document, indent=1), encoding="utf-8")
 
 
 @app.command()
@@ -313,12 +310,3 @@ def _owner(text: str) -> OwnerEntry:
     if not rows.isdecimal():
         raise PlanError("an owner is NAME:ROWS")
     return OwnerEntry(name, int(rows))
-
-
-def main() -> None:
-    """Run these commands alone, with the exit codes of ``discreet``."""
-    run(app)
-
-
-if __name__ == "__main__":
-    main()

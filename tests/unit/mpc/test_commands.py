@@ -1,9 +1,10 @@
 import pytest
 
-from discreet.cli import exact
-from discreet.mpc.failure import EXIT_INPUT, EXIT_SESSION
+from discreet.cli import main
+from discreet.failures import EXIT_INPUT
 from discreet.mpc.fleet import allowing
-from discreet.mpc.session import Session
+from discreet.mpc.session import MpcSession
+from discreet.mpc.transport import EXIT_SESSION
 from discreet.privacy.ledger import Ledger
 from discreet.session import policyfile
 
@@ -13,9 +14,9 @@ def run(monkeypatch, capsys):
     """Run a command line in this process; return exit code, output, error output."""
 
     def command(*arguments):
-        monkeypatch.setattr("sys.argv", ["exact", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["discreet", "exact", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
-            exact.main()
+            main.main()
         printed = capsys.readouterr()
         return ended.value.code, printed.out, printed.err
 
@@ -31,7 +32,7 @@ def prepared(tmp_path, run):
         *(x for port in (1, 3, 5) for x in ("--party", f"127.0.0.1:{port}:{port + 1}")),
     )
     assert made[0] == 0
-    text = policyfile.dumps(allowing(Session.read(file)))
+    text = policyfile.dumps(allowing(MpcSession.read(file)))
     (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
     Ledger.new(tmp_path / "ledger.sqlite").close()
     return folder, file
@@ -45,7 +46,7 @@ def rows(tmp_path, text):
 
 def test_a_session_is_written_once(prepared, run):
     _, file = prepared
-    session = Session.read(file)
+    session = MpcSession.read(file)
     assert [str(p.link) for p in session.parties] == [
         f"127.0.0.1:{p}" for p in (2, 4, 6)
     ]
@@ -66,7 +67,7 @@ def test_a_session_is_written_once(prepared, run):
         ),
         (
             ["--party", "a:1:2", "--owner", "o:3", "--scores", "other"],
-            "probability or logit",
+            '"probability" or "logit"',
         ),
     ],
 )
@@ -110,7 +111,7 @@ def test_an_owner_that_finds_no_party_says_so_within_the_timeout(
         *("--policy", tmp_path / "policy.toml"),
     )
     assert code == EXIT_SESSION
-    assert "party-0 did not answer within 1 s; nothing was opened" in error
+    assert "party-0 did not answer within 1 s; nothing was revealed" in error
 
 
 def test_an_owner_whose_policy_forbids_a_session_takes_no_part(tmp_path, prepared, run):

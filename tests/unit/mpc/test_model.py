@@ -1,4 +1,4 @@
-"""The noisy opening: its sensitivity, its noise, and that the parties add it."""
+"""The model: what it promises and refuses; its noise, and that the parties add it."""
 
 import math
 from fractions import Fraction
@@ -12,18 +12,13 @@ from discreet.curator.weighted_count import pair_count_weights
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import InputError, PlanError
-from discreet.mpc.encode import encode
-from discreet.mpc.engine import Reference
-from discreet.mpc.noisy import (
-    NoisyPair,
-    mechanism,
-    noise_law,
-    noise_share,
-)
-from discreet.mpc.program import PARTIES, Program
-from discreet.mpc.spu_engine import SpuSimulator
+from discreet.mpc.engine import SpuSimulator
+from discreet.mpc.evaluate import NoisyPair
+from discreet.mpc.model import PartyNoise
+from discreet.mpc.shares import PARTIES, encode
 from discreet.noise.laplace import discrete_laplace
 from discreet.noise.polya import PolyaShares, simulate_polya_difference
+from mpc_reference import Reference, decoded, program
 from oracles import polya_pmf
 from statistical_checks import ALPHA, fit_p_value, same_law_p_value
 
@@ -32,27 +27,29 @@ pytestmark = pytest.mark.long
 NOTHING = [np.zeros(2, dtype=np.int64)] * PARTIES
 
 
-def noisy_program(rows, epsilon=1):
-    return Program((rows,), metrics=("auc",), epsilon=Fraction(epsilon))
+def noisy_program(rows):
+    return program((rows,), epsilon=1)
 
 
 def exact_pair(groups):
     """What the program would open of a ranking if nobody added noise."""
     scores, labels = oracle.to_arrays(groups)
     owner = encode(Examples(scores, labels, kind="logit"))
-    program = noisy_program(owner.rows)
-    return Reference().run(program, [owner], noise=NOTHING).values[1:]
+    noisy = noisy_program(owner.rows)
+    return Reference().run(noisy, [owner], noise=NOTHING).values[1:]
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
-def test_the_opened_pair_has_the_l1_sensitivity_that_the_noise_is_sized_by(rows):
+def test_the_revealed_pair_has_the_l1_sensitivity_that_the_noise_is_sized_by(rows):
     pairs = {g: exact_pair(g) for g in oracle.tied_rankings(rows)}
     largest = max(
         int(np.abs(pairs[g] - pairs[h]).sum())
         for g in pairs
         for h in oracle.neighbours(g, ties=True)
     )
-    assert largest == mechanism(rows, Fraction(1)).sensitivity.l1 == 2 * rows - 1
+    assert (
+        largest == PartyNoise(rows, Fraction(1)).shares.sensitivity.l1 == 2 * rows - 1
+    )
 
 
 def test_the_pair_is_that_of_the_curators_pair_count():
@@ -72,7 +69,7 @@ SCALE = Fraction(2 * ROWS - 1) / EPSILON
 def shares(count, parties, seed, one=None):
     """Sums of so many parties' shares, drawn as the parties draw them."""
     entropy = Seeded(b"shares" + bytes([seed, parties]))
-    drawn = one or mechanism(ROWS, EPSILON)
+    drawn = one or PartyNoise(ROWS, EPSILON).shares
     blank = np.zeros(count, dtype=np.int64)
     return sum(drawn.protect(blank, entropy=entropy) for _ in range(parties))
 
@@ -90,7 +87,7 @@ def test_two_honest_parties_alone_add_discrete_laplace_noise(seed):
 
 @pytest.mark.statistical
 def test_shares_sized_for_three_honest_parties_would_fall_short(seed):
-    one = mechanism(ROWS, EPSILON)
+    one = PartyNoise(ROWS, EPSILON).shares
     thinner = PolyaShares(one.budget, one.sensitivity, honest=3)
     sample = shares(100_000, 2, seed, thinner)
     assert fit_p_value(sample, laplace_pmf, range(-10, 11)) < ALPHA
@@ -106,8 +103,8 @@ def test_two_honest_parties_equal_the_curators_noise(seed):
 
 
 @pytest.mark.statistical
-def test_three_parties_add_the_law_that_the_reader_assumes(seed):
-    noise = noise_law(ROWS, EPSILON)
+def test_three_parties_add_the_noise_that_the_estimate_assumes(seed):
+    noise = PartyNoise(ROWS, EPSILON).noise()
     sample = shares(100_000, 3, seed)
     assert noise.shape == 1.5
     assert fit_p_value(sample, polya_pmf(noise), range(-10, 11)) > ALPHA
@@ -115,10 +112,9 @@ def test_three_parties_add_the_law_that_the_reader_assumes(seed):
 
 
 def test_each_party_draws_its_own_two_integers():
-    entropy = Seeded(b"one")
-    drawn = {tuple(noise_share(500, Fraction(1), entropy=entropy)) for _ in range(3)}
-    assert len(drawn) == 3
-    assert noise_share(500, Fraction(1), entropy=SYSTEM).shape == (2,)
+    entropy, noise = Seeded(b"one"), PartyNoise(500, Fraction(1))
+    assert len({tuple(noise.draw(entropy=entropy)) for _ in range(3)}) == 3
+    assert noise.draw(entropy=SYSTEM).shape == (2,)
 
 
 # Neighbours as far apart as any: the only positive, on top, becomes a negative.
@@ -127,7 +123,7 @@ NEIGHBOURS = (exact_pair(((1, 0), (0, 2))), exact_pair(((0, 2), (0, 1))))
 
 def audited(entropy, *, epsilon_used):
     """Audit what the analyst sees less the noise of the one curious party."""
-    one = mechanism(3, Fraction(epsilon_used))
+    one = PartyNoise(3, Fraction(epsilon_used)).shares
     scores = []
     for side in NEIGHBOURS:
         runs = np.tile(side, 50_000)
@@ -156,19 +152,19 @@ def test_without_noise_the_pair_is_the_auc(rng):
     scores = rng.random(300).round(1)
     labels = (rng.random(300) < scores).astype(int)
     owner = encode(Examples(scores, labels))
-    program = noisy_program(300)
-    opened = Reference().run(program, [owner], noise=NOTHING).values[1:]
-    pair = NoisyPair.of(program, opened)
-    exact = Program((300,), metrics=("auc",))
-    auc = exact.decode(Reference().run(exact, [owner]).values)["auc"]
+    noisy, exact = noisy_program(300), program((300,), metrics=("auc",))
+    revealed = Reference().run(noisy, [owner], noise=NOTHING).values[1:]
+    pair = NoisyPair.of(noisy, revealed)
+    auc = decoded(exact, Reference().run(exact, [owner]).values)["auc"]
     assert pair.positives == labels.sum()
-    assert pair.read()[0] == pytest.approx(auc, abs=1e-12)
+    assert pair.value_and_errors()[0] == pytest.approx(auc, abs=1e-12)
 
 
 @pytest.mark.statistical
 def test_likely_errors_hold_95_percent_of_the_noise(rng):
-    rows, positives, epsilon, runs = 2000, 600, Fraction(1), 1000
-    distribution = noise_law(rows, epsilon)
+    rows, positives, runs = 2000, 600, 1000
+    parties = PartyNoise(rows, Fraction(1))
+    distribution = parties.noise()
     weight = 2 * positives * (rows - positives)
     auc = 0.8
     truth = np.array([round((auc - 0.5) * weight), positives * rows])
@@ -177,7 +173,8 @@ def test_likely_errors_hold_95_percent_of_the_noise(rng):
     )
     ends, seen = [], []
     for balance, code in (truth + noise).astype(np.int64):
-        value, errors = NoisyPair(int(balance), int(code), rows, epsilon).read()
+        pair = NoisyPair(int(balance), int(code), parties)
+        value, errors = pair.value_and_errors()
         ends.append(np.quantile(errors, [0.025, 0.975]))
         seen.append(value - auc)
 
@@ -195,26 +192,17 @@ def test_likely_errors_hold_95_percent_of_the_noise(rng):
 def test_the_parties_add_exactly_the_noise_that_they_drew():
     scores, labels = [0.9, 0.8, 0.8, 0.1, 0.5], [1, 0, 1, 0, 1]
     owner = encode(Examples(scores, labels))
-    program = noisy_program(5)
-    entropy = Seeded(b"parties")
-    noise = [noise_share(5, Fraction(1), entropy=entropy) for _ in range(PARTIES)]
-    found = SpuSimulator().run(program, [owner], noise=noise)
-    exact = Reference().run(program, [owner], noise=NOTHING).values[1:]
+    noisy, entropy = noisy_program(5), Seeded(b"parties")
+    noise = [noisy.noise.draw(entropy=entropy) for _ in range(PARTIES)]
+    found = SpuSimulator().run(noisy, [owner], noise=noise)
+    exact = Reference().run(noisy, [owner], noise=NOTHING).values[1:]
     assert found.values[1:].tolist() == (exact + sum(noise)).tolist()
 
 
-def test_a_noisy_program_without_noise_is_refused():
-    owner = encode(Examples([0.1, 0.9], [0, 1]))
-    for engine in (Reference(), SpuSimulator()):
-        for noise in ((), NOTHING[:2]):
-            with pytest.raises(InputError, match="3 shares of noise"):
-                engine.run(noisy_program(2), [owner], noise=noise)
-
-
-def test_openings_are_not_mistaken_for_each_other():
+def test_noisy_and_exact_results_are_not_mistaken_for_each_other():
     with pytest.raises(PlanError, match="exact areas"):
-        NoisyPair.of(Program((3,)), np.zeros(3, dtype=np.int64))
+        NoisyPair.of(program((3,)), np.zeros(3, dtype=np.int64))
     with pytest.raises(InputError, match="two integers"):
         NoisyPair.of(noisy_program(3), np.zeros(3, dtype=np.int64))
     with pytest.raises(InputError, match="at least 2 rows"):
-        mechanism(1, Fraction(1))
+        PartyNoise(1, Fraction(1))

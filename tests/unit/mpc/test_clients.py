@@ -3,15 +3,17 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from discreet import Examples
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError, InputError
+from discreet.mpc.clients import Owner, make_packages
 from discreet.mpc.fleet import allowing, local_session
 from discreet.mpc.model import ExactMPC
-from discreet.mpc.owner import Owner
-from discreet.mpc.packages import combine
+from discreet.mpc.shares import PAD, combine, encode
+from discreet.plan.plan import ModelRef
 from discreet.plan.roster import key_text
 from discreet.privacy.account import Spent
 from discreet.privacy.ledger import Ledger
@@ -90,7 +92,8 @@ def test_what_the_policy_forbids_is_refused_before_rows_are_read(
 
 
 def test_a_named_model_can_be_allowed(owner):
-    session = replace(local_session(SIZES), model="sepsis-xgb")
+    session = local_session(SIZES)
+    session = replace(session, plan=replace(session.plan, model=ModelRef("sepsis-xgb")))
     member = owner(EXACT, session=session, models=("sepsis-*",))
     member.answer(entropy=SYSTEM)
 
@@ -161,3 +164,49 @@ def test_a_stranger_to_the_session_is_refused_before_anything(owner):
     member = replace(owner(EXACT, never), name="owner-9")
     with pytest.raises(InputError, match="names no owner"):
         member.answer(entropy=SYSTEM)
+
+
+@pytest.fixture
+def session():
+    return local_session((3, 5))
+
+
+def test_shares_are_sorted_words_and_nothing_else(session):
+    data = Examples([0.5, 0.25, 1.0], [1, 0, 1])
+    packages = make_packages(session, "owner-1", data, entropy=SYSTEM)
+    values = combine([p.pairs for p in packages])
+    assert values.tolist() == encode(data).words.tolist()
+    assert len({p.sharing for p in packages}) == 1
+
+
+def test_padding_hides_the_size():
+    session = local_session((8, 8), ExactMPC(hide_sizes=True))
+    sizes = set()
+    for data in (Examples([0.5], [1]), Examples([0.5] * 8, [0, 1] * 4)):
+        packages = make_packages(session, "owner-1", data, entropy=SYSTEM)
+        sizes |= {len(p.encode()) for p in packages}
+        words = combine([p.pairs for p in packages])
+        assert np.count_nonzero(words != PAD) == len(data)
+    assert len(sizes) == 1
+
+
+def test_another_number_of_rows_is_refused_before_anything_is_shared(session):
+    with pytest.raises(InputError, match="has 2 examples, the session says 3"):
+        make_packages(session, "owner-1", Examples([0.1, 0.2], [0, 1]), entropy=_never)
+
+
+def test_more_rows_than_the_padding_are_refused():
+    session = local_session((2,), ExactMPC(hide_sizes=True))
+    with pytest.raises(InputError, match="agree on a larger size"):
+        make_packages(
+            session, "owner-1", Examples([0.1] * 3, [0, 1, 0]), entropy=_never
+        )
+
+
+def test_a_stranger_is_no_owner(session):
+    with pytest.raises(InputError, match="names no owner 'party-0'"):
+        make_packages(session, "party-0", Examples([0.1], [1]), entropy=_never)
+
+
+def _never(size):
+    raise AssertionError(f"{size} secret bytes were drawn")
