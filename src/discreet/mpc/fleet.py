@@ -108,11 +108,6 @@ class MemberProcess:
         """Return the last line printed: after a failure, the reason."""
         return (self.output().strip().splitlines() or ["no word"])[-1]
 
-    def children(self) -> list[int]:
-        """Return the ids of the processes that this one started (Linux)."""
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in path.read_text().split()] if path.exists() else []
-
 
 class Fleet:
     """The processes of one session; a context that leaves none behind."""
@@ -230,8 +225,8 @@ class Fleet:
     def result(self) -> dict[str, Any]:
         """Return what the analyst wrote."""
         text = read_text(self.folder / "result.json", "a result")
-        found: dict[str, Any] = read_json(text, "the result", error=InputError)
-        return found
+        result: dict[str, Any] = read_json(text, "the result", error=InputError)
+        return result
 
 
 SYNTHETIC_ROWS: Final = (120, 80, 50)
@@ -274,24 +269,13 @@ def run_demo(
             for owner, file in zip(fleet.session.owners, given, strict=True):
                 fleet.start("owner", owner.name, str(file), *columns)
             analyst = fleet.start_analyst()
-            report(f"{len(fleet.members)} processes: " + _listed(fleet.members))
+            names = ", ".join(f"{m.name} ({m.process.pid})" for m in fleet.members)
+            report(f"{len(fleet.members)} processes: {names}")
             _follow(fleet.members, analyst, report)
-            lines = [
-                analyst_text(analyst),
-                "",
-                *_comparison(fleet, given, score, label),
-            ]
-        return "\n".join(lines)
-
-
-def _listed(members: Sequence[MemberProcess]) -> str:
-    return ", ".join(f"{m.name} ({m.process.pid})" for m in members)
-
-
-def analyst_text(analyst: MemberProcess) -> str:
-    """Return the result without the progress lines before it."""
-    lines = analyst.output().splitlines()
-    return "\n".join(line for line in lines if not line.startswith("party-"))
+            # The result without the progress lines before it.
+            printed = analyst.output().splitlines()
+            lines = [line for line in printed if not line.startswith("party-")]
+            return "\n".join([*lines, "", *_comparison(fleet, given, score, label)])
 
 
 def _follow(
@@ -322,8 +306,7 @@ def _comparison(
     except ImportError:
         return ["Install scikit-learn to see its values beside these."]
     pooled = [read(file, score=score, label=label).to_arrays() for file in files]
-    scores = np.concatenate([s for s, _ in pooled])
-    labels = np.concatenate([y for _, y in pooled])
+    scores, labels = map(np.concatenate, zip(*pooled, strict=True))
     if len(set(labels.tolist())) != 2:
         raise InputError("the pooled data have one class only")
     precision, recall, _ = metrics.precision_recall_curve(labels, scores)
@@ -332,9 +315,9 @@ def _comparison(
         "average_precision": float(metrics.average_precision_score(labels, scores)),
         "aupr": float(metrics.auc(recall, precision)),
     }
-    found = fleet.result()["metrics"]
+    values = fleet.result()["metrics"]
     lines = [f"{'':20}{'from shares':>20}{'scikit-learn, pooled':>24}{'differ by':>12}"]
     for metric, value in expected.items():
-        ours = float(found[metric]["value"])
+        ours = float(values[metric]["value"])
         lines.append(f"{metric:20}{ours:20.16f}{value:24.16f}{abs(ours - value):12.1e}")
     return lines

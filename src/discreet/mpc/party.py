@@ -28,10 +28,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
+from discreet.codec.messages import (
+    BinaryMessage,
+    Blob,
+    FieldCodec,
+    MalformedMessageError,
+    Reader,
+    Whole,
+)
 from discreet.entropy import SYSTEM
 from discreet.errors import PlanError
 from discreet.mpc.computing import EngineEvent, Watchdog
@@ -73,33 +81,35 @@ HANDSHAKE_SECONDS: Final = 10.0
 _MOST_OF_A_COST: Final = 2**63
 
 
+class CostsOfARun(FieldCodec):
+    """The costs as JSON with its length in front."""
+
+    def write(self, value: dict[str, Any]) -> bytes:
+        """Return length and JSON."""
+        return Blob(COSTS_BYTES).write(json.dumps(value, sort_keys=True).encode())
+
+    def read(self, reader: Reader) -> dict[str, Any]:
+        """Read a finite amount for each of the costs."""
+        try:
+            costs = read_json(Blob(COSTS_BYTES).read(reader), "the costs of the run")
+        except PlanError:
+            raise reader.error("has costs that are not JSON") from None
+        if not isinstance(costs, dict):
+            raise reader.error("has costs that are not a table")
+        if not all(_is_amount(costs.get(name)) for name in COSTS):
+            raise reader.error(f"has costs that are not {len(COSTS)} finite numbers")
+        return costs
+
+
 @dataclass(frozen=True, slots=True)
-class ResultShare:
+class ResultShare(BinaryMessage):
     """One party's share of the result, and what the run cost that party."""
 
-    package: Package
-    costs: dict[str, Any]
+    tag: ClassVar[int] = 66
+    called: ClassVar[str] = "a share of the result"
 
-    def encode(self) -> bytes:
-        """Return the bytes on the wire: length and JSON of the costs, the package."""
-        costs = json.dumps(self.costs, sort_keys=True).encode()
-        return len(costs).to_bytes(4, "big") + costs + self.package.encode()
-
-    @classmethod
-    def decode(cls, raw: bytes) -> ResultShare:
-        """Read the bytes on the wire."""
-        size = int.from_bytes(raw[:4], "big")
-        try:
-            costs = read_json(raw[4 : 4 + size], "the costs of the run")
-        except PlanError:
-            raise PackageError("the costs of the run are not JSON") from None
-        if not isinstance(costs, dict):
-            raise PackageError("the costs of the run are not a table")
-        if not all(_is_amount(costs.get(name)) for name in COSTS):
-            raise PackageError(
-                f"the costs of the run are {len(COSTS)} finite numbers, and no others"
-            )
-        return cls(Package.decode(raw[4 + size :]), costs)
+    costs: Annotated[dict[str, Any], CostsOfARun()]
+    package: Annotated[Package, Whole(Package)]
 
 
 def _is_amount(value: object) -> bool:
@@ -260,7 +270,7 @@ class Intake:
         except HungUpError:
             self._log.write(f"{name} hung up without a word")
             keep = False
-        except (SessionFailedError, PackageError) as err:
+        except (SessionFailedError, MalformedMessageError) as err:
             await self._refuse(channel, f"{name}: {err}")
             return
         except TimeoutError:
@@ -438,20 +448,18 @@ class Party:
         finished = await alarm.guard(engine.expect("result"))
         log.enter("done, waiting for the other parties")
         await alarm.guard(peers.finish())
-        return ResultShare(
-            self._package(agreement, finished),
-            {
-                "bytes_sent": finished["bytes_sent"],
-                "messages": finished["messages"],
-                "compute_seconds": finished["seconds"],
-                "cpu_seconds": finished["cpu_seconds"],
-                "compile_seconds": compiled["seconds"],
-                "connect_seconds": connected["seconds"],
-                "ready_seconds": ready,
-                "share_bytes": sum(len(package) for package in encoded),
-                "memory_bytes": finished["memory_bytes"],
-            },
-        )
+        costs = {
+            "bytes_sent": finished["bytes_sent"],
+            "messages": finished["messages"],
+            "compute_seconds": finished["seconds"],
+            "cpu_seconds": finished["cpu_seconds"],
+            "compile_seconds": compiled["seconds"],
+            "connect_seconds": connected["seconds"],
+            "ready_seconds": ready,
+            "share_bytes": sum(len(package) for package in encoded),
+            "memory_bytes": finished["memory_bytes"],
+        }
+        return ResultShare(costs, self._package(agreement, finished))
 
     def _package(self, agreement: PartyAgreement, finished: EngineEvent) -> Package:
         words = np.frombuffer(bytes.fromhex(finished["pairs"]), dtype="<u8")

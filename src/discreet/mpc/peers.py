@@ -15,15 +15,20 @@ import hashlib
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
+from discreet.codec.messages import (
+    BinaryMessage,
+    Fixed,
+    MalformedMessageError,
+    Several,
+)
 from discreet.mpc.session import MpcSession
 from discreet.mpc.shares import (
     OVERHEAD,
     PAIR_BYTES,
     PARTIES,
     Package,
-    PackageError,
     PackageKind,
 )
 from discreet.mpc.transport import (
@@ -36,38 +41,29 @@ from discreet.mpc.transport import (
 )
 
 _MAX_BEAT_SECONDS: Final = 5.0
-_DIGEST_BYTES: Final = 32
+_DIGEST: Final = Fixed(32)
 
 
 @dataclass(frozen=True, slots=True)
-class PartyAgreement:
+class PartyAgreement(BinaryMessage):
     """What three parties must hold alike before they compute.
 
     ``words`` are digests of the words that this party and one other hold, one per
     owner. They are for that other alone: the third could try values against them.
     """
 
-    session: bytes
-    executable: bytes
-    sharings: bytes
-    words: tuple[bytes, ...] = ()
+    tag: ClassVar[int] = 65
+    called: ClassVar[str] = "an agreement"
+
+    session: Annotated[bytes, _DIGEST]
+    executable: Annotated[bytes, _DIGEST]
+    sharings: Annotated[bytes, _DIGEST]
+    words: Annotated[tuple[bytes, ...], Several(_DIGEST)] = ()
 
     @property
     def terms(self) -> bytes:
         """The three digests that all three parties have."""
         return self.session + self.executable + self.sharings
-
-    def encode(self) -> bytes:
-        """Return the digests."""
-        return self.terms + b"".join(self.words)
-
-    @classmethod
-    def decode(cls, raw: bytes) -> PartyAgreement:
-        """Read digests."""
-        cut = [raw[i : i + _DIGEST_BYTES] for i in range(0, len(raw), _DIGEST_BYTES)]
-        if len(cut) < 3 or len(raw) % _DIGEST_BYTES:
-            raise SessionFailedError("an agreement is three digests and one per owner")
-        return cls(cut[0], cut[1], cut[2], tuple(cut[3:]))
 
     def compare(self, other: PartyAgreement, name: str, owners: Sequence[str]) -> None:
         """Refuse to compute with a party that holds anything else."""
@@ -134,7 +130,7 @@ class Peers:
 
     async def welcome(self, number: int, channel: Channel) -> None:
         """Take the call of a party of lower number."""
-        hello = await channel.receive(FrameTag.HELLO, limit=_DIGEST_BYTES)
+        hello = await channel.receive(FrameTag.HELLO, limit=_DIGEST.size)
         if hello.payload != self._session.digest:
             raise SessionFailedError(f"{channel.name} has another session")
         if number >= self._party or number in self._peers:
@@ -196,7 +192,7 @@ class Peers:
             await peer.channel.close(failure)
 
     async def _listen(self, number: int, peer: Peer) -> None:
-        agreed = _DIGEST_BYTES * (3 + len(self._session.owners))
+        agreed = 6 + _DIGEST.size * (3 + len(self._session.owners))
         try:
             while not peer.done.is_set():
                 frame = await peer.channel.receive(
@@ -207,7 +203,7 @@ class Peers:
                 self._take(number, peer, frame)
         except SessionFailedError as err:
             self._alarm.ring(err)
-        except PackageError as err:
+        except MalformedMessageError as err:
             self._alarm.ring(SessionFailedError(f"{peer.channel.name}: {err}"))
 
     def _take(self, number: int, peer: Peer, frame: StreamFrame) -> None:

@@ -19,21 +19,7 @@ SPU keeps the same layout for ``aby3.AShr<FM64>``, so an owner needs no engine t
 shares and the analyst none to add them.
 
 **Packages** are shares as bytes, from an owner to a party and from a party to the
-analyst. Format 1, integers big-endian, words little-endian as the engine keeps them:
-
-    8   magic        b"discreet"
-    1   version      1
-    1   kind         1 an owner's data, 2 the result, 3 a party's noise
-    32  session      SHA-256 of the session's canonical bytes
-    1   party        whose shares these are, 0 to 2
-    2   owner        number in the session's list, of the party for noise,
-                     0xffff in a result
-    16  sharing      fresh random bytes of the owner, the same at the three parties;
-                     in a result the first 16 bytes of the parties' agreement
-    8   values       number of shared values
-    16v pairs        (x_i, x_{i+1}) for each value
-    32  check        SHA-256 of everything before
-
+analyst: the fields of ``Package`` in their order, then SHA-256 of everything before.
 The check finds truncation and damage in files and memory; authenticity comes from
 TLS. A package of another session, party, owner or size is refused by name.
 """
@@ -41,16 +27,24 @@ TLS. A package of another session, party, owner or size is refused by name.
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.messages import (
+    Array,
+    BinaryMessage,
+    Choice,
+    Fixed,
+    MalformedMessageError,
+    Number,
+    Reader,
+)
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy, words
 from discreet.errors import DiscreetError, InputError
@@ -200,17 +194,14 @@ def combine(pairs: Sequence[Pairs]) -> IntVector:
     return np.asarray(total, dtype=np.uint64).view(np.int64)
 
 
-MAGIC: Final = b"discreet"
-VERSION: Final = 1
 SHARING_BYTES: Final = 16
 RESULT_OWNER: Final = 0xFFFF
-_HEADER: Final = struct.Struct(">8sBB32sBH16sQ")
 _CHECK_BYTES: Final = 32
-OVERHEAD: Final = _HEADER.size + _CHECK_BYTES
+OVERHEAD: Final = 2 + 1 + 32 + 1 + 2 + SHARING_BYTES + _CHECK_BYTES
 """Bytes of a package beside its pairs."""
 
 
-class PackageError(DiscreetError, ValueError):
+class PackageError(MalformedMessageError, ValueError):
     """A package of shares is damaged or not the one that was expected."""
 
 
@@ -222,16 +213,35 @@ class PackageKind(IntEnum):
     NOISE = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Package:
-    """One party's shares with what they belong to. The shares never print."""
+class PairRows(Array):
+    """Pairs of words up to the end, little-endian as the engine keeps them."""
 
-    kind: PackageKind
-    session: bytes
-    party: int
-    owner: int
-    sharing: bytes
-    pairs: Pairs = field(repr=False)
+    def read(self, reader: Reader) -> Pairs:
+        """Read all pairs; no word may be left over."""
+        if reader.left % PAIR_BYTES:
+            raise reader.error("does not hold a whole number of pairs")
+        return Array.read(self, reader).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Package(BinaryMessage):
+    """One party's shares with what they belong to. The shares never print.
+
+    ``party`` is whose shares these are. ``owner`` is a number in the session's list,
+    of the party for noise, ``RESULT_OWNER`` in a result. ``sharing`` is fresh random
+    bytes of the owner, the same at the three parties; in a result the first bytes of
+    the parties' agreement.
+    """
+
+    tag: ClassVar[int] = 64
+    called: ClassVar[str] = "a package of shares"
+
+    kind: Annotated[PackageKind, Choice(PackageKind)]
+    session: Annotated[bytes, Fixed(32)]
+    party: Annotated[int, Number(1)]
+    owner: Annotated[int, Number(2)]
+    sharing: Annotated[bytes, Fixed(SHARING_BYTES)]
+    pairs: Annotated[Pairs, PairRows("<u8")] = field(repr=False)
 
     def __post_init__(self) -> None:
         if len(self.session) != 32 or len(self.sharing) != SHARING_BYTES:
@@ -260,47 +270,17 @@ class Package:
 
     def encode(self) -> bytes:
         """Return the bytes of this package."""
-        header = _HEADER.pack(
-            MAGIC,
-            VERSION,
-            self.kind,
-            self.session,
-            self.party,
-            self.owner,
-            self.sharing,
-            len(self.pairs),
-        )
-        body = header + self.pairs.astype("<u8", copy=False).tobytes()
+        body = super(Package, self).encode()
         return body + hashlib.sha256(body).digest()
 
     @classmethod
-    def decode(cls, raw: bytes) -> Package:
-        """Read a package; raise ``PackageError`` for anything but a whole one."""
-        if not raw.startswith(MAGIC):
-            raise PackageError("this is not a package of shares")
-        if len(raw) <= len(MAGIC) or raw[len(MAGIC)] != VERSION:
-            raise PackageError(
-                f"the shares are not in format {VERSION}; "
-                "run the same release of discreet everywhere"
-            )
-        if len(raw) < OVERHEAD:
-            raise PackageError(f"the shares are truncated at {len(raw)} bytes")
-        _, _, kind, session, party, owner, sharing, count = _HEADER.unpack_from(raw)
-        expected = OVERHEAD + PAIR_BYTES * count
-        if len(raw) != expected:
-            raise PackageError(
-                f"the shares are truncated or too long: {len(raw)} bytes, "
-                f"expected {expected}; send them again in a new session"
-            )
-        body = memoryview(raw)[:-_CHECK_BYTES]
-        if hashlib.sha256(body).digest() != raw[-_CHECK_BYTES:]:
+    def decode(cls, raw: bytes, *, known: object = None) -> Self:
+        """Read a package; ``MalformedMessageError`` for anything but a whole one."""
+        body, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
+        package = super(Package, cls).decode(body, known=known)
+        if hashlib.sha256(body).digest() != check:
             raise PackageError("the shares are damaged: their checksum does not fit")
-        if kind not in tuple(PackageKind):
-            raise PackageError(f"a package of kind {kind} is unknown")
-        pairs = np.frombuffer(body[_HEADER.size :], dtype="<u8").astype(np.uint64)
-        return cls(
-            PackageKind(kind), session, party, owner, sharing, pairs.reshape(count, 2)
-        )
+        return package
 
     def require(
         self, *, kind: PackageKind, session: bytes, party: int, owner: int, values: int

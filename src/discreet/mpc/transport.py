@@ -176,26 +176,16 @@ def make_certificates(
 class FrameTag(IntEnum):
     """What a frame is."""
 
-    SHARES = 1
-    """Owner to party: a package."""
-    ACCEPTED = 2
-    """Party to owner, analyst to party: received and kept."""
-    COLLECT = 3
-    """Analyst to party: the session's digest; asks for the result."""
-    RESULT = 4
-    """Party to analyst: a package and the statistics of the run."""
-    HELLO = 5
-    """Party to party: the session's digest; opens the peers' channel."""
-    NOISE = 6
-    """Party to party: a package with the sender's share of noise."""
-    AGREE = 7
-    """Party to party: digests of session, executable and sharings."""
-    DONE = 8
-    """Party to party: my share of the result is ready."""
-    ALIVE = 9
-    """To a waiting peer: still here; the payload is the phase."""
-    FAILED = 10
-    """To anybody: the session is over; the payload is the reason."""
+    SHARES = 1  # Owner to party: a package
+    ACCEPTED = 2  # Party to owner, analyst to party: received and kept
+    COLLECT = 3  # Analyst to party: the session's digest; asks for the result
+    RESULT = 4  # Party to analyst: a package and the statistics of the run
+    HELLO = 5  # Party to party: the session's digest; opens the peers' channel
+    NOISE = 6  # Party to party: a package with the sender's share of noise
+    AGREE = 7  # Party to party: digests of session, executable and sharings
+    DONE = 8  # Party to party: my share of the result is ready
+    ALIVE = 9  # To a waiting peer: still here; the payload is the phase
+    FAILED = 10  # To anybody: the session is over; the payload is the reason
 
 
 @dataclass(frozen=True, slots=True)

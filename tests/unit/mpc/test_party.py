@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.mpc.clients import costs, revealed_areas
 from discreet.mpc.fleet import local_session
@@ -15,7 +16,6 @@ from discreet.mpc.party import COSTS, MOST_UNNAMED, ResultShare
 from discreet.mpc.shares import (
     InconsistentSharesError,
     Package,
-    PackageError,
     PackageKind,
     encode,
 )
@@ -101,12 +101,12 @@ def test_shares_for_another_session_end_the_session_for_everybody(world):
 @pytest.mark.parametrize(
     ("tamper", "sentence"),
     [
-        (lambda p: [x[:-20] for x in p], "truncated"),
-        (lambda p: [x[:60] for x in p], "truncated at 60 bytes"),
+        (lambda p: [x[:-20] for x in p], "whole number of pairs"),
+        (lambda p: [x[:60] for x in p], "ends too early"),
         (lambda p: [p[1], p[2], p[0]], "the shares are for party"),
-        (lambda p: [x[:90] + b"\x00\x01" + x[92:] for x in p], "damaged"),
+        (lambda p: [x[:60] + b"\x00\x01" + x[62:] for x in p], "damaged"),
         (lambda p: [b"\x80\x04" + x for x in p], "bytes where at most"),
-        (lambda p: [b"\x80\x04" + x[2:] for x in p], "not a package of shares"),
+        (lambda p: [b"\x80\x04" + x[2:] for x in p], "version 128"),
     ],
     ids=["short", "header", "swapped", "flipped", "long", "foreign"],
 )
@@ -357,10 +357,11 @@ def test_a_plaintext_party_is_named_by_who_called_it(world):
 
 def test_result_shares_that_do_not_fit_reveal_nothing(world):
     outcome = world.run(*world.owners_and_analyst())
-    first = outcome.revealed[0].package.pairs
-    first[0, 0] += np.uint64(1)
+    first, *others = outcome.revealed
+    changed = first.package.pairs + np.uint64(1)
+    forged = replace(first, package=replace(first.package, pairs=changed))
     with pytest.raises(InconsistentSharesError, match="do not fit together"):
-        revealed_areas(outcome.revealed)
+        revealed_areas([forged, *others])
 
 
 def test_a_thousand_idle_callers_do_not_end_a_session(world):
@@ -396,11 +397,11 @@ def test_a_thousand_idle_callers_do_not_end_a_session(world):
 PACKAGE = Package(
     PackageKind.RESULT, bytes(32), 1, 4, b"s" * 16, np.ones((3, 2), np.uint64)
 )
-DEEP = b"[" * 4000
+HEAD, DEEP = b"\1\x42", b"[" * 4000
 
 
 def test_a_result_reads_back_as_written():
-    result = ResultShare(PACKAGE, dict.fromkeys(COSTS, 7))
+    result = ResultShare(dict.fromkeys(COSTS, 7), PACKAGE)
     found = ResultShare.decode(result.encode())
     assert found.costs == result.costs
     assert found.encode() == result.encode()
@@ -409,13 +410,13 @@ def test_a_result_reads_back_as_written():
 @pytest.mark.parametrize(
     "raw",
     [
-        *(b"", b"\0\0\0\2[]", b"\0\0\0\1{", b"\xff" * 9),
-        len(DEEP).to_bytes(4, "big") + DEEP,
+        *(b"", HEAD + b"\0\0\0\2[]", HEAD + b"\0\0\0\1{", b"\xff" * 9),
+        HEAD + len(DEEP).to_bytes(4, "big") + DEEP,
     ],
     ids=["nothing", "a list", "cut", "ones", "deep"],
 )
 def test_garbled_results_are_refused(raw):
-    with pytest.raises(PackageError):
+    with pytest.raises(MalformedMessageError):
         ResultShare.decode(raw)
 
 
@@ -428,5 +429,5 @@ def test_garbled_results_are_refused(raw):
 )
 def test_costs_that_are_no_amounts_are_refused(cost, match):
     costs = {**dict.fromkeys(COSTS, 7), "messages": cost}
-    with pytest.raises(PackageError, match=match):
-        ResultShare.decode(ResultShare(PACKAGE, costs).encode())
+    with pytest.raises(MalformedMessageError, match=match):
+        ResultShare.decode(ResultShare(costs, PACKAGE).encode())
