@@ -160,6 +160,23 @@ class InProcess:
         gc.collect()  # a connection cut in its handshake is dropped here, not later
         return self.outcome
 
+    def run_with_second(self, packages):
+        """Run a session in which the second owner sends these packages."""
+        first, _, analyst = self.owners_and_analyst()
+        return self.run(first, ("owner-2", lambda: self.send(1, packages)), analyst)
+
+    def run_despite(self, intrusion):
+        """Run a session after something that must not end it; everybody succeeds."""
+
+        async def owners():
+            await intrusion
+            await asyncio.to_thread(self.send, 0)
+            await asyncio.to_thread(self.send, 1)
+
+        outcome = self.run(("owners", owners()), ("analyst", self.collect))
+        assert set(outcome.ends.values()) == {None}
+        return outcome
+
     def owners_and_analyst(self):
         return (
             ("owner-1", lambda: self.send(0)),

@@ -72,13 +72,9 @@ def test_the_claim_says_who_is_trusted_and_that_the_value_leaks(sites):
     assert claim.setting == "simulated"
     assert "curious" in claim.assumes[0]
     assert "any number of owners" in claim.assumes[0]
-    said = " ".join(claim.not_protected)
-    for words in (
-        "exact values themselves",
-        "deviates from the protocol",
-        "false data",
-    ):
-        assert words in said
+    text = " ".join(claim.not_protected)
+    for words in ("values themselves", "deviates from the protocol", "false data"):
+        assert words in text
     assert any("how many examples each owner" in words for words in claim.discloses)
 
 
@@ -112,11 +108,8 @@ def test_two_owners_are_warned_about_each_other(sites):
 
 def test_exact_values_have_no_noise_and_no_bins(sites):
     auc = run(sites).auc
-    assert (auc.noise, auc.binning.low, auc.binning.high) == (
-        0.0,
-        auc.value,
-        auc.value,
-    )
+    ends = auc.binning.low, auc.binning.high
+    assert (auc.noise, *ends) == (0.0, auc.value, auc.value)
 
 
 def delong(scores, labels):
@@ -289,21 +282,19 @@ def test_several_classes_are_refused_before_anything_is_asked():
 
 
 class Remembering:
-    """The reference engine, and what it opened."""
-
-    name = "reference"
+    """The reference engine, and what it revealed."""
 
     def run(self, *given, **options):
-        self.opened = Reference().run(*given, **options)
-        return self.opened
+        self.revealed = Reference().run(*given, **options)
+        return self.revealed
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_the_result_can_be_read_again_from_the_opened_integers(model, sites):
+def test_the_result_can_be_computed_again_from_the_revealed_integers(model, sites):
     engine = Remembering()
     result = evaluate(sites, model, engine=engine, entropy=Seeded(b"again"))
     plan = plan_of(model, result.facts["rows"], owners=len(sites))
-    checked, *total = engine.opened.values
+    checked, *total = engine.revealed.values
     total, owners = np.array(total), len(sites)
     assert checked == 1
     this = plan.resolve(0, [])
@@ -336,20 +327,16 @@ def test_a_model_refuses_what_it_cannot_promise(options, message):
 
 
 def test_facts_tell_the_cost():
-    opened = RevealedAreas(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
+    revealed = RevealedAreas(np.array([1, 1, 2, 3, 200, 4, 5]), 12_345, 67, 0.891)
     plan = plan_of(ExactMPC(), 400, owners=3)
-    result = evaluation_of(plan, opened, session=b"s", setting="deployed")
-    assert result.facts == {
-        "rows": 400,
-        "bytes": 12_345,
-        "rounds": 67,
-        "seconds": 0.89,
-    }
+    result = evaluation_of(plan, revealed, session=b"s", setting="deployed")
+    costs = {"bytes": 12_345, "rounds": 67, "seconds": 0.89}
+    assert result.facts == {"rows": 400, **costs}
     assert "Simulated" not in str(result)
     assert "bytes 12345" in str(result)
 
 
-def test_a_noisy_opening_is_claimed_for_one_row(sites):
+def test_a_noisy_auc_is_claimed_for_one_row(sites):
     result = run(sites, ExactMPC(epsilon=2), entropy=Seeded(b"noisy"))
     claim = result.claim
     assert str(claim.loss) == "2-DP"
@@ -365,7 +352,7 @@ def test_a_noisy_opening_is_claimed_for_one_row(sites):
     assert json.loads(result.to_json())["metrics"]["auc"]["noise_sd"] > 0
 
 
-def test_a_noisy_opening_of_too_little_data_is_withheld():
+def test_a_noisy_auc_of_too_little_data_is_withheld():
     small = [Examples(np.linspace(0, 1, 20), np.arange(20) % 2)]
     with pytest.warns(UndefinedMetricWarning, match="epsilon times the smaller class"):
         result = run(small, ExactMPC(epsilon="0.1"), entropy=Seeded(b"small"))

@@ -57,11 +57,8 @@ def assert_nothing_revealed(
 def test_the_analyst_reveals_what_the_owners_shared(world):
     outcome = world.run(*world.owners_and_analyst())
     assert set(outcome.ends.values()) == {None}
-    values = revealed_areas(outcome.revealed).values
-    assert (
-        values.tolist()
-        == encode(world.data[0]).words[: world.session.program().revealed].tolist()
-    )
+    words = encode(world.data[0]).words[: world.session.program().revealed]
+    assert revealed_areas(outcome.revealed).values.tolist() == words.tolist()
     assert costs(outcome.revealed)["bytes_from_owners"] == sum(
         len(p.encode()) for k in range(len(SIZES)) for p in world.packages(k)
     )
@@ -79,8 +76,7 @@ def test_members_may_come_in_any_order(world):
 
 
 def test_shares_for_another_session_end_the_session_for_everybody(world):
-    other = local_session(SIZES)
-    wrong = [p.encode() for p in world.packages(1, other)]
+    wrong = [p.encode() for p in world.packages(1, local_session(SIZES))]
 
     async def when_all_are_there():
         await asyncio.sleep(2.5)
@@ -112,11 +108,7 @@ def test_shares_for_another_session_end_the_session_for_everybody(world):
 )
 def test_wrong_shares_end_the_session_with_a_sentence(world, tamper, sentence):
     wrong = tamper([p.encode() for p in world.packages(1)])
-    outcome = world.run(
-        ("owner-1", lambda: world.send(0)),
-        ("owner-2", lambda: world.send(1, wrong)),
-        ("analyst", world.collect),
-    )
+    outcome = world.run_with_second(wrong)
     assert_nothing_revealed(outcome, because="owner-2: ")
     assert any(sentence in (end or "") for end in outcome.ends.values())
 
@@ -153,14 +145,11 @@ async def refused_collection(world, name):
 def test_a_member_of_the_authority_that_is_not_in_the_session_gets_nothing(world):
     """The authority also signed owner-3, whom this session does not name."""
 
-    async def curious_then_owners():
+    async def curious():
         sentence = await refused_collection(world, "owner-3")
         assert sentence == "the session names no owner-3"
-        await asyncio.to_thread(world.send, 0)
-        await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", curious_then_owners()), ("analyst", world.collect))
-    assert set(outcome.ends.values()) == {None}
+    world.run_despite(curious())
 
 
 def test_an_owner_cannot_collect_the_result(world):
@@ -172,18 +161,9 @@ def test_an_owner_cannot_collect_the_result(world):
 
 
 def test_different_sharings_at_the_parties_are_found_before_computing(world):
-    first = [p.encode() for p in world.packages(1)]
-    fresh = [
-        Package(
-            p.kind, p.session, p.party, p.owner, Seeded(b"again")(16), p.pairs
-        ).encode()
-        for p in world.packages(1)
-    ]
-    outcome = world.run(
-        ("owner-1", lambda: world.send(0)),
-        ("owner-2", lambda: world.send(1, [first[0], first[1], fresh[2]])),
-        ("analyst", world.collect),
-    )
+    *packages, last = world.packages(1)
+    fresh = replace(last, sharing=Seeded(b"again")(16))
+    outcome = world.run_with_second([p.encode() for p in (*packages, fresh)])
     assert_nothing_revealed(outcome, because="another set of shares")
 
 
@@ -191,11 +171,7 @@ def test_different_sharings_at_the_parties_are_found_before_computing(world):
 def test_shares_of_no_value_are_found_before_computing(world, party, column):
     forged = list(world.packages(1))
     forged[party].pairs[-1, column] += np.uint64(2**40)
-    outcome = world.run(
-        ("owner-1", lambda: world.send(0)),
-        ("owner-2", lambda: world.send(1, [p.encode() for p in forged])),
-        ("analyst", world.collect),
-    )
+    outcome = world.run_with_second([p.encode() for p in forged])
     assert_nothing_revealed(outcome, because="owner-2 sent shares that do not fit")
 
 
@@ -209,8 +185,7 @@ def test_different_executables_are_found_before_computing(tmp_path, monkeypatch)
 
 
 def test_a_party_with_another_session_is_refused(world):
-    other = local_session(SIZES)
-    moved = replace(other, parties=world.session.parties)
+    moved = replace(local_session(SIZES), parties=world.session.parties)
     outcome = world.run(("analyst", world.collect), p0={"session": moved})
     assert_nothing_revealed(outcome, because="another session")
 
@@ -276,26 +251,21 @@ def test_a_missing_party_is_named_after_the_timeout(tmp_path, monkeypatch):
 
 def test_an_analyst_who_never_comes_is_named(tmp_path, monkeypatch):
     world = InProcess(tmp_path, monkeypatch, timeout=SECONDS)
-    members = world.owners_and_analyst()[:2]
-    outcome = world.run(*members)
+    outcome = world.run(*world.owners_and_analyst()[:2])
     assert_nothing_revealed(outcome, because="analyst did not collect the result")
 
 
 def test_a_certificate_of_another_authority_is_refused_and_ends_nothing_else(
-    tmp_path, monkeypatch
+    world, tmp_path
 ):
-    world = InProcess(tmp_path, monkeypatch)
     make_certificates(tmp_path / "rogue", default_names(2))
     rogue = world.identity("owner-2", tmp_path / "rogue")
 
-    async def rogue_then_owners():
+    async def rogue_owner():
         with pytest.raises(SessionFailedError, match="does not prove it is party-0"):
             await asyncio.to_thread(world.send, 1, identity=rogue)
-        await asyncio.to_thread(world.send, 0)
-        await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.collect))
-    assert set(outcome.ends.values()) == {None}
+    world.run_despite(rogue_owner())
 
 
 def test_a_caller_without_a_good_certificate_is_refused_by_the_party(world, tmp_path):
@@ -303,17 +273,14 @@ def test_a_caller_without_a_good_certificate_is_refused_by_the_party(world, tmp_
     careless = world.identity("owner-2", tmp_path / "rogue").client_context()
     careless.load_verify_locations(world.folder / "ca.crt")
 
-    async def rogue_then_owners():
+    async def rogue_owner():
         party = world.session.parties[0]
         channel = await connect(party.name, party.intake, careless)
         with pytest.raises(SessionFailedError, match="the certificate of this process"):
             await channel.receive(FrameTag.ACCEPTED, limit=0)
         await channel.close()
-        await asyncio.to_thread(world.send, 0)
-        await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", rogue_then_owners()), ("analyst", world.collect))
-    assert set(outcome.ends.values()) == {None}
+    outcome = world.run_despite(rogue_owner())
     assert any("refused a caller" in line for line in outcome.log)
 
 
@@ -328,11 +295,8 @@ def test_plaintext_callers_are_refused_and_end_nothing(world):
     async def shouting():
         await asyncio.sleep(0.3)
         await asyncio.to_thread(shout)
-        await asyncio.to_thread(world.send, 0)
-        await asyncio.to_thread(world.send, 1)
 
-    outcome = world.run(("owners", shouting()), ("analyst", world.collect))
-    assert set(outcome.ends.values()) == {None}
+    outcome = world.run_despite(shouting())
     assert any("refused a caller" in line for line in outcome.log)
 
 
