@@ -6,7 +6,7 @@ code  meaning
 0     done
 1     the answer is no: a plan that is no use, a site that would decline
 2     something given is wrong; the sentence says what to do
-3     a session of exact areas failed; nothing was opened
+3     a session of exact areas failed; nothing was revealed
 70    a fault of the program; the sentence names a log without data
 130   interrupted
 ====  ==================================================================
