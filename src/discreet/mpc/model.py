@@ -190,7 +190,7 @@ class PartyNoise(AdditiveNoise):
         return self.shares.noise(PARTIES)
 
 
-class Shares(SessionProtocol):
+class SecretShares(SessionProtocol):
     """Secret shares among three compute parties, who reveal the areas alone."""
 
     name: ClassVar[str] = "secret shares"
@@ -201,11 +201,24 @@ class Shares(SessionProtocol):
     )
 
     def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
-        """What the analyst gets, and what the parties see of sizes."""
-        model = plan.privacy
+        """What is revealed to the analyst, and what the parties see of sizes."""
+        del sites
+        model, shared = plan.privacy, shared_rows(plan.rounds)
         if not isinstance(model, ExactMPC):
             raise PlanError("secret shares belong to the privacy model exact")
-        return model.disclosures(plan, sites)
+        if model.epsilon is not None:
+            values = "a noisy AUC and a noisy number of positives, to the analyst"
+        else:
+            names = ", ".join(_TITLES[metric] for metric in shared.metrics)
+            more = (
+                ", the number of positives and two sums of squares for an interval"
+                if model.interval_sums(shared)
+                else ""
+            )
+            values = f"the exact {names}{more}, to the analyst"
+        if model.hide_sizes:
+            return values, f"padded numbers of examples, {shared.rows:,} in all"
+        return values, "how many examples each owner has, to the compute parties"
 
     def run(self, plan: Plan, sites: Sequence[Examples], *, entropy: Entropy) -> Any:
         """Return the result of a plan, with the three parties in this process."""
@@ -313,24 +326,6 @@ class ExactMPC(PrivacyModel):
             *(few if sites == 2 else ()),
             *always,
         )
-
-    def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
-        """What is revealed, and what the parties see of sizes."""
-        del sites
-        shared = shared_rows(plan.rounds)
-        if self.epsilon is not None:
-            values = "a noisy AUC and a noisy number of positives, to the analyst"
-        else:
-            names = ", ".join(_TITLES[metric] for metric in shared.metrics)
-            more = (
-                ", the number of positives and two sums of squares for an interval"
-                if self.interval_sums(shared)
-                else ""
-            )
-            values = f"the exact {names}{more}, to the analyst"
-        if self.hide_sizes:
-            return values, f"padded numbers of examples, {shared.rows:,} in all"
-        return values, "how many examples each owner has, to the compute parties"
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """An honest majority of compute parties."""

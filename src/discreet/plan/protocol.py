@@ -89,7 +89,7 @@ PROTOCOLS: Final[Registry[type[SessionProtocol]]] = Registry(
         "secure-sum": "discreet.session.protocols.secure_sum:SecureSum",
         "relay": "discreet.session.protocols.relay:Relay",
         "ranks": "discreet.session.protocols.ranks:Ranks",
-        "shares": "discreet.mpc.model:Shares",
+        "shares": "discreet.mpc.model:SecretShares",
         "in-place": "discreet.plan.protocol:InPlace",
     },
 )
