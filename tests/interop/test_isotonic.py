@@ -16,7 +16,7 @@ from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
-from discreet.recalibrate.logistic_map import fit_beta, fit_platt
+from discreet.recalibrate.choose import fit_beta, fit_platt
 from discreet.recalibrate.stepwise import fit_isotonic
 from discreet.statistic.observed import NoisyHistogram
 

@@ -1,14 +1,24 @@
 """Recalibration: maps from scores to probabilities, fitted to a release alone."""
 
-from discreet.recalibrate.choose import METHODS, fit
-from discreet.recalibrate.effect import Effect, effect, mapped_predictions
-from discreet.recalibrate.maps import CalibrationMap, from_json, load, save
-from discreet.recalibrate.transformer import as_transformer
+from discreet.recalibrate.choose import (
+    METHODS,
+    MapEffect,
+    effect,
+    fit,
+    mapped_predictions,
+)
+from discreet.recalibrate.maps import (
+    CalibrationMap,
+    as_transformer,
+    from_json,
+    load,
+    save,
+)
 
 __all__ = [
     "METHODS",
     "CalibrationMap",
-    "Effect",
+    "MapEffect",
     "as_transformer",
     "effect",
     "fit",

@@ -1,4 +1,4 @@
-r"""Which map, by a rule that reads the release and nothing else.
+r"""Which map, by a rule that uses the release and nothing else, and what the map does.
 
 A map q of rates r with covariance C has the expected squared distance from the
 true rates (Stein's unbiased estimate; weights w are shares of examples)
@@ -19,30 +19,58 @@ map is worth its own error.
    what the scores knew: they must keep 97% of the scores' variance.
 3. Otherwise the least R of Platt's map and beta calibration, if it is below the
    identity's by more than 4 times the map's own squared error
-   :math:`\sum w\,(H C H^T)`; else the identity. The best of several looks better than
+   :math:`\sum w\,(H C H^T)`; else the identity. The best of several seems better than
    it is, and with a factor of 1 the default was harmful for 500 examples.
 
 The constants were set on the adult and bank score sets of ``bench/calibration.py``
 (``docs/calibration.md`` says how).
+
+Two maps are logistic regressions on the counts:
+
+- Platt (1999) fitted a sigmoid to margins, and a probability's margin is its
+  log-odds: :math:`\operatorname{logit} q = c + a \operatorname{logit} s`.
+- Beta calibration (Kull, Silva Filho and Flach 2017),
+  :math:`\operatorname{logit} q = c + a \log s - b \log(1 - s)`, is the right family
+  when scores of both classes have beta distributions, and bends differently at both
+  ends.
+
+Both hold the identity (c = 0, slopes 1). As beta calibration's authors do, a slope
+that comes out negative is held at 0 and the rest is fitted again: the curve rises,
+whatever the counts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
+from discreet.data.edges import Edges
 from discreet.errors import InputError
+from discreet.estimate.estimate import Estimate
 from discreet.estimate.slopes import covariance_of
+from discreet.estimate.sub_bins import cell_scores
+from discreet.metrics.brier import brier_score
+from discreet.metrics.calibration import (
+    DEFAULT_BINS,
+    Grouping,
+    Groups,
+    Predictions,
+    expected_calibration_error,
+    mean_squared_error,
+    raw_predictions,
+)
+from discreet.metrics.logistic import CLOSEST, LogisticFit, fit_logistic, logit
 from discreet.noise.arc_decoder import DecodedNoise
-from discreet.recalibrate.logistic_map import fit_beta, fit_platt
-from discreet.recalibrate.maps import CalibrationMap, Identity
-from discreet.recalibrate.rates import Rates
+from discreet.recalibrate.maps import CalibrationMap, Identity, LogCurve
 from discreet.recalibrate.stepwise import (
+    Rates,
     fit_bbq,
     fit_binning,
     fit_isotonic,
@@ -52,14 +80,97 @@ from discreet.recalibrate.stepwise import (
 )
 from discreet.statistic.observed import NoisyHistogram
 
-KEPT_VARIANCE: Final = 0.97
+_KEPT_VARIANCE: Final = 0.97
 """Share of the scores' variance that a map in steps must keep."""
-WORTH, WORTH_SMOOTH = 1.25, 1.0
+_WORTH, _WORTH_SMOOTH = 1.25, 1.0
 """Errors that a shift must exceed to be worth a map in levels."""
-MARGIN: Final = 4.0
+_MARGIN: Final = 4.0
 """A curve must gain this many times its own squared error."""
-SURE: Final = 4.0
+_SURE: Final = 4.0
 """A class total below this many standard deviations of its noise is no total."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticMap:
+    """A fitted curve with what its risk is worked out from."""
+
+    name: str
+    counts: NoisyHistogram
+    features: FloatArray
+    """One row a coefficient, one column a cell of a bin."""
+    fit: LogisticFit
+    free: tuple[int, ...]
+    """Which coefficients were fitted; the others are held at 0."""
+
+    @classmethod
+    def fitted(
+        cls, name: str, counts: NoisyHistogram, slopes: tuple[FloatVector, ...]
+    ) -> LogisticMap:
+        """Fit an intercept, and a slope on each feature."""
+        features = np.stack([np.ones_like(slopes[0]), *slopes])
+        n, p = cell_counts(counts, features.shape[1] // len(counts.edges))
+        free = tuple(range(len(features)))
+        while True:
+            chosen = features[list(free)]
+            # The map that changes nothing: no intercept, every slope 1.
+            start = np.array([0.0 if k == 0 else 1.0 for k in free])
+            fit = fit_logistic(chosen, n, p, start=start)
+            lowest = int(np.argmin(fit.coefficients[1:])) + 1 if len(free) > 1 else 0
+            if lowest == 0 or fit.coefficients[lowest] >= 0:
+                return cls(name, counts, chosen, fit, free)
+            free = tuple(k for i, k in enumerate(free) if i != lowest)
+
+    @cached_property
+    def curve(self) -> LogCurve:
+        """The map."""
+        values = dict(zip(self.free, self.fit.coefficients.tolist(), strict=True))
+        on_log = values.get(1, 0.0)
+        on_rest = on_log if self.name == "platt" else values.get(2, 0.0)
+        scores = self.counts.edges.scores
+        return LogCurve(self.name, values[0], on_log, on_rest, scores=scores)
+
+    def on(self, rates: Rates) -> tuple[FloatVector, FloatArray]:
+        r"""Return the map's mean in each run and its slopes in the runs' rates.
+
+        With x the features, t the examples of a cell and I the information,
+        :math:`dq_g = \overline{q(1-q)x}_g^T\, I^{-1} \sum_h T_h \bar x_h\, dr_h`.
+        """
+        pieces = self.features.shape[1] // len(self.counts.edges)
+        t = np.maximum(self.counts.negatives, 0) + np.maximum(self.counts.positives, 0)
+        cells = np.repeat(t / pieces, pieces)
+        starts = rates.starts * pieces
+        q = self.fit.rates
+        whole = np.add.reduceat(cells, starts)
+        mean = np.add.reduceat(cells * q, starts) / whole
+        bend = np.add.reduceat(cells * q * (1 - q) * self.features, starts, axis=1)
+        pull = np.add.reduceat(cells * self.features, starts, axis=1)
+        return mean, (bend / whole).T @ self.fit.spread @ pull
+
+
+def cell_counts(counts: NoisyHistogram, pieces: int) -> tuple[FloatVector, FloatVector]:
+    """Return either class's counts, none negative, in ``pieces`` cells of each bin."""
+    n, p = (
+        np.repeat(np.maximum(c, 0.0) / pieces, pieces)
+        for c in (counts.negatives, counts.positives)
+    )
+    return n, p
+
+
+def _logarithms(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
+    """Return log s and -log(1 - s) in every cell: both rise with the score."""
+    s = np.clip(cell_scores(counts.edges).ravel(), CLOSEST, 1 - CLOSEST)
+    return np.log(s), -np.log1p(-s)
+
+
+def fit_platt(counts: NoisyHistogram) -> LogisticMap:
+    """Fit an intercept and one slope."""
+    log, rest = _logarithms(counts)
+    return LogisticMap.fitted("platt", counts, (log + rest,))
+
+
+def fit_beta(counts: NoisyHistogram) -> LogisticMap:
+    """Fit an intercept and a slope on each logarithm."""
+    return LogisticMap.fitted("beta", counts, _logarithms(counts))
 
 
 def fit(
@@ -67,8 +178,8 @@ def fit(
 ) -> CalibrationMap:
     """Fit a calibration map to a release.
 
-    ``observed`` is the release, ``counts`` what an estimator reads it as
-    (``estimator.counts(observed)``). It looks at no example and costs no privacy.
+    ``observed`` is the release, ``counts`` those of an estimator's fit
+    (``estimator.fit(observed).counts``). It uses no example and costs no privacy.
     """
     if observed.negatives.shape != counts.negatives.shape:
         raise InputError(
@@ -103,35 +214,35 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
     scores = counts.edges.scores
     refusal = _too_little(observed)
     if refusal is not None:
-        return Identity(f"no map can be fitted: {refusal}", scores)
+        return Identity(reason=f"no map can be fitted: {refusal}", scores=scores)
     rates = Rates.of(observed, counts)
     pooled = levels(rates)
     smooth = isinstance(observed.noise, DecodedNoise)
     shift, error = _shift(pooled, smooth=smooth)
-    worth = WORTH_SMOOTH if smooth else WORTH
+    worth = _WORTH_SMOOTH if smooth else _WORTH
     kept = _kept_variance(rates, pooled)
-    if kept >= KEPT_VARIANCE and shift >= worth * error:
+    if kept >= _KEPT_VARIANCE and shift >= worth * error:
         reason = (
             f"the scores are off by {shift:.4f} with an error of {error:.4f}, and "
             f"{pooled.starts.size} levels can be told apart"
         )
-        return replace(steps_of(rates, counts), reason=reason)
+        return replace(steps_of(pooled, counts), reason=reason)
     none = risk(rates, rates.scores, np.zeros_like(rates.covariance))
-    found = []
+    candidates = []
     for curve in (fit_platt(counts), fit_beta(counts)):
         values, slopes = curve.on(rates)
         own = float(rates.shares @ ((slopes @ rates.covariance) * slopes).sum(axis=1))
-        found.append((risk(rates, values, slopes), own, curve))
-    least_risk, own, chosen = min(found, key=lambda each: each[0])
-    if least_risk + MARGIN * own >= none:
+        candidates.append((risk(rates, values, slopes), own, curve))
+    least_risk, own, chosen = min(candidates, key=lambda each: each[0])
+    if least_risk + _MARGIN * own >= none:
         reason = (
             f"every map would be worse than none: the scores are off by {shift:.4f}, "
             f"and sampling and noise move a map by {error:.4f}"
         )
-        return Identity(reason, scores)
+        return Identity(reason=reason, scores=scores)
     why = (
         f"{pooled.starts.size} levels would keep only {kept:.1%} of the variance"
-        if kept < KEPT_VARIANCE
+        if kept < _KEPT_VARIANCE
         else f"levels would move by {error:.4f} for a shift of {shift:.4f}"
     )
     return replace(chosen.curve, reason=f"{why}, a curve gains")
@@ -147,10 +258,8 @@ def risk(rates: Rates, values: FloatVector, slopes: FloatArray) -> float:
 def _shift(rates: Rates, *, smooth: bool) -> tuple[float, float]:
     """Return how far the scores are off, and the error of that, root mean square."""
     off = float(rates.shares @ (rates.values - rates.scores) ** 2)
-    error = float(
-        rates.shares @ np.diag(rates.noise_part if smooth else rates.covariance)
-    )
-    return math.sqrt(off), math.sqrt(error)
+    covariance = rates.noise_part if smooth else rates.covariance
+    return math.sqrt(off), math.sqrt(float(rates.shares @ np.diag(covariance)))
 
 
 def _kept_variance(rates: Rates, pooled: Rates) -> float:
@@ -167,16 +276,106 @@ def _too_little(observed: NoisyHistogram) -> str | None:
         return f"the pooled data hold no {observed.missing_class}"
     if observed.exact:
         return None
-    bins = len(observed.edges)
-    each = covariance_of(observed, np.repeat(np.eye(2), bins, axis=1))
-    totals = (observed.total_negatives, observed.total_positives)
-    for name, total, variance in zip(
-        ("negatives", "positives"), totals, np.diag(each), strict=True
+    weights = np.repeat(np.eye(2), len(observed.edges), axis=1)
+    variances = np.diag(covariance_of(observed, weights))
+    for name, total, variance in (
+        ("negatives", observed.total_negatives, variances[0]),
+        ("positives", observed.total_positives, variances[1]),
     ):
         sd = math.sqrt(max(float(variance), 0.0))
-        if total < SURE * sd:
+        if total < _SURE * sd:
             return (
                 f"the release counts {total:,.0f} {name} with a noise of {sd:,.0f}, and "
-                f"a map needs {SURE:g} times the noise; use more data or a larger epsilon"
+                f"a map needs {_SURE:g} times the noise; use more data or a larger epsilon"
             )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class MapEffect:
+    """ECE and Brier score before and after a map."""
+
+    ece_before: Estimate
+    ece_after: Estimate
+    """Expected on new examples, not on those that the map was fitted to."""
+    brier_before: float
+    brier_after: float
+
+
+def effect(
+    counts: NoisyHistogram,
+    fitted: CalibrationMap,
+    *,
+    bins: int = DEFAULT_BINS,
+    kind: Grouping = "width",
+    response: FloatArray | None = None,
+) -> MapEffect:
+    r"""Return the model's calibration before and after a map, from the same counts.
+
+    The map was fitted to these counts, so their ECE after it is next to nothing and
+    says nothing. A group's rate is known up to its own sampling error and noise. On *new*
+    examples the map therefore misses the true rate by :math:`N(d, v)`, d the difference
+    that is left and v the rate's variance, and
+
+    .. math::
+        E\,|N(d, v)| = \sqrt{\tfrac{2v}{\pi}}\, e^{-d^2/2v}
+            + d \left(2\Phi(d/\sqrt v) - 1\right).
+
+    Its mean over the examples is the ECE that is expected of the map itself. A measured
+    ECE on m new examples is larger by their own sampling. ``response`` says how the
+    counts move with the released ones, where a smooth model was fitted.
+    """
+    before = expected_calibration_error(counts, bins, kind, response=response)
+    if math.isnan(before.value):
+        return MapEffect(before, before, math.nan, math.nan)
+    score = brier_score(counts).value
+    if isinstance(fitted, Identity):  # nothing was fitted: nothing to discount
+        return MapEffect(before, before, score, score)
+    mapped = mapped_predictions(counts.edges, fitted)
+    after = expected_calibration_error(counts, bins, kind, predictions=mapped)
+    expected = min(_expected_error(Groups.of(counts, bins, kind, mapped)), 1.0)
+    binning = replace(after.binning, low=0.0, high=1.0)
+    mean_of_raw = mean_squared_error(counts, raw_predictions(counts))
+    return MapEffect(
+        before,
+        replace(after, value=expected, binning=binning),
+        score,
+        # Scores are spread over their bins alike: what that misses goes for both.
+        max(score + mean_squared_error(counts, mapped) - mean_of_raw, 0.0),
+    )
+
+
+def mapped_predictions(edges: Edges, fitted: CalibrationMap) -> Predictions:
+    """Return a map's probabilities in the cells and at the ends of every bin."""
+    cells = cell_scores(edges)
+    if edges.scores.kind == "logit":
+        cells = logit(cells)
+    inside = fitted.apply(cells)
+    if edges.atoms:
+        return Predictions(inside, inside[:, 0], inside[:, 0])
+    ends = edges.array
+    first = fitted.apply(ends[:-1])
+    last = fitted.apply(np.nextafter(ends[1:], -np.inf))
+    every = np.column_stack([first, inside, last])
+    return Predictions(inside, every.min(axis=1), every.max(axis=1))
+
+
+def _expected_error(groups: Groups) -> float:
+    p, t = groups.positives, groups.totals
+    variances = p * (t - p) / np.where(t > 0, t, 1.0)
+    if not groups.counts.exact:
+        weights = groups.of_positives - groups.sums
+        noise = np.diag(covariance_of(groups.counts, weights))
+        variances = variances + np.maximum(noise, 0.0)
+    off = np.abs(p - groups.predicted)
+    pairs = zip(off, np.sqrt(variances), strict=True)
+    return sum(_folded(float(d), float(sd)) for d, sd in pairs) / groups.examples
+
+
+def _folded(mean: float, sd: float) -> float:
+    """Return the mean of the absolute value of a normal variable."""
+    if sd == 0:
+        return mean
+    z = mean / sd
+    bell = sd * math.sqrt(2 / math.pi) * math.exp(-z * z / 2)
+    return bell + mean * (2 * NormalDist().cdf(z) - 1)

@@ -1,24 +1,26 @@
-"""Calibration maps: what every one offers, the three forms, and JSON files of them.
+"""Calibration maps: the three forms, JSON files of them, a scikit-learn transformer.
 
 A map is steps, a curve by a formula, or the identity. It holds no example. Saved
-maps carry a version and are checked when they are read.
+maps carry a version and are checked when they are loaded.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.data.scores import ScoreRange
-from discreet.errors import InputError
+from discreet.errors import InputError, MissingExtraError
 from discreet.metrics.logistic import CLOSEST, sigmoid
 from discreet.parsing import read_json, read_text
 
@@ -26,53 +28,33 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MAP_VERSION: Final = 1
-"""Version of the saved form; a reader refuses versions that it does not know."""
+"""Version of the saved form; other versions are refused."""
 
 
-class CalibrationMap(Protocol):
+@dataclass(frozen=True)
+class CalibrationMap(ABC):
     """A fitted map from scores to probabilities."""
 
-    @property
-    def name(self) -> str:
-        """Which kind of map it is."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why this map was taken, in a sentence."""
-        ...
-
-    @property
-    def scores(self) -> ScoreRange:
-        """The kind of scores that it maps."""
-        ...
+    form: ClassVar[str]
+    name: str
+    """Which kind of map it is."""
+    scores: ScoreRange = field(default_factory=ScoreRange, kw_only=True)
+    """The kind of scores that it maps."""
+    reason: str = field(default="asked for", kw_only=True)
+    """Why this map was taken, in a sentence."""
 
     @property
     def monotone(self) -> bool:
         """Whether a higher score never gets a lower probability."""
-        ...
+        return True
 
+    @abstractmethod
     def apply(self, scores: ArrayLike) -> FloatVector:
         """Return the probability of each score, in the scores' shape."""
-        ...
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return plain values, with the version."""
-        ...
-
-    def to_json(self) -> str:
-        """Return the saved form."""
-        ...
-
-
-class _Written:
-    """How every form of a map is written: its fields, with the version."""
-
-    form: ClassVar[str]
-
-    def to_dict(self: Any) -> Mapping[str, Any]:
-        """Return plain values, with the version."""
-        scores = {"kind": self.scores.kind}
+        scores: dict[str, Any] = {"kind": self.scores.kind}
         if self.scores.kind == "other":  # only this kind has limits of its own
             scores |= {"low": self.scores.low, "high": self.scores.high}
         common = {"name": self.name, "reason": self.reason, "scores": scores}
@@ -86,30 +68,19 @@ class _Written:
 
 
 @dataclass(frozen=True)
-class Identity(_Written):
-    """Scores as they are, and logits as the probabilities that they say."""
+class Identity(CalibrationMap):
+    """Scores as they are, and logits as the probabilities that they stand for."""
 
     form: ClassVar = "identity"
-    reason: str = "asked for"
-    scores: ScoreRange = field(default_factory=ScoreRange)
-
-    @property
-    def name(self) -> str:
-        """It has one name."""
-        return "identity"
-
-    @property
-    def monotone(self) -> bool:
-        """It keeps every order."""
-        return True
+    name: str = field(default="identity", init=False)
 
     def apply(self, scores: ArrayLike) -> FloatVector:
         """Return the scores as probabilities."""
-        return as_probabilities(checked_scores(scores, self.scores).copy(), self.scores)
+        return _probabilities(scores, self.scores).copy()
 
 
 @dataclass(frozen=True)
-class Steps(_Written):
+class Steps(CalibrationMap):
     """Probabilities between cuts: a score at a cut belongs to the upper step.
 
     >>> steps = Steps("binning", (0.5,), (0.1, 0.8))
@@ -118,11 +89,8 @@ class Steps(_Written):
     """
 
     form: ClassVar = "steps"
-    name: str
     cuts: tuple[float, ...]
     rates: tuple[float, ...]
-    scores: ScoreRange = field(default_factory=ScoreRange)
-    reason: str = "asked for"
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.cuts) + 1:
@@ -141,8 +109,8 @@ class Steps(_Written):
     ) -> Steps:
         """Put a rate on each run of bins; ``starts`` are the runs' first bins."""
         cuts = tuple(float(edges.values[k]) for k in starts[1:])
-        within = np.clip(rates, 0.0, 1.0)
-        return cls(name, cuts, tuple(within.tolist()), edges.scores)
+        within = tuple(np.clip(rates, 0.0, 1.0).tolist())
+        return cls(name, cuts, within, scores=edges.scores)
 
     @property
     def monotone(self) -> bool:
@@ -151,15 +119,13 @@ class Steps(_Written):
 
     def apply(self, scores: ArrayLike) -> FloatVector:
         """Return the step of each score."""
-        values = checked_scores(scores, self.scores)
-        found: FloatVector = np.asarray(self.rates)[
-            np.searchsorted(np.asarray(self.cuts), values, side="right")
-        ]
-        return found
+        values = _checked(scores, self.scores)
+        step = np.searchsorted(np.asarray(self.cuts), values, side="right")
+        return np.asarray(self.rates)[step]
 
 
 @dataclass(frozen=True)
-class LogCurve(_Written):
+class LogCurve(CalibrationMap):
     r""":math:`\operatorname{logit} q = c + a \log s - b \log(1 - s)`, a and b not negative.
 
     With a = b it is Platt's map of the log-odds; in general beta calibration
@@ -170,12 +136,9 @@ class LogCurve(_Written):
     """
 
     form: ClassVar = "curve"
-    name: str
     intercept: float
     on_log: float
     on_rest: float
-    scores: ScoreRange = field(default_factory=ScoreRange)
-    reason: str = "asked for"
 
     def __post_init__(self) -> None:
         if not all(map(math.isfinite, (self.intercept, self.on_log, self.on_rest))):
@@ -183,21 +146,15 @@ class LogCurve(_Written):
         if self.on_log < 0 or self.on_rest < 0:
             raise InputError("a calibration curve does not fall: a, b are 0 or more")
 
-    @property
-    def monotone(self) -> bool:
-        """Both logarithms rise with the score."""
-        return True
-
     def apply(self, scores: ArrayLike) -> FloatVector:
         """Return the probability of each score."""
-        s = as_probabilities(checked_scores(scores, self.scores), self.scores)
-        s = np.clip(s, CLOSEST, 1 - CLOSEST)
+        s = np.clip(_probabilities(scores, self.scores), CLOSEST, 1 - CLOSEST)
         odds = self.intercept + self.on_log * np.log(s) - self.on_rest * np.log1p(-s)
         return sigmoid(odds)
 
 
-def checked_scores(scores: ArrayLike, allowed: ScoreRange) -> FloatVector:
-    """Return scores as numbers, or say how many are outside of the range."""
+def _checked(scores: ArrayLike, allowed: ScoreRange) -> FloatVector:
+    """Return scores as numbers, or refuse with how many are outside of the range."""
     values = np.asarray(scores, dtype=np.float64)
     outside = allowed.outside(values)
     if outside:
@@ -208,15 +165,12 @@ def checked_scores(scores: ArrayLike, allowed: ScoreRange) -> FloatVector:
     return values
 
 
-def as_probabilities(values: FloatVector, scores: ScoreRange) -> FloatVector:
+def _probabilities(scores: ArrayLike, allowed: ScoreRange) -> FloatVector:
     """Return probabilities as they are and logits through the sigmoid."""
-    match scores.kind:
-        case "probability":
-            return values
-        case "logit":
-            return sigmoid(values)
-        case "other":
-            raise InputError("scores of kind 'other' are not probabilities")
+    values = _checked(scores, allowed)
+    if allowed.kind == "other":
+        raise InputError("scores of kind 'other' are not probabilities")
+    return sigmoid(values) if allowed.kind == "logit" else values
 
 
 def save(fitted: CalibrationMap, path: str | Path) -> None:
@@ -225,49 +179,48 @@ def save(fitted: CalibrationMap, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> CalibrationMap:
-    """Read a map from a file."""
+    """Load a map from a file."""
     return from_json(read_text(Path(path), "a saved map"))
 
 
 def from_json(text: str) -> CalibrationMap:
-    """Read a map from its saved form.
+    """Return a map from its saved form.
 
     >>> fitted = from_json(Steps("binning", (0.5,), (0.1, 0.8)).to_json())
     >>> fitted.apply([0.6]).tolist()
     [0.8]
     """
-    found = read_json(text, "a saved map", error=InputError)
-    if not isinstance(found, dict):
+    saved = read_json(text, "a saved map", error=InputError)
+    if not isinstance(saved, dict):
         raise InputError("a saved map is a JSON object")
-    if found.get("version") != MAP_VERSION:
+    if saved.get("version") != MAP_VERSION:
         raise InputError(
             f"this map was saved in another version than {MAP_VERSION}; fit it again "
             "or install the release of discreet that wrote it"
         )
     try:
-        return _from_dict(found)
+        return _from_dict(saved)
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(
             f"a field of the saved map is missing or malformed ({error}); fit it again"
         ) from None
 
 
-def _from_dict(found: Mapping[str, Any]) -> CalibrationMap:
-    name, reason = _text(found["name"]), _text(found["reason"])
-    limits = found["scores"]
+def _from_dict(saved: Mapping[str, Any]) -> CalibrationMap:
+    name, limits = _text(saved["name"]), saved["scores"]
     scores = ScoreRange.declare(limits["kind"], limits.get("low"), limits.get("high"))
-    match found["form"]:
+    common: dict[str, Any] = {"scores": scores, "reason": _text(saved["reason"])}
+    match saved["form"]:
         case "steps":
-            return Steps(
-                name, _numbers(found["cuts"]), _numbers(found["rates"]), scores, reason
-            )
+            cuts, rates = _numbers(saved["cuts"]), _numbers(saved["rates"])
+            return Steps(name, cuts, rates, **common)
         case "curve":
-            c, a, b = _numbers([found[k] for k in ("intercept", "on_log", "on_rest")])
-            return LogCurve(name, c, a, b, scores, reason)
+            c, a, b = _numbers([saved[k] for k in ("intercept", "on_log", "on_rest")])
+            return LogCurve(name, c, a, b, **common)
         case "identity":
-            return Identity(reason, scores)
+            return Identity(**common)
         case _:
             raise InputError("the form of a saved map is steps, curve or identity")
 
@@ -281,7 +234,63 @@ def _text(value: object) -> str:
 def _numbers(values: object) -> tuple[float, ...]:
     if not isinstance(values, list):
         raise TypeError("a list of numbers is needed")
-    found = tuple(float(v) for v in values)
-    if not all(map(math.isfinite, found)):
+    numbers = tuple(float(v) for v in values)
+    if not all(map(math.isfinite, numbers)):
         raise ValueError("a number is not finite")
-    return found
+    return numbers
+
+
+def as_transformer(fitted: CalibrationMap) -> Any:
+    """Return a scikit-learn transformer that applies the map to one column.
+
+    It has nothing to learn: ``fit`` only checks the shape. It can be cloned and
+    pickled, and be the last step of a pipeline.
+    """
+    return _transformer_class()(fitted)
+
+
+@cache
+def _transformer_class() -> Any:
+    """Make the class when it is first asked for: its parents are an extra's."""
+    try:
+        from sklearn.base import (  # noqa: PLC0415 - an extra
+            BaseEstimator,
+            OneToOneFeatureMixin,
+            TransformerMixin,
+        )
+    except ImportError:
+        raise MissingExtraError("a scikit-learn transformer", "demo") from None
+
+    class CalibrationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+        """Scores in, probabilities out, one column."""
+
+        def __init__(self, fitted: CalibrationMap) -> None:
+            self.fitted = fitted
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            # The class has no name that a pickle could find; the function has.
+            return as_transformer, (self.fitted,), dict(vars(self))
+
+        def fit(self, X: ArrayLike, y: object = None) -> CalibrationTransformer:  # noqa: N803
+            """Check the shape; the map is fitted already."""
+            del y
+            self.n_features_in_ = _column(X).shape[1]
+            return self
+
+        def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
+            """Return the probabilities in one column."""
+            return self.fitted.apply(_column(X))
+
+    return CalibrationTransformer
+
+
+def _column(scores: ArrayLike) -> FloatArray:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim == 1:
+        return values[:, None]
+    if values.ndim != 2 or values.shape[1] != 1:
+        raise InputError(f"scores are one column, got the shape {values.shape}")
+    return values

@@ -31,6 +31,7 @@ from discreet.estimate.slopes import covariance_of
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.calibration import raw_predictions
 from discreet.metrics.logistic import fit_logistic, logit, sigmoid
+from discreet.recalibrate.choose import cell_counts
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class SeveralClassesMap:
         if z.ndim != 2 or z.shape[1] != self.slopes.size:
             raise InputError(f"scores have a column a class, {self.slopes.size} here")
         each = sigmoid(self.intercepts + self.slopes * z)
-        found: FloatArray = each / each.sum(axis=1, keepdims=True)
-        return found
+        rows: FloatArray = each / each.sum(axis=1, keepdims=True)
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -92,12 +93,7 @@ def _cells(
 ) -> tuple[FloatVector, FloatVector, FloatVector]:
     """Return every cell's log-odds, negatives and positives."""
     scores = cell_scores(counts.edges)
-    pieces = scores.shape[1]
-    n, p = (
-        np.repeat(np.maximum(c, 0.0) / pieces, pieces)
-        for c in (counts.negatives, counts.positives)
-    )
-    return logit(scores).ravel(), n, p
+    return logit(scores).ravel(), *cell_counts(counts, scores.shape[1])
 
 
 def top_label_error(classes: Mapping[str, NoisyHistogram]) -> Estimate:
@@ -113,15 +109,15 @@ def top_label_error(classes: Mapping[str, NoisyHistogram]) -> Estimate:
         return Estimate.undefined("there are no examples")
     members = [_members(c) for c in every]
     off, sure = np.zeros(_GROUPS), 0.0
-    for counts, (share, said) in zip(every, members, strict=True):
+    for counts, (share, mean) in zip(every, members, strict=True):
         t = counts.negatives + counts.positives
-        off += share @ counts.positives - said @ t
+        off += share @ counts.positives - mean @ t
         sure += float((share @ t).sum())
     value = float(np.abs(off).sum()) / total
     sign = np.sign(off) / total
     sampling = noise = 0.0
-    for counts, (share, said) in zip(every, members, strict=True):
-        on_n, on_p = -sign @ said, sign @ (share - said)
+    for counts, (share, mean) in zip(every, members, strict=True):
+        on_n, on_p = -sign @ mean, sign @ (share - mean)
         sampling += float(np.maximum(counts.negatives, 0.0) @ on_n**2)
         sampling += float(np.maximum(counts.positives, 0.0) @ on_p**2)
         if not counts.exact:
@@ -148,5 +144,4 @@ def _members(counts: NoisyHistogram) -> tuple[FloatArray, FloatArray]:
     group = np.minimum(np.floor(cells * _GROUPS), _GROUPS - 1)
     each = (group[None] == np.arange(_GROUPS)[:, None, None]) & (cells > _SURE)[None]
     share: FloatArray = each.mean(axis=2)
-    said: FloatArray = np.where(each, cells[None], 0.0).mean(axis=2)
-    return share, said
+    return share, np.where(each, cells[None], 0.0).mean(axis=2)

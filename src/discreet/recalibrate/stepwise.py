@@ -24,10 +24,10 @@ its marginal likelihood under beta priors of total strength 2, spread over the g
     \qquad \alpha_b = \tfrac2B m_b,\ \beta_b = \tfrac2B (1 - m_b),
 
 m the middle of the group's scores, and its prediction is
-:math:`(p_b + \alpha_b)/(t_b + 2/B)`. Weights are worked out in log space: their
-ratios are far beyond the range of a float. Noisy counts are clipped at 0 and
-enter as they are: the score takes noise for detail (Cormode and Markov 2023, section
-7.3), so it asks for too many groups when noise is large.
+:math:`(p_b + \alpha_b)/(t_b + 2/B)`. Weights are worked out in log space, because
+their ratios are far beyond the range of a float. Noisy counts are clipped at 0: the
+score takes noise for detail (Cormode and Markov 2023, section 7.3), so it asks for too
+many groups when noise is large.
 
 **Isotonic regression** gives the nearest rates, weighted by examples, that never
 fall as scores rise (pool adjacent violators). It follows every upward wiggle of
@@ -47,17 +47,130 @@ deviations, 20 comparisons of equal rates leave a false level in one release of 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError
+from discreet.estimate.slopes import covariance_of
+from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.logistic import CLOSEST
 from discreet.recalibrate.maps import Steps
-from discreet.recalibrate.rates import Rates
 from discreet.statistic.observed import NoisyHistogram
+
+_BINS_PER_ROOT: Final = 2.5
+"""Runs that a map starts from, in units of the cube root of the examples: enough
+that none of them hides a bend, few enough that each holds examples."""
+APART: Final = 3.0
+"""Standard deviations between neighbouring levels: ``docs/calibration.md``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    r"""Counts of runs of bins, and the noise's covariance (negatives, positives).
+
+    To first order a rate r = P/T moves by :math:`((1-r)\,dP - r\,dN)/T`, so two rates
+    have the covariance of these combinations of noisy counts; sampling adds
+    :math:`r(1-r)/T` to each variance.
+    """
+
+    starts: IntVector
+    negatives: FloatVector
+    positives: FloatVector
+    noise: FloatArray
+    scores: FloatVector
+    """The mean score of each run, on the probability scale."""
+
+    @classmethod
+    def of(cls, observed: NoisyHistogram, counts: NoisyHistogram) -> Rates:
+        """Run the bins of a release together; no run is empty.
+
+        ``counts`` are those that an estimator found behind the release; the noise
+        is the release's own, which an estimator can only make smaller.
+        """
+        n, p = _clipped(counts)
+        total = float((n + p).sum())
+        if total <= 0:
+            raise InputError("there are no examples to calibrate with")
+        wanted = max(round(_BINS_PER_ROOT * math.cbrt(total)), 1)
+        runs = np.arange(n.size) * min(wanted, n.size) // n.size
+        starts = np.flatnonzero(np.diff(runs, prepend=-1)).astype(np.int64)
+        # A run that holds nothing joins the run before it, or the next.
+        starts = starts[np.add.reduceat(n + p, starts) > 1e-9 * total]
+        starts[0] = 0
+        means = cell_scores(counts.edges).mean(axis=1)
+        return cls(
+            starts,
+            np.add.reduceat(n, starts),
+            np.add.reduceat(p, starts),
+            _noise_of_runs(observed, starts),
+            np.add.reduceat((n + p) * means, starts) / np.add.reduceat(n + p, starts),
+        )
+
+    @cached_property
+    def totals(self) -> FloatVector:
+        """Examples of each run."""
+        return self.negatives + self.positives
+
+    @cached_property
+    def shares(self) -> FloatVector:
+        """Share of all examples in each run."""
+        return self.totals / float(self.totals.sum())
+
+    @cached_property
+    def values(self) -> FloatVector:
+        """The rate of positives in each run."""
+        return self.positives / self.totals
+
+    @cached_property
+    def safe_values(self) -> FloatVector:
+        """Rates as if one more example had been seen: none is 0 or 1."""
+        overall = float(self.positives.sum() / self.totals.sum())
+        return (self.positives + overall) / (self.totals + 1)
+
+    @cached_property
+    def noise_part(self) -> FloatArray:
+        """The covariance that the noise gives the rates."""
+        r, t = self.safe_values, self.totals
+        slope = np.hstack([np.diag(-r / t), np.diag((1 - r) / t)])
+        return slope @ self.noise @ slope.T
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The covariance of the rates: sampling and noise."""
+        r = self.safe_values
+        return self.noise_part + np.diag(r * (1 - r) / self.totals)
+
+    def merged(self, keep: IntVector) -> Rates:
+        """Join runs; ``keep`` are the positions of the runs that still start one."""
+        runs = self.starts.size
+        noise = self.noise.reshape(2, runs, 2, runs)
+        noise = np.add.reduceat(np.add.reduceat(noise, keep, axis=1), keep, axis=3)
+        weighted = np.add.reduceat(self.totals * self.scores, keep)
+        return Rates(
+            self.starts[keep],
+            np.add.reduceat(self.negatives, keep),
+            np.add.reduceat(self.positives, keep),
+            noise.reshape(2 * keep.size, 2 * keep.size),
+            weighted / np.add.reduceat(self.totals, keep),
+        )
+
+
+def _clipped(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
+    return np.maximum(counts.negatives, 0.0), np.maximum(counts.positives, 0.0)
+
+
+def _noise_of_runs(observed: NoisyHistogram, starts: IntVector) -> FloatArray:
+    runs, bins = starts.size, len(observed.edges)
+    if observed.exact:
+        return np.zeros((2 * runs, 2 * runs))
+    groups = np.zeros((runs, bins))
+    groups[np.searchsorted(starts, np.arange(bins), side="right") - 1, range(bins)] = 1
+    return covariance_of(observed, np.kron(np.eye(2), groups).astype(np.float64))
 
 
 def fit_binning(counts: NoisyHistogram, *, bins: int | None = None) -> Steps:
@@ -67,10 +180,6 @@ def fit_binning(counts: NoisyHistogram, *, bins: int | None = None) -> Steps:
     starts = quantile_starts(n + p, wanted)
     positives, totals = np.add.reduceat(p, starts), np.add.reduceat(n + p, starts)
     return Steps.between("binning", counts.edges, starts, positives / totals)
-
-
-def _clipped(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
-    return np.maximum(counts.negatives, 0.0), np.maximum(counts.positives, 0.0)
 
 
 def bins_for(counts: NoisyHistogram) -> int:
@@ -103,8 +212,7 @@ def quantile_starts(totals: FloatVector, groups: int) -> IntVector:
     # A cut with nothing below it or nothing above it makes an empty group.
     some = (below[cuts - 1] > 0) & (below[cuts - 1] < whole)
     first = np.searchsorted(below, below[cuts[some] - 1]) + 1
-    starts: IntVector = np.append(0, np.unique(first)).astype(np.int64)
-    return starts
+    return np.append(0, np.unique(first)).astype(np.int64)
 
 
 def fit_bbq(observed: NoisyHistogram) -> Steps:
@@ -133,7 +241,7 @@ def fit_bbq(observed: NoisyHistogram) -> Steps:
 
 
 def numbers_of_groups(examples: float, *, bins: int) -> range:
-    """Return the numbers of groups that are averaged, at most one a bin."""
+    """Return the numbers of groups that are averaged, at most one per bin."""
     root = math.cbrt(examples)
     most = min(math.floor(10 * root), bins)
     return range(min(max(math.floor(root / 10), 1), most), most + 1)
@@ -167,51 +275,42 @@ def _prior(starts: IntVector, places: FloatVector) -> tuple[FloatVector, float]:
     ends = np.append(starts[1:], places.size - 1)
     middle = np.clip((places[starts] + places[ends]) / 2, CLOSEST, 1 - CLOSEST)
     strength = 2 / starts.size
-    alpha: FloatVector = strength * middle
-    return alpha, strength
+    return strength * middle, strength
 
 
 def fit_isotonic(observed: NoisyHistogram, counts: NoisyHistogram) -> Steps:
     """Return the isotonic rates of the release's bins."""
-    rates = Rates.of(observed, counts)
-    found = rates.merged(isotonic_levels(rates.values, rates.totals))
-    return Steps.between("isotonic", counts.edges, found.starts, found.values)
+    rates = _isotonic(Rates.of(observed, counts))
+    return Steps.between("isotonic", counts.edges, rates.starts, rates.values)
 
 
-def isotonic_levels(values: FloatVector, weights: FloatVector) -> IntVector:
-    """Return where the levels of the isotonic regression start."""
+def _isotonic(rates: Rates) -> Rates:
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import
 
-    blocks = isotonic_regression(values, weights=weights).blocks
-    starts: IntVector = blocks[:-1].astype(np.int64)
-    return starts
-
-
-APART: Final = 3.0
-"""Standard deviations between neighbouring levels: ``docs/calibration.md``."""
+    blocks = isotonic_regression(rates.values, weights=rates.totals).blocks
+    return rates.merged(blocks[:-1].astype(np.int64))
 
 
 def fit_levels(observed: NoisyHistogram, counts: NoisyHistogram) -> Steps:
     """Return isotonic rates in as many levels as can be told apart."""
-    return steps_of(Rates.of(observed, counts), counts)
+    return steps_of(levels(Rates.of(observed, counts)), counts)
 
 
-def steps_of(rates: Rates, counts: NoisyHistogram) -> Steps:
-    """Return the map in levels of rates that are worked out already."""
-    found = levels(rates)
-    return Steps.between("levels", counts.edges, found.starts, found.safe_values)
+def steps_of(pooled: Rates, counts: NoisyHistogram) -> Steps:
+    """Return the map in levels of rates that are pooled already."""
+    return Steps.between("levels", counts.edges, pooled.starts, pooled.safe_values)
 
 
-def levels(rates: Rates, *, apart: float = APART) -> Rates:
-    """Pool isotonic rates until neighbours differ by ``apart`` deviations."""
-    found = rates.merged(isotonic_levels(rates.values, rates.totals))
-    while found.starts.size > 1:
-        squared = _differences(found)
+def levels(rates: Rates) -> Rates:
+    """Pool isotonic rates until neighbours differ by ``APART`` deviations."""
+    pooled = _isotonic(rates)
+    while pooled.starts.size > 1:
+        squared = _differences(pooled)
         nearest = int(np.argmin(squared))
-        if squared[nearest] > apart**2:
+        if squared[nearest] > APART**2:
             break
-        found = found.merged(np.delete(np.arange(found.starts.size), nearest + 1))
-    return found
+        pooled = pooled.merged(np.delete(np.arange(pooled.starts.size), nearest + 1))
+    return pooled
 
 
 def _differences(rates: Rates) -> FloatVector:
@@ -230,5 +329,5 @@ def _differences(rates: Rates) -> FloatVector:
         slope[k, size + side] = sign * (1 - common) / t[side]
     noise = ((slope @ rates.noise) * slope).sum(axis=1)
     sampling = common * (1 - common) * (1 / t[1:] + 1 / t[:-1])
-    found: FloatVector = np.diff(rates.values) ** 2 / (sampling + noise)
-    return found
+    squared: FloatVector = np.diff(rates.values) ** 2 / (sampling + noise)
+    return squared

@@ -509,12 +509,12 @@ class Evaluation(Validation, Shown):
         return self.calibrator.apply(scores)
 
     @cached_property
-    def _effect(self) -> recalibrate.Effect:
+    def _effect(self) -> recalibrate.MapEffect:
         counts = self._calibration_counts()
         response = self._counted("the calibration error").response
         return recalibrate.effect(counts, self.calibrator, response=response)
 
-    def recalibration(self) -> recalibrate.Effect:
+    def recalibration(self) -> recalibrate.MapEffect:
         """Return the calibration error and Brier score before and after the map."""
         return self._effect
 

@@ -1,10 +1,14 @@
+"""Which map is chosen, its logistic curves, and what it does to the model."""
+
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from discreet.data.edges import Edges, Warped
+from discreet.data.edges import Edges, Support, Warped
+from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.fit import Flat
 from discreet.estimate.sub_bins import cell_scores
@@ -12,9 +16,10 @@ from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
-from discreet.recalibrate import METHODS, fit
-from discreet.recalibrate.choose import risk
-from discreet.recalibrate.rates import Rates
+from discreet.recalibrate import METHODS, effect, fit
+from discreet.recalibrate.choose import fit_beta, fit_platt, mapped_predictions, risk
+from discreet.recalibrate.maps import Identity, LogCurve
+from discreet.recalibrate.stepwise import Rates
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -156,3 +161,151 @@ def test_too_little_noise_twin_is_usable():
     for scale, refused in ((0.5, False), (1e4, True)):
         observed = NoisyHistogram(edges, n, p, LaplaceNoise(scale))
         assert ("no map can be fitted" in fit(observed, observed).reason) == refused
+
+
+def test_platt_finds_the_slope_and_the_shift(sample, counted):
+    curve = fit_platt(counted(*sample(200_000, 1, slope=1.5, shift=-0.4), 256)).curve
+    assert curve.intercept == pytest.approx(-0.4, abs=0.03)
+    assert curve.on_log == curve.on_rest == pytest.approx(1.5, abs=0.03)
+
+
+def test_beta_finds_two_slopes(counted):
+    rng = np.random.default_rng(2)
+    s = rng.beta(0.8, 1.2, 400_000)
+    odds = 0.3 + 1.6 * np.log(s) - 0.7 * np.log1p(-s)
+    labels = (rng.random(s.size) < 1 / (1 + np.exp(-odds))).astype(int)
+    curve = fit_beta(counted(s, labels, 512)).curve
+    found = (curve.intercept, curve.on_log, curve.on_rest)
+    assert found == pytest.approx((0.3, 1.6, 0.7), abs=0.04)
+
+
+def test_a_model_that_is_upside_down_gets_a_level_map(sample, counted):
+    scores, labels = sample(20_000, 3, slope=2.0)
+    for fitter in (fit_platt, fit_beta):
+        curve = fitter(counted(scores, 1 - labels)).curve
+        assert curve.on_log == curve.on_rest == 0
+        wanted = 1 - labels.mean()
+        assert curve.apply([0.1, 0.9]) == pytest.approx([wanted] * 2, abs=1e-3)
+
+
+def test_separated_classes_give_a_finite_map(counted):
+    scores = np.concatenate([np.full(50, 0.1), np.full(50, 0.9)])
+    curve = fit_platt(counted(scores, (scores > 0.5).astype(int))).curve
+    found = curve.apply([0.0, 0.1, 0.9, 1.0])
+    assert np.isfinite(found).all()
+    assert found[1] < 0.01
+    assert found[2] > 0.99
+
+
+def test_the_slopes_of_a_curve_are_its_differences(sample, read):
+    """Move the positives of one run by a little and fit again."""
+    observed, counts = read(*sample(20_000, 4, slope=1.3), bins=24)
+    rates = Rates.of(observed, counts)
+    for fitter in (fit_platt, fit_beta):
+        values, slopes = fitter(counts).on(rates)
+        k, step = 9, 1.0
+        moved = counted_with(counts, k, step)
+        shifted, _ = fitter(moved).on(Rates.of(moved, moved))
+        change = (shifted - values) / (step / rates.totals[k])
+        assert change == pytest.approx(slopes[:, k], abs=2e-3)
+
+
+def counted_with(counts, k, step):
+    from dataclasses import replace
+
+    p, n = counts.positives.copy(), counts.negatives.copy()
+    p[k] += step
+    n[k] -= step
+    return replace(counts, positives=p, negatives=n)
+
+
+def test_logits_are_mapped_like_their_probabilities():
+    logits = ScoreRange.declare("logit")
+    curve = LogCurve("beta", 0.2, 1.5, 0.8)
+    same = LogCurve("beta", 0.2, 1.5, 0.8, scores=logits)
+    z = np.array([-30.0, -2.0, 0.0, 3.0, 40.0])
+    assert same.apply(z) == pytest.approx(curve.apply(1 / (1 + np.exp(-z))), abs=1e-9)
+    assert Identity(scores=logits).apply([0.0]) == pytest.approx([0.5])
+    assert len(Edges.realise(Warped(8), logits)) == 8
+
+
+def test_scores_outside_the_range_are_counted_in_the_error():
+    with pytest.raises(InputError, match="2 of 3 scores"):
+        Identity().apply([0.5, 1.5, float("nan")])
+
+
+def test_maps_that_cannot_be_are_refused():
+    with pytest.raises(InputError, match="does not fall"):
+        LogCurve("beta", 0.0, -1.0, 1.0)
+    with pytest.raises(InputError, match="finite"):
+        LogCurve("beta", float("nan"), 1.0, 1.0)
+    with pytest.raises(InputError, match="not probabilities"):
+        Identity(scores=ScoreRange.declare("other", 0, 9)).apply([3.0])
+
+
+def test_the_identity_does_not_hand_out_the_callers_array():
+    scores = np.array([0.25, 0.5])
+    found = Identity().apply(scores)
+    found[0] = 1.0
+    assert scores[0] == 0.25
+
+
+def ece_of_truth(said, truth, bins=15):
+    place = np.minimum((said * bins).astype(int), bins - 1)
+    return np.abs(np.bincount(place, said - truth, bins)).sum() / said.size
+
+
+def test_the_identity_changes_neither_metric_of_the_scores(sample, counted):
+    counts = counted(*sample(20_000, 1, slope=1.5), bins=1024)
+    found = effect(counts, Identity())
+    assert found.brier_after == found.brier_before
+    assert found.ece_after == found.ece_before
+
+
+def test_the_error_after_the_map_is_the_one_fresh_examples_show(sample, counted):
+    """Over 30 fits the mean of the expected error is within a third of the truth."""
+    fresh, _ = sample(200_000, 99)
+    z = np.log(fresh / (1 - fresh))
+    truth = 1 / (1 + np.exp(-1.5 * z))
+    expected, seen = [], []
+    for seed in range(30):
+        counts = counted(*sample(8_000, seed, slope=1.5), bins=1024)
+        fitted = fit(counts, counts)
+        expected.append(effect(counts, fitted).ece_after.value)
+        seen.append(ece_of_truth(fitted.apply(fresh), truth))
+    assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.33)
+
+
+def test_noise_adds_to_the_expected_error(sample, read):
+    data = sample(8_000, 3, slope=1.5)
+    found = []
+    for scale in (0.0, 5.0, 30.0):
+        observed, counts = read(*data, bins=24, scale=scale)
+        fitted = fit(observed, counts, method="levels")
+        found.append(effect(counts, fitted).ece_after.value)
+    assert found[0] < found[1] < found[2]
+
+
+def test_a_map_that_helps_lowers_both(sample, counted):
+    counts = counted(*sample(50_000, 4, slope=1.8), bins=1024)
+    found = effect(counts, fit(counts, counts))
+    assert found.ece_after.value < 0.3 * found.ece_before.value
+    assert found.brier_after < found.brier_before
+
+
+def test_no_examples_have_no_effect_to_show():
+    edges = Edges.realise(Warped(8))
+    nothing = NoisyHistogram(edges, np.zeros(8), np.zeros(8), NoNoise())
+    found = effect(nothing, Identity())
+    assert math.isnan(found.ece_after.value)
+    assert math.isnan(found.brier_after)
+
+
+def test_predictions_of_logits_and_of_known_values_are_the_maps():
+    logits = ScoreRange.declare("logit")
+    edges = Edges.realise(Warped(16), logits)
+    plain = mapped_predictions(Edges.realise(Warped(16)), Identity())
+    said = mapped_predictions(edges, Identity(scores=logits))
+    assert said.cells == pytest.approx(plain.cells, abs=1e-5)
+    known = Edges.realise(Support((0.25, 0.75)))
+    assert mapped_predictions(known, Identity()).low.tolist() == [0.25, 0.75]

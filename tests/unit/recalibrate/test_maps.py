@@ -8,7 +8,7 @@ import pytest
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, MissingExtraError
 from discreet.recalibrate import METHODS, as_transformer, fit, from_json, load, save
-from discreet.recalibrate import transformer as transformer_module
+from discreet.recalibrate import maps as transformer_module
 from discreet.recalibrate.maps import Identity, LogCurve, Steps
 
 pytestmark = pytest.mark.long
@@ -29,7 +29,7 @@ def test_a_saved_map_maps_every_score_as_before(method, sample, read, tmp_path):
     "scores", [ScoreRange.declare("logit"), ScoreRange.declare("other", -2, 7)]
 )
 def test_the_kind_of_scores_is_saved(scores):
-    fitted = Steps("binning", (0.5,), (0.1, 0.8), scores)
+    fitted = Steps("binning", (0.5,), (0.1, 0.8), scores=scores)
     assert from_json(fitted.to_json()) == fitted
     assert from_json(Identity(scores=scores).to_json()) == Identity(scores=scores)
 
