@@ -37,7 +37,10 @@ def area_error(
     >>> area_error(([0, 1], [0, 1]), ([0, 0.5, 1], [0, 1, 1]))
     0.25
     """
-    first, second = _curve(truth), _curve(estimate)
+    first, second = (
+        Polyline.of(*curve) if isinstance(curve, tuple) else curve
+        for curve in (truth, estimate)
+    )
     pieces = 1 if first.piecewise_linear and second.piecewise_linear else _PIECES
     area = _between(first.polyline(pieces), second.polyline(pieces))
     if pieces == 1:
@@ -49,10 +52,6 @@ def area_error(
             return finer
         area = finer
     raise InputError("the curves are too rough for this tolerance")
-
-
-def _curve(curve: Curve | tuple[ArrayLike, ArrayLike]) -> Curve:
-    return Polyline.of(*curve) if isinstance(curve, tuple) else curve
 
 
 def _between(first: Polyline, second: Polyline) -> float:
@@ -80,10 +79,8 @@ def _ends(line: Polyline, merged: FloatVector) -> tuple[FloatVector, FloatVector
     rise, run = stop[k + 1] - start[k], x[k + 1] - x[k]
     # Points that touch leave no room for a slope, which would overflow.
     slope = np.divide(rise, run, out=np.zeros_like(rise), where=run > _TOUCHING)
-    return (
-        start[k] + slope * (merged[:-1] - x[k]),
-        start[k] + slope * (merged[1:] - x[k]),
-    )
+    left, right = (start[k] + slope * (m - x[k]) for m in (merged[:-1], merged[1:]))
+    return left, right
 
 
 def roc_area(path: RocPath) -> float:
@@ -184,8 +181,8 @@ def _downwards(
 
 def _share(tp: FloatVector, fp: FloatVector) -> FloatVector:
     """Return precision, 1 where nothing is predicted positive."""
-    found = precision_of(tp, fp)
-    return np.where(np.isnan(found), 1.0, found)
+    precision = precision_of(tp, fp)
+    return np.where(np.isnan(precision), 1.0, precision)
 
 
 def _rising(start: FloatVector, steps: FloatVector, fp: FloatVector) -> FloatVector:

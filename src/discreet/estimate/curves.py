@@ -4,12 +4,10 @@ Every curve derives from one pair of cumulative counts, true and false positives
 above each threshold, from the highest threshold down. Points are joined by straight
 lines or by PCHIP.
 
-*Thresholds inside a bin.* A curve is a function of :math:`w = (F + T)/2`, which fixes its
-shape but not its thresholds. These come from w itself: it is known at every edge, and
-PCHIP on the scale of the logit (of the score where it is no probability) joins its values.
-Rates at a threshold are then the curve's rates at w(t), and every point has a threshold.
-The outermost bins of probabilities and logits have no finite logit at their far end. In
-them w is a straight line in the probability.
+*Thresholds inside a bin.* A curve is a function of :math:`w = (F + T)/2`, which is known
+at every edge. PCHIP on the scale of the logit (of the score where it is no probability)
+joins its values, and rates at a threshold are the curve's rates at w(t). The outermost
+bins have no finite logit at their far end: in them w is straight in the probability.
 """
 
 from __future__ import annotations

@@ -24,9 +24,8 @@ class Binning:
 
     ``low`` and ``high`` are deterministic limits of the value, whatever the
     scores inside the bins (under noise they are estimates); ``typical`` is the
-    size that the error usually has. ``below`` and ``above`` say how far a shape that
-    the estimator assumes may have drawn the value from the truth, where another shape
-    says on which side that lies.
+    size that the error usually has. ``below`` and ``above`` are how far the estimator's
+    assumed shape may have drawn the value off, on the side where another shape lies.
     """
 
     low: float

@@ -139,9 +139,8 @@ class RatioShape:
         + (1-\theta)^2 V_a + \theta^2 V_b - 2\theta(1-\theta) C_{ab} \right],
 
     m the trials that the estimator finds. Without noise it is Wilson's (1927).
-    With noise it is Fieller's (1954): the left side has mean zero at the true
-    share however large the noise is beside the counts, where the ratio itself
-    has no variance; when the noise could be all there is, it is all of [0, 1].
+    With noise it is Fieller's (1954): the left side has mean zero at the true share
+    however large the noise is; when the noise could be all there is, it is all of [0, 1].
     The counts are the released ones, not smoothed: their noise is known exactly.
 
     ``twice`` says that the rate is F1 = 2J/(1 + J) of this share J (Jaccard's
@@ -270,10 +269,9 @@ class FoldedShape:
     kept when the sum over draws of truth and errors agrees with the value seen (Neyman's
     construction). The draws are the same for every release: a release has one interval.
 
-    How far a value strays depends on how the truth is spread over the terms. Scatter is
-    most where few terms hold all of the truth: the lower end takes the deviations d
-    beyond two spreads as all there is. The upper end takes the pattern that makes so low a
-    value least of a surprise: with covariance C and signs s,
+    Scatter is most where few terms hold all of the truth: the lower end takes the
+    deviations d beyond two spreads as all there is. The upper end takes the pattern that
+    makes so low a value least of a surprise: with covariance C and signs s,
 
     .. math:: d + C s/\sqrt{s^\top C s},
 

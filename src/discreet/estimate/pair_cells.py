@@ -1,10 +1,9 @@
 r"""Counts of pairs of bins under noise: what each probably is.
 
 Two models that rank the same people alike put them into pairs of bins near a diagonal.
-The other pairs are most of all pairs, hold next to nothing, and carry as much noise each;
-a difference of the two models weighs a pair by how far apart its bins are, so that what
-reaches it is mostly the noise of empty pairs. The release itself shows that they are
-empty. With d the distance of a pair's bins in mean ranks, a class's count in it is
+The other pairs hold next to nothing and carry as much noise each. A difference of the two
+models weighs a pair by how far apart its bins are, so what reaches it is mostly the noise
+of empty pairs, which the release itself shows to be empty. With d the distance of a pair's bins in mean ranks, a class's count in it is
 
 .. math:: c \sim N(m(d), v(d)), \qquad y = c + \text{noise},
 
@@ -65,11 +64,11 @@ def expected_counts(
     total = tables.sum(axis=0)
     first, second = (_ranks(total.sum(axis=axis)) for axis in (1, 0))
     apart = (first[:, None] - second[None, :]).ravel()
-    found = [
+    parts = [
         _expected(table.ravel(), noise, apart)
         for table, noise in zip(tables, (each.negatives, each.positives), strict=True)
     ]
-    return Expected(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    return Expected(*(np.concatenate(both) for both in zip(*parts, strict=True)))
 
 
 def _expected(counts: FloatVector, noise: FloatVector, apart: FloatVector) -> Expected:
@@ -80,10 +79,7 @@ def _expected(counts: FloatVector, noise: FloatVector, apart: FloatVector) -> Ex
     spread, scale = mean + rough + _FLOOR, np.sqrt(noise / 2)
 
     def drawn(mean: FloatVector) -> FloatVector:
-        found: FloatVector = (
-            mean + spread * log_density_and_pull(counts - mean, spread, scale)[1]
-        )
-        return found
+        return mean + spread * log_density_and_pull(counts - mean, spread, scale)[1]
 
     held = np.maximum(drawn(mean), 0.0)
     weight = float(np.abs(apart) @ held)
@@ -97,14 +93,13 @@ def _expected(counts: FloatVector, noise: FloatVector, apart: FloatVector) -> Ex
 def _falling(values: FloatVector, order: IntVector) -> FloatVector:
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - slow to import
 
-    found = np.empty_like(values)
-    found[order] = isotonic_regression(values[order], increasing=False).x
-    return found
+    falling = np.empty_like(values)
+    falling[order] = isotonic_regression(values[order], increasing=False).x
+    return falling
 
 
 def _ranks(counts: FloatVector) -> FloatVector:
     """Return the middle rank of each bin's examples, from 0 to 1."""
     kept = np.maximum(counts, 0.0)
     running = np.cumsum(kept)
-    found: FloatVector = (running - kept / 2) / max(float(running[-1]), 1.0)
-    return found
+    return (running - kept / 2) / max(float(running[-1]), 1.0)

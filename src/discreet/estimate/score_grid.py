@@ -1,28 +1,24 @@
 r"""Scores on a grid, seen in a release: the votes of k trees, scores rounded to cents.
 
-If every score is a multiple of 1/k, bins without a multiple are empty. Together they
-are a test that little noise spoils: their sum is known to a few noise scales, and their
-neighbours say what smooth scores would have put there. Bins with a multiple are not
-empty, or the scores are a few values somewhere. The coarsest grid that leaves
-all of its empty bins empty is taken, or a round one near it.
+If every score is a multiple of 1/k, bins without a multiple are empty. Their sum is known
+to a few noise scales, and their neighbours say what smooth scores would have put there.
+Bins with a multiple are not empty, or the scores are a few values somewhere. The coarsest
+grid that leaves all of its empty bins empty is taken, or a round one near it.
 
 A release on a grid is fitted as one of smooth scores, each spread over the grid's cell
-around it: the bins then reach from one half step to another, those without a multiple
-vanish, and the model fits. Its counts are cut at the half steps and put back
-on the multiples, which are ties: straight lines in ROC, steps in PR.
+around it: bins without a multiple vanish, and the model fits. Its counts are cut at the
+half steps and put back on the multiples, which are ties.
 
 *Grids that a release does not show.* A multiple of 1/k at or above a threshold t is above
 it as a whole, as if smooth scores were cut at
 
 .. math:: t_k = (\lceil t k \rceil - 1/2)/k ,
 
-up to half a step from t. The truth may be any of the places of the grids that a release
-allows, and error bars allow for them all (``possible_places``), also where the release
-shows a grid: the coarsest that fits need not be the true one. A grid is ruled out by
-examples in bins without its multiples. Their sum under additive noise has a known spread.
-Where a decoder has smoothed the counts, the noise distribution says how much worse emptied
-bins explain what was sent. Scores that heap at one place of a bin, on no grid, are not
-covered where the release does not show them as ties.
+up to half a step from t. Error bars allow for all grids that the release does not rule out
+(``possible_places``): the coarsest that fits need not be the true one. A grid is ruled out
+by examples in bins without its multiples: by their sum under additive noise, and where a
+decoder smoothed the counts by how much worse emptied bins explain what was sent. Heaps at
+one place of a bin, on no grid, are not covered where the release does not show them as ties.
 """
 
 from __future__ import annotations

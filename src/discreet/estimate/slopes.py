@@ -71,11 +71,12 @@ def sampling_sd(
 
     Noisy counts may be negative; a variance below zero is none.
     """
-    parts = (
-        _inflated(float(counts @ slope**2), float(counts.sum()))
-        for slope, counts in zip(slopes, (negatives, positives), strict=True)
-    )
-    return math.sqrt(max(sum(parts), 0.0))
+    variance = 0.0
+    for slope, counts in zip(slopes, (negatives, positives), strict=True):
+        part, examples = float(counts @ slope**2), float(counts.sum())
+        # c/(c - 1): a class of one example has no spread to show.
+        variance += part * examples / (examples - 1) if examples > 1 else 2 * part
+    return math.sqrt(max(variance, 0.0))
 
 
 def noise_sd(slopes: Slopes, observed: NoisyHistogram) -> float:
@@ -236,8 +237,3 @@ def _to_middle(counts: FloatVector) -> FloatVector:
 def _on_lower(effect: FloatVector, own: float) -> FloatVector:
     """Add up what a count does to lower bins and all but ``own`` of its own bin."""
     return np.cumsum(effect[::-1])[::-1] - own * effect
-
-
-def _inflated(part: float, examples: float) -> float:
-    """Multiply by c/(c - 1): a class of one example has no spread to show."""
-    return part * examples / (examples - 1) if examples > 1 else 2 * part

@@ -11,9 +11,8 @@ cubic splines of z,
 
 with p the share of positives and :math:`\sigma` the logistic function. At f = c = 0 the
 spline is the log-odds of the label; else a share f of positives lies where negatives do,
-c the other way, and rates stop falling or rising: labels with errors, cases that no
-score can tell (the item response model of four parameters, Barton and Lord 1981). A
-stiff spline alone would take them for noise.
+c the other way (Barton and Lord 1981): labels with errors, cases that no score can tell,
+which a stiff spline alone would take for noise.
 
 So a bin expects :math:`\mu^+ = \int t r\,du` positives and
 :math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
@@ -37,17 +36,14 @@ count where the noise is small beside the sample's own roughness, near the curve
 where it is not. Smoothing thus removes noise, not the data's real shape.
 
 The smoothness has five parameters. A walk over a coarse grid of them climbs the evidence;
-the counts are the average of every fit on the way, each weighted by its evidence, so that
-no single choice decides and neighbouring grid points give no jump. How far the fits are
-apart is the error of that choice (:attr:`Average.between`).
+the counts are the average of every fit on the way, weighted by evidence, so that no single
+choice decides. How far the fits are apart is its error (:attr:`Average.between`).
 
-Orientation. A release can be swapped (each class takes the other's counts) and turned
-(the scores run the other way). The model treats all four orientations alike: swapping
-exchanges floor and ceiling, turning reverses the splines. A search does not, because the
-likelihood has several maxima and the order of its steps decides which one it reaches. So
-every release is fitted in one of its orientations, chosen by its counts, and the fit is
-put back by reversing classes and bins. Swapping or turning a release therefore does the
-same to its average, to the last bit.
+Orientation. The model treats a release alike when classes are swapped or scores turned
+round. A search does not: the likelihood has several maxima, and the order of its steps
+decides which one it reaches. So every release is fitted in one of its four orientations,
+chosen by its counts, and the fit is put back. Swapping or turning a release therefore does
+the same to its average, to the last bit.
 """
 
 from __future__ import annotations
@@ -449,8 +445,7 @@ class _Oriented:
     def key(self) -> tuple[float, ...]:
         """The order of orientations, of which the least is fitted.
 
-        First those whose positives are the rarer class, then those whose positives
-        have the higher scores. Where this leaves a choice, the numbers decide.
+        Positives are the rarer class, then have the higher scores; then the numbers.
         """
         size = self.counts.shape[1]
         ranks = np.arange(size) - (size - 1) / 2

@@ -5,18 +5,15 @@ show ties: heavy bins beside empty ones (votes, rounded scores), and examples be
 the farthest edges, whose scores are 0 or 1 for all that edges can tell.
 
 *Steps.* Isotonic calibration, single trees and rounding leave scores on values that bins
-do not tell apart. If all scores of a bin are one value, its curve is straight and its
-precision a step. A curve that bends there overstates average precision, by a quarter where
-one step holds half of the positives. Bins cannot show where steps lie, but their totals
-jump about any smooth density.
+do not tell apart. A curve that bends inside such a bin overstates average precision, by a
+quarter where one step holds half of the positives. Bins do not show where steps lie, but
+their totals jump about any smooth density. Two things must come together:
 
-*How sure.* Two things must come together. The model's dispersion is how many times the
-variance of a total exceeds its mean: single examples have 1, scores that repeat some 16,
-and from 32 on totals move by more than examples do. One heap, or a hump narrower than its
-bins, has a large dispersion too. So the logarithms of densities must lie off the cubic
-through their four neighbours by .1 in the median (smooth scores on the tuning half of
-``bench/zoo.py`` have at most .1, steps mostly .13 to 2), or bins stand alone between
-empty ones, or ties were found already.
+- The model's dispersion (variance of a total over its mean) is 32 or more; single examples
+  have 1, scores that repeat some 16. One heap or a narrow hump has a large one too.
+- Log densities lie off the cubic through their four neighbours by .1 in the median (smooth
+  scores on the tuning half of ``bench/zoo.py``: at most .1, steps mostly .13 to 2), or bins
+  stand alone between empty ones, or ties were found already.
 
 *How many.* Let c be a bin's total and v the squared distance to what its neighbours'
 densities suggest, per example and less the noise. Values of equal spacing put
@@ -24,9 +21,8 @@ k - 1/2 or k + 1/2 of them into a bin, so :math:`v \approx c (1/2k)^2` per examp
 
 .. math:: k = \tfrac12\sqrt{c/v}
 
-of them, at least one. Values at random have a larger v, and k is then 1, as it should be
-for most bins. A bin is cut into k equal parts along the curve of smooth scores, and every
-part is a tie.
+of them, at least one; for values at random v is larger and k is 1, as it should be. A bin
+is cut into k equal parts along the curve of smooth scores, and every part is a tie.
 """
 
 from __future__ import annotations

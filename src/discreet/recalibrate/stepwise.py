@@ -30,8 +30,7 @@ score takes noise for detail (Cormode and Markov 2023, section 7.3), so it asks 
 many groups when noise is large.
 
 **Isotonic regression** gives the nearest rates, weighted by examples, that never
-fall as scores rise (pool adjacent violators). It follows every upward wiggle of
-sampling and noise.
+fall as scores rise. It follows every upward wiggle of sampling and noise.
 
 **Levels** are isotonic rates in as few levels as the release can tell apart:
 neighbours are pooled, the least different first, until each differs from the next by
