@@ -29,7 +29,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache
 from operator import lt
-from typing import Any, ClassVar, Final, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,6 +209,10 @@ class SiteSet(FieldCodec):
         sites = struct.unpack(f">{count}I", reader.take(4 * count))
         reader.check_order(sites)
         return sites
+
+
+Sites: TypeAlias = Annotated[tuple[int, ...], SiteSet()]
+"""A field that lists sites, in increasing order."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from discreet.codec.messages import (
     Reader,
     Rest,
     SiteMap,
-    SiteSet,
+    Sites,
 )
 from discreet.secagg.keys import (
     BOX_OVERHEAD,
@@ -70,7 +70,6 @@ Digest: TypeAlias = Annotated[bytes, Fixed(DIGEST_SIZE)]
 Nonce: TypeAlias = Annotated[bytes, Fixed(NONCE_SIZE)]
 Key: TypeAlias = Annotated[bytes, Fixed(KEY_SIZE)]
 Signature: TypeAlias = Annotated[bytes, Fixed(SIGNATURE_SIZE)]
-Sites: TypeAlias = Annotated[tuple[int, ...], SiteSet()]
 Boxes: TypeAlias = Annotated[Mapping[int, bytes], SiteMap(BOX_SIZE)]
 Receipts: TypeAlias = Annotated[Mapping[int, bytes], SiteMap(RECEIPT_SIZE)]
 ShareMap: TypeAlias = Annotated[Mapping[int, bytes], SiteMap(SHARE_SIZE)]

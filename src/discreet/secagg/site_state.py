@@ -19,6 +19,7 @@ from discreet.codec.messages import (
     Nested,
     Number,
     SiteMap,
+    Sites,
     Whole,
 )
 from discreet.secagg.errors import SavedStateError, SingleUse
@@ -30,7 +31,6 @@ from discreet.secagg.messages import (
     KeyRoster,
     Nonce,
     Receipts,
-    Sites,
 )
 from discreet.secagg.terms import Signing, Terms
 
