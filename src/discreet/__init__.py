@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.report.evaluation import Evaluation
     from discreet.report.several import MultiEvaluation
     from discreet.transport.comparison import compare
-    from discreet.transport.simulation import evaluate
+    from discreet.transport.simulation import evaluate, run
 
 __version__ = "0.1.0"
 
@@ -86,8 +86,9 @@ _HOMES: Final = {
     "read": "data.sources",
     "recommend": "plan.recommend",
     "reference_quantiles": "data.edges",
+    "run": "transport.simulation",
 }
-_ROOMS: Final = frozenset({"curator", "flower", "mpc", "recalibrate"})
+_MODULES: Final = frozenset({"curator", "flower", "mpc", "recalibrate"})
 """Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [
@@ -130,12 +131,13 @@ __all__ = [
     "read",
     "recommend",
     "reference_quantiles",
+    "run",
 ]
 
 
 def __getattr__(name: str) -> object:
     """Load a public name, once: afterwards it is an ordinary attribute."""
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"discreet.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

@@ -18,7 +18,7 @@ from discreet.failures import exit_code, record, sentence
 pytestmark = pytest.mark.long
 
 MARKER = "Meier-7731"
-DRIVER = Path(__file__).parents[2] / "failing_driver.py"
+DRIVER = Path(__file__).parents[1] / "failing_driver.py"
 
 PRIVATE = ["--privacy", "distributed", "--epsilon", "1", "--unit", "subject"]
 BOUNDED = ["--max-examples", "3", "--subject", "name", "--examples", "600"]
@@ -34,11 +34,11 @@ COMMANDS = {
     "noise": EVALUATE,
     "secagg": EVALUATE,
     "estimate": EVALUATE,
-    "result": EVALUATE,
-    "runtime": EVALUATE,
-    "site": EVALUATE,
+    "report": EVALUATE,
+    "session": EVALUATE,
+    "transport": EVALUATE,
     "cli.files": EVALUATE,
-    "ranks": LABEL,
+    "label": LABEL,
     "attack": ATTACK,
     "curator": ATTACK,
 }
