@@ -8,7 +8,7 @@ import discreet
 from datasets import load, needs
 from discreet.data.edges import Warped
 from discreet.metrics.curve_points import drawn_points
-from discreet.report.explorer import counted
+from discreet.report.views import counted
 
 PAPERS = {"adult-xgb": 6.3, "bank-xgb": 8.1, "cover-xgb": 5.0}
 """ROC area error x 1e-4 of the tree with secure aggregation at 512 leaves
@@ -29,7 +29,7 @@ def main() -> None:
         cells, at_512 = [], float("nan")
         for bins in (128, 512, 4096):
             result = discreet.evaluate([site], edges=Warped(bins))
-            drawn = drawn_points(counted(result))
+            drawn = drawn_points(counted(result.fit))
             roc, pr = (
                 1e4 * discreet.area_error(*pair)
                 for pair in zip((data.roc, data.pr), drawn, strict=True)

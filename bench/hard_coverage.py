@@ -49,6 +49,7 @@ from discreet.plan.recommend import recommend
 from discreet.plan.release import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
+from discreet.report.views import calibratable
 from trained import trained
 from zoo import (
     Make,
@@ -211,8 +212,8 @@ class Cell:
         """Return what was said about each quantity."""
         for name in AREAS:
             if name in self.asked:
-                yield name, _outcome(result.metric(name))
-        if result.calibratable and "ece" in self.asked:
+                yield name, _outcome(result.metrics[name])
+        if calibratable(result.fit) and "ece" in self.asked:
             yield "ece", _outcome(result.ece)
         if not any(name.endswith(("declared", "between")) for name in self.asked):
             return

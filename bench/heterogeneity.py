@@ -125,7 +125,7 @@ def clusters_table(repetitions: int, seed: int) -> None:
         large = discreet.evaluate(
             [people(rng, 400_000)], edges=Warped(1024), interpolation="linear"
         )
-        truth = {m: large.metric(m).value for m in metrics}
+        truth = {m: large.metrics[m].value for m in metrics}
         plain = dict.fromkeys(metrics, 0)
         over = dict.fromkeys(metrics, 0)
         for _ in range(repetitions):
@@ -134,8 +134,8 @@ def clusters_table(repetitions: int, seed: int) -> None:
                 drawn, edges=Warped(256), heterogeneity=heterogeneity
             )
             for m in metrics:
-                plain[m] += inside(found.metric(m).interval(), truth[m])
-                ends = found.metric(m).interval(cluster="subject")
+                plain[m] += inside(found.metrics[m].interval(), truth[m])
+                ends = found.metrics[m].interval(cluster="subject")
                 over[m] += inside(ends, truth[m])
     print(f"Clusters: 600 people with 1 to 10 rows, {repetitions} cohorts")
     for m in metrics:
@@ -171,7 +171,7 @@ def alike_table(repetitions: int, seed: int) -> None:
             *map(np.concatenate, zip(*drawn, strict=True)), check=False
         )
         large = discreet.evaluate([whole], edges=Warped(1024), interpolation="linear")
-        truth = {m: large.metric(m).value for m in metrics}
+        truth = {m: large.metrics[m].value for m in metrics}
         for sites in (10, 20, 50):
             plain, over = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0)
             for _ in range(repetitions):
@@ -184,8 +184,8 @@ def alike_table(repetitions: int, seed: int) -> None:
                     heterogeneity=heterogeneity,
                 )
                 for m in metrics:
-                    plain[m] += inside(found.metric(m).interval(), truth[m])
-                    ends = found.metric(m).interval(cluster="site")
+                    plain[m] += inside(found.metrics[m].interval(), truth[m])
+                    ends = found.metrics[m].interval(cluster="site")
                     over[m] += inside(ends, truth[m])
             shares = ", ".join(
                 f"{m} {plain[m] / repetitions:.3f} {over[m] / repetitions:.3f}"

@@ -188,7 +188,7 @@ def conformal(args: argparse.Namespace) -> None:
                     result = evaluated(
                         scores[rows], labels[rows], epsilon, labels.mean()
                     )
-                    sets = result.conformal(alpha).predict(scores)
+                    sets = result.thresholds.conformal(alpha).predict(scores)
                     shares.append(np.where(labels, sets[:, 1], sets[:, 0]).mean())
                 error = np.std(shares) / np.sqrt(len(shares))
                 line += f"   {1 - alpha:.2f}: {np.mean(shares):.4f} (+-{error:.4f})"

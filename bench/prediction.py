@@ -79,9 +79,9 @@ def measured(
 ) -> Errors | None:
     """Return the root mean square errors of noise, None where most are refused."""
     errors = [
-        [found.metric(m).value - getattr(sample, m) for m in METRICS]
+        [found.metrics[m].value - getattr(sample, m) for m in METRICS]
         for sample, found in releases(data, plan, repetitions, rng)
-        if found.refusal is None
+        if found.fit.refusal is None
     ]
     if len(errors) < repetitions / 2:
         return None

@@ -79,10 +79,10 @@ def carry_out(
     found = Runs(data.auc - 0.5)
     for more in (repetitions, 5 * repetitions):
         for _, result in releases(data, plan, more, rng):
-            if result.refusal is None:
+            if result.fit.refusal is None:
                 found.errors.append(result.auc.value - data.auc)
             else:
-                found.refusals.append(result.refusal)
+                found.refusals.append(result.fit.refusal)
         if not 0 < found.refused < 0.3:  # else a tenth is not yet known from these
             break
     return found

@@ -93,11 +93,11 @@ sampling, binning and noise apart.
 result.metrics["calibration_slope"]  # any row below, computed when it is looked up
 result.at(0.1).net_benefit  # at a threshold
 # specificity=, precision=, alert_rate=, youden=True or cost_ratio=9 likewise
-result.threshold(sensitivity=0.95)
-result.top(100).at.precision  # precision at k
-result.decision_curve()  # model, treat all, treat none, with limits
-result.curve("lift")  # cost, gains, lift, pr_gain, predictiveness, risk_distribution
-result.to_frame()  # one tidy row a measure (pandas)
+result.thresholds.find(sensitivity=0.95)
+result.thresholds.top(100).at.precision  # precision at k
+result.curves.decision()  # model, treat all, treat none, with limits
+result.curves.over_thresholds("lift")  # cost, gains, lift, pr_gain, predictiveness, risk_distribution
+result.exports.to_frame()  # one tidy row a measure (pandas)
 ```
 
 `result.metrics` iterates over what the plan asked for and `print` stays short; looking a name up computes any other row.
@@ -114,7 +114,7 @@ They agree within .1% but for three, where the order of a few rows inside one bi
 _CURVES: Final = """
 ## Curves
 
-`result.curve(name)` holds x, y, their 95% limits where they are known, and the curves to compare with:
+`result.curves.over_thresholds(name)` holds x, y, their 95% limits where they are known, and the curves to compare with:
 """
 _AFTER: Final = """
 
@@ -145,7 +145,7 @@ in that very period, the AUC's own contrast 28 of 32, within four periods 32 of 
 
 ## Prediction sets
 
-`result.conformal(0.1)` (or `given="class"`; every group's own for groups) gives the least probability with which a label is in
+`result.thresholds.conformal(0.1)` (or `given="class"`; every group's own for groups) gives the least probability with which a label is in
 the set, so that 90% of sets hold the true one: the finite-sample rule of split conformal prediction on the released counts,
 with the noise's 95% quantile added. `discreet.report.conformal.conformal_classes` has the one threshold of several classes.
 
@@ -181,12 +181,12 @@ top score is above a half, with limits for the others: below a half no class's o
   1e-4 towards calibrated scores, for ends without positives. ICI and its kin cannot be below 0, so they are too large where little is wrong; their intervals take that scatter off
   (`discreet.metrics.logistic.Folded`).
 - The Brier score's parts are CORP's: miscalibration - discrimination + uncertainty is the score, exactly.
-- A threshold found on these data is judged on them too; `result.threshold(...).sentence` says what that means.
-- Partial areas of the table end at a false positive rate of .1 or begin at a recall of .9; `result.partial_auc(max_fpr=0.2)` or
+- A threshold found on these data is judged on them too; `result.thresholds.find(...).sentence` says what that means.
+- Partial areas of the table end at a false positive rate of .1 or begin at a recall of .9; `result.curves.partial_auc(max_fpr=0.2)` or
   `min_recall=0.8` gives any other.
 - All rows of `to_frame()` with their intervals at three thresholds take .16 s of one core from 1,024 exact bins, .19 s under noise
   (reading the release again .02 s and .05 s).
-- The Hosmer-Lemeshow test is there (`result.hosmer_lemeshow()`) with the sentence on why not to use it.
+- The Hosmer-Lemeshow test is there (`result.recalibration.hosmer_lemeshow()`) with the sentence on why not to use it.
 - Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
 
 ## How often the intervals hold

@@ -82,7 +82,7 @@ def det_curve(y_true, y_score, *, pos_label=None, drop_intermediate=False):
         y_true, y_score, pos_label=pos_label
     )  # refuses a single class
     found = evaluated(y_true, y_score, pos_label)
-    return tuple(found.det_curve(drop_intermediate=drop_intermediate))
+    return tuple(found.curves.det(drop_intermediate=drop_intermediate))
 
 
 def confusion_matrix_at_thresholds(y_true, y_score, *, pos_label=None):

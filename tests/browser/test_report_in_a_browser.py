@@ -135,7 +135,7 @@ def test_the_slider_moves_the_gaps_and_their_intervals(browser, files, shown):
         assert _gap(tab, name) == pytest.approx(known, abs=1e-9), name
     tab = browser.open(files / "models.html")
     _slide(tab, 12)
-    apart = shown["models"].differences_at(_threshold(tab))
+    apart = shown["models"].differences(_threshold(tab))
     for name in MEASURES:
         known = (apart[name].value, *apart[name].interval())
         assert _gap(tab, name) == pytest.approx(known, abs=1e-9), name

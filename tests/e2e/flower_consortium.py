@@ -246,7 +246,7 @@ def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
         board=lambda names: Board(names, lambda line: print(line, flush=True)),  # noqa: T201
         saved=saved_session(agreed, keys),
     )
-    print(json.dumps(result.releases[-1].total.tolist()), flush=True)  # noqa: T201
+    print(json.dumps(result.source.releases[-1].total.tolist()), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

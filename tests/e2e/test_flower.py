@@ -106,7 +106,7 @@ def test_processes_give_the_sum_of_the_sites_own_answers(
     before = {site: running.spent(site) for site in SITES}
     watched = Watched(running)
     result = watched.run(plan)
-    (release,) = result.releases
+    (release,) = result.source.releases
     assert release.total.tolist() == expected(plan)
     assert (release.contributors, release.expected) == (4, 4)
     assert len(watched.steps) == steps
@@ -146,7 +146,7 @@ def test_weights_are_added_up_by_the_same_sum(
     statistic = Weighted(plain.statistic, 4, squares=privacy.protects is None)
     plan = replace(plain, rounds=(Round(statistic),))
     result = Watched(running).run(plan)
-    assert result.releases[0].total.tolist() == expected(plan)
+    assert result.source.releases[0].total.tolist() == expected(plan)
     batches = [batch for site in SITES for batch in examples(site).batches()]
     rows = [(batch.labels, batch.scores[0], batch.amounts) for batch in batches]
     labels, scores, weights = map(np.concatenate, zip(*rows, strict=True))
@@ -164,7 +164,7 @@ def test_scores_are_ranked_and_rank_sums_answered_between_processes(
     watched = Watched(running)
     result = watched.run(plan)
     assert [step.name for step in watched.steps] == ["join", "ranks"]
-    assert result.releases[0].contributors == len(SITES)
+    assert result.source.releases[0].contributors == len(SITES)
     assert all(running.spent(site) - spent == 2 for site, spent in before.items())
     rows = [examples(site).to_arrays() for site in SITES]
     scores, labels = map(np.concatenate, zip(*rows, strict=True))
@@ -177,7 +177,7 @@ def test_a_site_with_few_examples_does_not_decline(running: Consortium) -> None:
     watched = Watched(running)
     result = watched.run(plan)
     assert [step.declined for step in watched.steps] == [0]
-    assert result.releases[0].contributors == len(SITES)
+    assert result.source.releases[0].contributors == len(SITES)
 
 
 def test_a_site_that_declines_by_policy_says_nothing_else_and_pays_nothing(
@@ -192,7 +192,7 @@ def test_a_site_that_declines_by_policy_says_nothing_else_and_pays_nothing(
     finally:
         rules.unlink()
     assert [(s.answered, s.declined) for s in watched.steps] == [(3, 1)]
-    assert result.releases[0].total.tolist() == expected(plan, SITES[1:])
+    assert result.source.releases[0].total.tolist() == expected(plan, SITES[1:])
     assert running.spent("north") == spent
     assert "the policy allows" in running.said("north")
 
@@ -204,7 +204,7 @@ def test_a_site_that_is_killed_leaves_the_survivors_result(running: Consortium) 
     watched.step_seconds = 20.0  # it is waited for so long, and comes no more
     spent = running.spent("west")
     result = watched.run(plan)
-    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert result.source.releases[0].total.tolist() == expected(plan, SITES[:3])
     assert [step.answered for step in watched.steps] == [4, 4, 3, 3, 3]
     assert running.spent("west") == spent, "a site that sent nothing pays nothing"
     running.start("west")
@@ -219,9 +219,9 @@ def test_two_rounds_recompute_the_edges_at_every_site(running: Consortium) -> No
     adaptive = EquiDepthFrom(tree, 8, plan.thresholds)
     plan = replace(plan, rounds=(Round(tree, half), Round(adaptive, half)))
     result = Watched(running).run(plan)
-    second = plan.resolve(1, result.releases[:1])
+    second = plan.resolve(1, result.source.releases[:1])
     total = np.sum([own_answer(s, plan, second) for s in SITES], axis=0)
-    assert np.array_equal(result.releases[1].total, total)
+    assert np.array_equal(result.source.releases[1].total, total)
 
 
 @pytest.mark.slow
@@ -232,5 +232,5 @@ def test_a_site_that_agreed_to_another_plan_declines(running: Consortium) -> Non
         result = Watched(running).run(plan)
     finally:
         agree(running.folder, "north", None)
-    assert result.releases[0].total.tolist() == expected(plan, SITES[1:])
+    assert result.source.releases[0].total.tolist() == expected(plan, SITES[1:])
     assert "another plan than this site agreed to" in running.said("north")

@@ -141,7 +141,7 @@ def test_the_global_model_is_evaluated_on_every_nodes_data(
     grid: LoopGrid, privacy: PrivacyModel
 ) -> None:
     result = run(grid, plan_for(privacy))
-    assert result.releases[0].contributors == 3
+    assert result.source.releases[0].contributors == 3
     assert 0.6 < result.auc.value < 0.9
     assert result.plan.model.digest.startswith("sha256:")
 
@@ -153,12 +153,12 @@ def test_exact_counts_are_those_of_the_pooled_scores(grid: LoopGrid) -> None:
         statistic.count(Examples(*scored(WEIGHTS, node.context)))  # type: ignore[union-attr]
         for node in grid.nodes.values()
     )
-    assert np.array_equal(result.releases[0].total, total)
+    assert np.array_equal(result.source.releases[0].total, total)
 
 
 def test_silent_and_failing_nodes_are_left_out(grid: LoopGrid) -> None:
     grid.failing = frozenset({12})
-    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert run(grid, plan_for(DistributedDP("1"))).source.releases[0].contributors == 2
     grid.silent = frozenset({11})
     with pytest.raises(AbortedError, match="1 sites are left after the advertise"):
         run(grid, plan_for(DistributedDP("1")))
@@ -172,7 +172,7 @@ def test_an_answer_that_flower_forgot_is_asked_for_again(
     grid.unavailable = {12: forgotten}
     plan = plan_for(DistributedDP("1"), survivors=3)
     result = run(grid, plan, step_seconds=20.0)
-    assert result.releases[0].contributors == 3
+    assert result.source.releases[0].contributors == 3
     assert not grid.unavailable[12]
     with Ledger(tmp_path / "12" / "ledger.sqlite") as ledger:
         assert ledger.spent("people").epsilon == 1
@@ -183,7 +183,7 @@ def test_a_node_that_stays_away_is_left_out_when_the_step_is_over(
 ) -> None:
     grid.unavailable = {12: 1000}
     result = run(grid, plan_for(DistributedDP("1")), step_seconds=3.0)
-    assert result.releases[0].contributors == 2
+    assert result.source.releases[0].contributors == 2
     assert grid.unavailable[12] < 997, "it was asked more than once"
 
 
@@ -200,7 +200,7 @@ def test_a_node_without_a_policy_declines(
     grid: LoopGrid, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid.nodes[11].context.node_config.clear()
-    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert run(grid, plan_for(DistributedDP("1"))).source.releases[0].contributors == 2
     assert "this node has no policy" in capsys.readouterr().err
 
 
@@ -209,7 +209,7 @@ def test_a_node_without_a_ledger_declines_and_says_how_to_make_one(
 ) -> None:
     for file in (tmp_path / "11").glob("ledger.sqlite*"):
         file.unlink()
-    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert run(grid, plan_for(DistributedDP("1"))).source.releases[0].contributors == 2
     assert "discreet ledger new" in capsys.readouterr().err
 
 
@@ -235,7 +235,7 @@ def test_a_function_that_fails_tells_the_coordinator_nothing(
     app = ClientApp()
     add_evaluation(app, broken)
     grid.nodes[11].app = app
-    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 2
+    assert run(grid, plan_for(DistributedDP("1"))).source.releases[0].contributors == 2
     said = capsys.readouterr().err
     assert "RuntimeError" in said
     assert "Smith" not in said, "nor its own terminal"
@@ -264,8 +264,8 @@ def test_a_rehearsal_calls_the_function_and_sends_made_up_data(grid: LoopGrid) -
     result = run(rehearsing(grid, calls), plan, rehearsal=True)
     assert result.claim.setting == "REHEARSAL"
     assert set(calls) == {11, 12, 13}
-    real = run(grid, plan).releases[0].total
-    assert not np.array_equal(result.releases[0].total, real)
+    real = run(grid, plan).source.releases[0].total
+    assert not np.array_equal(result.source.releases[0].total, real)
 
 
 def test_in_a_rehearsal_nobody_learns_how_a_model_fared_on_real_rows(
@@ -285,7 +285,7 @@ def test_in_a_rehearsal_nobody_learns_how_a_model_fared_on_real_rows(
         add_evaluation(app, fussy, rehearsal=True)
         grid.nodes[place] = Node(app, Context(1, place, {}, RecordDict(), {}))
     result = run(grid, plan_for(DistributedDP("1")), rehearsal=True)
-    assert result.releases[0].contributors == 3
+    assert result.source.releases[0].contributors == 3
     said = capsys.readouterr().err
     assert "RuntimeError" in said
     assert "Smith" not in said
@@ -323,7 +323,7 @@ def test_a_mod_serves_an_app_that_has_other_queries(grid: LoopGrid) -> None:
 
     mod = evaluation_mod(scored)
     grid.nodes[11].app = lambda message, context: mod(message, context, other)
-    assert run(grid, plan_for(DistributedDP("1"))).releases[0].contributors == 3
+    assert run(grid, plan_for(DistributedDP("1"))).source.releases[0].contributors == 3
     message = Message(RecordDict(), dst_node_id=11, message_type="query.another")
     (identifier,) = grid.push_messages([message])
     (reply,) = grid.pull_messages([identifier])

@@ -56,7 +56,7 @@ def test_a_site_killed_after_any_step_leaves_a_right_sum(
         running.start("west")
     # Whoever has sent its masked vector stays in the sum.
     present = SITES[:3] if after in {"advertise", "share"} else SITES
-    assert result.releases[0].total.tolist() == expected(plan, present)
+    assert result.source.releases[0].total.tolist() == expected(plan, present)
     assert watched.steps[-1].answered == 3
 
 
@@ -73,7 +73,7 @@ def test_a_slow_site_is_not_waited_for(running: Consortium) -> None:
         slow.unlink()
         running.kill("west")
         running.start("west")
-    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert result.source.releases[0].total.tolist() == expected(plan, SITES[:3])
     assert [step.answered for step in watched.steps] == [3]
     assert took < 300  # what the slow site would have taken
 
@@ -106,7 +106,7 @@ def test_a_site_of_another_release_is_told_so_and_left_out(running: Consortium) 
         older.unlink()
         running.kill("west")
         running.start("west")
-    assert result.releases[0].total.tolist() == expected(plan, SITES[:3])
+    assert result.source.releases[0].total.tolist() == expected(plan, SITES[:3])
     assert watched.steps[0].declined == 1
     assert (
         "a letter of version 2 came, and this release of discreet speaks version 1: "

@@ -135,7 +135,7 @@ def test_a_simulation_needs_no_policy_and_says_that_it_was_one(
     monkeypatch.chdir(tmp_path)
     pretend_actor(monkeypatch, "actor")
     result = simulate(privacy)
-    assert result.releases[0].contributors == 3
+    assert result.source.releases[0].contributors == 3
     assert result.claim.setting == "simulated"
     assert "Simulated" in str(result)
     assert not list(tmp_path.rglob("*.sqlite")), "nobody was charged"

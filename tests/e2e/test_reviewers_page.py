@@ -97,7 +97,7 @@ def _report(plan, folder):
     sites = [read(folder / f"{name}.csv") for name in SITES]
     simulated = run(plan, sites, entropy=Seeded(b"coordinator"))
     claim = plan.claim("deployed", sites=len(sites))
-    result = result_of(plan, simulated.releases, claim)
+    result = result_of(plan, simulated.source.releases, claim)
     for name in ("report.html", "result.json"):
         result.save(folder / name, sign=_key("coordinator").sign)
 

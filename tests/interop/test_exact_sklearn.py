@@ -50,7 +50,7 @@ def assert_equals_scikit_learn(result, scores, labels):
     assert abs(result.auc.value - roc_auc_score(labels, scores)) < 1e-12
     expected = average_precision_score(labels, scores)
     assert abs(result.average_precision.value - expected) < 1e-10
-    assert abs(result.aupr.value - auc(recall, precision)) < 1e-10
+    assert abs(result.metrics["aupr"].value - auc(recall, precision)) < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_heart_equals_scikit_learn(engine):
 def test_random_rows_with_ties_and_hidden_sizes_equal_scikit_learn():
     scores, labels = random_with_ties(700)
     result = evaluate(owners(scores, labels, 3), ExactMPC(hide_sizes=True))
-    assert result.facts["rows"] == 3 * 256
+    assert result.fit.facts["rows"] == 3 * 256
     assert_equals_scikit_learn(result, scores, labels)
 
 

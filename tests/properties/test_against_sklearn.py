@@ -58,7 +58,7 @@ def test_areas_equal_scikit_learn_on_binned_scores(rule, sites):
     assert result.average_precision.value == pytest.approx(
         metrics.average_precision_score(y, s), abs=TOLERANCE, rel=0
     )
-    assert result.aupr.value == pytest.approx(
+    assert result.metrics["aupr"].value == pytest.approx(
         metrics.auc(recall, precision), abs=TOLERANCE, rel=0
     )
 
@@ -83,7 +83,7 @@ def test_curve_points_equal_scikit_learn_on_binned_scores(sites):
 @given(sites=federation.filter(both_classes))
 def test_det_points_equal_those_of_scikit_learn(sites):
     rule = Uniform(16)
-    ours = evaluated(sites, rule).det_curve(drop_intermediate=True)
+    ours = evaluated(sites, rule).curves.det(drop_intermediate=True)
     s, y = binned(pooled(sites), rule)
     theirs = metrics.det_curve(y, s, drop_intermediate=True)
     for a, b in zip(ours, theirs, strict=True):

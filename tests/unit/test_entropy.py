@@ -38,7 +38,9 @@ def test_the_noise_of_a_release_does_not_move_with_other_draws():
         entropy = Seeded(b"seed")
         for _ in range(before):
             entropy(32)
-        totals.append(run(plan, sites, entropy=entropy).releases[0].total.tolist())
+        totals.append(
+            run(plan, sites, entropy=entropy).source.releases[0].total.tolist()
+        )
     assert totals[0] == totals[1]
-    again = run(plan, sites, entropy=entropy).releases[0].total.tolist()
+    again = run(plan, sites, entropy=entropy).source.releases[0].total.tolist()
     assert again != totals[0]

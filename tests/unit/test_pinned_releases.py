@@ -99,7 +99,7 @@ def _totals(result) -> str:
     if isinstance(result, discreet.MultiEvaluation):
         result = next(iter(result.values()))
     digest = hashlib.sha256()
-    for release in result.releases:
+    for release in result.source.releases:
         digest.update(release.total.astype("<i8").tobytes())
     return digest.hexdigest()
 
@@ -111,7 +111,7 @@ def _numbers(result) -> dict[str, str]:
     for name in ("auc", "average_precision", "brier"):
         if name not in result.metrics:
             continue
-        estimate = result.metric(name)
+        estimate = result.metrics[name]
         found[name] = [f"{v:.7g}" for v in (estimate.value, *estimate.interval())]
     return found
 
@@ -237,7 +237,7 @@ def test_a_plan_of_rank_sums_is_a_session_and_gives_the_same_number(pins):
     result = _run(discreet.LabelDP(1))
     assert f"{result.auc.value:.7g}" == pins["label, choice"]
     assert result.plan is not None
-    (release,) = result.releases
+    (release,) = result.source.releases
     assert (release.contributors, release.expected) == (SITES, SITES)
 
 

@@ -177,7 +177,7 @@ def test_all_three_run_end_to_end_and_survive_their_file():
     result = run(plan, sites(), entropy=Seeded(b"s"))
     straight, mirrored = result["straight"], result["mirrored"]
     assert straight.auc.value + mirrored.auc.value == pytest.approx(1, abs=0.02)
-    found = straight.metric("prevalence")
+    found = straight.metrics["prevalence"]
     assert found.value == pytest.approx(0.3, abs=0.02)
     low, high = found.interval()
     assert low < found.value < high

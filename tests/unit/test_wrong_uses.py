@@ -297,7 +297,7 @@ def test_a_wrong_use_of_the_command_line_gets_its_sentence_and_code(name, comman
 @pytest.mark.usefixtures("small_is_fine")
 def test_every_friendly_door_opens():
     exact = discreet.evaluate({"north": FRAME, "south": FRAME}, examples=6000)
-    assert exact.site_names == ("north", "south")
+    assert exact.source.site_names == ("north", "south")
     private = discreet.evaluate(
         [FRAME], privacy="distributed", epsilon=1, label="died", positive="yes"
     )

@@ -21,7 +21,7 @@ from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve, Polyline
 from discreet.models.distributed import DistributedDP
 from discreet.report.evaluation import Evaluation
-from discreet.report.plot import Line, draw
+from discreet.report.plot import Line, curve_line, draw
 from discreet.transport.simulation import evaluate
 
 _GRID = np.linspace(0.0, 1.0, 201)
@@ -127,14 +127,14 @@ def _write(
         fpr, tpr, _ = one.roc_curve()
         quiet.append(Line(fpr, tpr, "" if k else "each hospital alone", "quiet"))
     label = f"discreet, exact sums: AUC {result.auc.value:.4f}"
-    drawn = private.line(
-        "roc", f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
+    drawn = curve_line(
+        private, "roc", f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
     )
     averaged = float(np.mean([one.auc.value for one in local]))
     draw(
         "roc",
         [
-            result.line("roc", label),
+            curve_line(result, "roc", label),
             replace(drawn, style="dotted"),
             Line(mean.x, mean.y, f"averaged local AUCs: {averaged:.4f}", "dashed"),
             *quiet,
@@ -147,10 +147,9 @@ def _write(
     result.plot("det", out / "det.png")
     result.plot("det-log", out / "det-log.png")
     result.plot("calibration", out / "calibration.png")
-    if result.heterogeneity is not None:
-        picture = result.heterogeneity.picture(result)
-        if picture is not None:
-            picture.savefig(out / "sites.png", dpi=150)
+    picture = result.heterogeneity.picture(result)
+    if picture is not None:
+        picture.savefig(out / "sites.png", dpi=150)
     for name, found in (("result", result), ("private", private)):
         path = out / f"{name}.json"
         path.write_text(found.to_json(indent=1, record=record), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json as json_text
 import re
 import sys
 from collections.abc import Callable
@@ -60,7 +61,7 @@ def _report_file(path: Path | None) -> Path | None:
     """Refuse a wrong suffix while nothing has been spent or computed."""
     if path is None:
         return None
-    from discreet.report.page import check_suffix  # noqa: PLC0415 - it loads plots
+    from discreet.report.shown import check_suffix  # noqa: PLC0415 - it loads plots
 
     return check_suffix(path)
 
@@ -225,24 +226,25 @@ class Output:
         ``sign`` is the coordinator's: its reports can be checked with ``discreet
         verify``.
         """
-        from discreet.report.page import signed_json  # noqa: PLC0415 - it loads plots
-        from discreet.report.text import holds_counts  # noqa: PLC0415 - likewise
+        from discreet.report.record import Made  # noqa: PLC0415 - it loads plots
+        from discreet.report.text import holds_counts  # noqa: PLC0415 - it loads plots
 
         if result.claim.setting == "REHEARSAL":
             typer.echo(REHEARSAL.partition(". ")[0] + ".\n")
         typer.echo(result.to_text(wide=self.wide))
         if self.json is not None:
-            text = signed_json(result, sign, record=self.record)
+            values = result.exports.to_dict(Made.today(), record=self.record, sign=sign)
+            text = json_text.dumps(values, indent=1, allow_nan=False)
             self.json.write_text(text, encoding="utf-8")
         if self.report is not None:
             result.save(self.report, sign=sign, record=self.record)
             typer.echo(f"The report is in {self.report}")
         if self.json is not None or self.report is not None:
-            plan = next(iter(result.named().values())).plan
+            plan = result.exports.first.plan
             if told := holds_counts(plan, curves=self.record):
                 typer.echo(told)
         if self.export is not None:
-            result.export(self.export)
+            result.exports.write(self.export)
             typer.echo(f"The tables are in {self.export}/")
         if self.plots is not None:
             _write_plots(result, self.plots)
@@ -266,9 +268,9 @@ def safe_file_name(name: str) -> str:
 
 
 def _write_plots(result: Result, folder: Path) -> None:
-    from discreet.report.evaluation import Evaluation  # noqa: PLC0415 - as above
+    from discreet.report.views import calibratable  # noqa: PLC0415 - as above
 
-    parts = {"": result} if isinstance(result, Evaluation) else dict(result)
+    parts = result.exports.parts
     for part in parts.values():
         part.roc_curve()  # refuses where there is no curve, before a folder is made
     folder.mkdir(parents=True, exist_ok=True)
@@ -277,6 +279,6 @@ def _write_plots(result: Result, folder: Path) -> None:
         part.plot("roc", folder / f"{stem}roc.png")
         part.plot("pr", folder / f"{stem}pr.png")
         part.plot("det", folder / f"{stem}det.png")
-        if part.calibratable:
+        if calibratable(part.fit):
             part.plot("calibration", folder / f"{stem}calibration.png")
     typer.echo(f"Plots are in {folder}/")

@@ -49,7 +49,7 @@ class MetricRow(Generic[M]):
     """One metric: a number over all thresholds, a rate at one of them, or a curve."""
 
     name: str
-    """What plans, JSON and ``result.metric(name)`` call it."""
+    """What plans, JSON and ``result.metrics[name]`` call it."""
     title: str
     """What people call it."""
     measure: M

@@ -268,7 +268,7 @@ def open_result(
     )
     typer.echo(evaluation.to_text())
     if json is not None:
-        document = evaluation.to_dict() | {"costs": costs(results)}
+        document = evaluation.exports.to_dict() | {"costs": costs(results)}
         json.write_text(jsonlib.dumps(document, indent=1), encoding="utf-8")
 
 

@@ -53,7 +53,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.plan.rounds import Question
 from discreet.privacy.claim import Claim, Setting
-from discreet.report.evaluation import Evaluation
+from discreet.report.evaluation import Evaluation, Source
 
 _REMEDY: Final = (
     "evaluate under SecureAggregation or DistributedDP to have curves and thresholds"
@@ -159,7 +159,7 @@ def evaluation_of(
             "seconds": round(revealed.seconds, 2),
         },
     )
-    return Evaluation(fit, claim, owners, owners, plan, (release,))
+    return Evaluation(fit, claim, Source(owners, owners, (release,)), plan)
 
 
 def estimates(

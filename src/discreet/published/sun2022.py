@@ -59,7 +59,7 @@ from discreet.noise.laplace import discrete_laplace
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Amount, PureDP, exact
 from discreet.privacy.unit import Unit
-from discreet.report.evaluation import Evaluation
+from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic.rank_sums import SHARE_STEPS
 
 
@@ -176,7 +176,7 @@ def score_noise_auc(
         facts={"examples": examples},
     )
     claim = _claim(spent, seeded=isinstance(entropy, Seeded))
-    return Evaluation(fit, claim, len(sites), len(sites))
+    return Evaluation(fit, claim, Source(len(sites), len(sites)))
 
 
 def _estimate(value: float) -> Estimate:

@@ -1,6 +1,6 @@
 """From a plan and its releases to its result: the only way to make one.
 
-Nothing but the plan and what was opened is read, so a simulation and a deployment
+Nothing but the plan and what was revealed is read, so a simulation and a deployment
 that release the same sums give the same result. The statistic's parts decide which
 it is: one evaluation, several, or two models compared.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
@@ -22,9 +21,9 @@ from discreet.plan.plan import Plan
 from discreet.plan.release import Release, one_release
 from discreet.privacy.claim import Claim
 from discreet.report.comparison import JointCounts, ModelComparison
-from discreet.report.decode_release import open_release
-from discreet.report.evaluation import Evaluation
-from discreet.report.heterogeneity import clusters_of, heterogeneity_of
+from discreet.report.decode_release import RevealedRound, open_release
+from discreet.report.evaluation import Evaluation, Source
+from discreet.report.heterogeneity import heterogeneity_of
 from discreet.report.random_groups import grouped, pooled
 from discreet.report.record import READERS
 from discreet.report.several import MultiEvaluation, Pair, PairArea, weighted_mean
@@ -45,63 +44,63 @@ def result_of(
 ) -> Result:
     """Build the result of a plan from its releases.
 
-    ``estimator`` reads every part; by default the one that suits the plan's noise, or
-    a published method where the plan releases the tree that it reads. ``site_names``
+    ``estimator`` fits every part; by default the one that suits the plan's noise, or
+    a published method where the plan releases the tree that it needs. ``site_names``
     are the sites' where the plan has no roster.
     """
     if isinstance(plan.statistic, RankSums):
         return _rank_sums(plan, releases, claim)
+    names = _names(plan, site_names)
+    together: Sequence[Release] = releases
+    in_groups = plan.cohort.random_groups > 1 and bool(releases[0].members)
+    if in_groups:
+        together = [pooled(releases)]
+    revealed = open_release(plan, together)
 
     def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
-        return _evaluations(plan, each, claim, estimator, _names(plan, site_names))
+        decoded = revealed if each is together else open_release(plan, each)
+        return _evaluations(decoded, each, claim, estimator, names)
 
-    together: Sequence[Release] = releases
-    if plan.cohort.random_groups > 1 and releases[0].members:
-        together = [pooled(releases)]
-        parts = grouped(releases, lambda release: parts_of([release]))
+    if in_groups:
+        parts = grouped(releases, parts_of(together), lambda one: parts_of([one]))
     else:
         parts = parts_of(releases)
-    opened = open_release(plan, together)
-    if opened.statistic.compares:
+    if revealed.statistic.compares:
         joint = None
-        if opened.statistic.joint:
-            joint = JointCounts(opened.counts, opened.noise)
+        if revealed.statistic.joint:
+            joint = JointCounts(revealed.counts, revealed.noise)
         a, b = parts.values()
         return ModelComparison(a, b, claim, joint)
     if set(parts) == {""}:
         return parts[""]
-    pairs = _pairs(opened.pairs(), estimator or plan.privacy.estimator())
+    pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
     return MultiEvaluation(parts, claim, pairs)
 
 
 def _evaluations(
-    plan: Plan,
+    revealed: RevealedRound,
     releases: Sequence[Release],
     claim: Claim,
     estimator: Estimator | None,
     site_names: tuple[str, ...],
 ) -> dict[str, Evaluation]:
-    """Read every part of one sum."""
-    parts = {}
-    last = releases[-1]
-    opened = open_release(plan, releases)
-    observations = opened.parts()
+    """Evaluate every part of one sum."""
+    plan, last = revealed.plan, releases[-1]
+    observations = revealed.parts()
     _warn_if_fine(plan, observations.values())
+    differ = heterogeneity_of(revealed)
+    parts = {}
     for name, observed in observations.items():
-        reader = estimator or _reader(plan, observed)
-        parts[name] = Evaluation(
-            reader.fit(observed),
-            claim,
+        fit = (estimator or _estimator(plan, observed)).fit(observed)
+        source = Source(
             last.contributors,
             last.expected,
-            plan,
             tuple(releases),
             name,
-            site_names=site_names,
-            heterogeneity=heterogeneity_of(opened),
-            clusters=clusters_of(opened),
-            reader=estimator,
+            site_names,
+            estimator,
         )
+        parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
 
 
@@ -122,31 +121,31 @@ def evaluation(
 
 
 def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluation:
-    """Read what a plan of rank sums opened."""
+    """Evaluate what a plan of rank sums revealed."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
     this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
     told = plan.privacy.colluders_in(plan.cohort)
     terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
     fit = read(terms, last.total)
-    found = rank_result(fit, claim, last.contributors, last.expected)
-    return replace(found, plan=plan, releases=tuple(releases))
+    source = Source(last.contributors, last.expected, tuple(releases))
+    return rank_result(fit, claim, source, plan)
 
 
 def rank_result(
-    fit: RankFit, claim: Claim, contributors: int, expected: int
+    fit: RankFit, claim: Claim, source: Source, plan: Plan | None = None
 ) -> Evaluation:
     """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
-    found = ScalarFit(
+    revealed = ScalarFit(
         {"auc": fit.auc},
         remedy=REMEDY,
         notes=fit.notes,
         facts={"examples": fit.examples},
     )
-    return Evaluation(found, claim, contributors, expected)
+    return Evaluation(revealed, claim, source, plan)
 
 
-def _reader(plan: Plan, observed: NoisyHistogram) -> Estimator:
-    """Return the plan's own estimator; a tree is read by the method that asks for one."""
+def _estimator(plan: Plan, observed: NoisyHistogram) -> Estimator:
+    """Return the plan's own estimator; a tree has that of the method that asks for it."""
     if observed.tree is None:
         return plan.privacy.estimator()
     return READERS["fedcurve"]()

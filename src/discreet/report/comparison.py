@@ -63,11 +63,10 @@ from discreet.metrics.thresholds import (
 )
 from discreet.privacy.claim import Claim
 from discreet.report.evaluation import Evaluation
-from discreet.report.explorer import counted
-from discreet.report.page import Page
-from discreet.report.record import Made, record_of
+from discreet.report.exports import Exports
 from discreet.report.shown import Parts
-from discreet.report.text import document, extra_pictures, metric_table, note_lines
+from discreet.report.text import document
+from discreet.report.views import counted
 from discreet.statistic.observed import BinCovariance, NoiseDistribution
 
 if TYPE_CHECKING:
@@ -186,55 +185,58 @@ class ModelComparison(Parts):
     def __len__(self) -> int:
         return 2
 
-    def difference(self, metric: str = "auc") -> Estimate:
+    def difference(self, metric: str = "auc", at: float | None = None) -> Estimate:
         """Return a metric of the first model minus that of the second.
 
-        Any row of the table can be asked for: the difference of discrimination slopes
-        is the integrated discrimination improvement (IDI).
+        With ``at``: a rate at that threshold. Any row of the table can be asked for: the
+        difference of discrimination slopes is the integrated discrimination improvement
+        (IDI).
         """
+        if at is not None:
+            return self.differences(at)[metric]
         row = METRICS[metric]
-        first, second = self.a.metric(metric), self.b.metric(metric)
-        found = self._difference(
+        first, second = self.a.metrics[metric], self.b.metrics[metric]
+        gap = self._difference(
             row.title,
             first,
             second,
-            lambda part: row.measure.slopes(part.bins),
-            lambda part: part.followed(row.measure.slopes(part.damped)),
+            lambda fit: row.measure.slopes(fit.bins),
+            lambda fit: fit.followed(row.measure.slopes(fit.damped)),
         )
         usual = self._usual(row, first, second)
-        return replace(found, binning=replace(found.binning, typical=usual))
+        return replace(gap, binning=replace(gap.binning, typical=usual))
 
-    def difference_at(self, name: str, threshold: float) -> Estimate:
-        """Return a measure at a threshold of the first model minus the second's."""
-        return self.differences_at(threshold)[name]
-
-    def differences_at(self, threshold: float) -> Mapping[str, Estimate]:
-        """Return the differences of every measure at a threshold, by name."""
+    def differences(self, at: float | None = None) -> Mapping[str, Estimate]:
+        """Return the difference of every metric asked for, or of every rate ``at``."""
+        if at is None:
+            return {name: self.difference(name) for name in self.a.metrics}
 
         @cache
         def weights(fit: Fit) -> FloatArray:
-            return confusion_weights(cut_of(fit, threshold).curved)
+            return confusion_weights(cut_of(fit, at).curved)
 
-        both = [at_threshold(counted(part), threshold) for part in (self.a, self.b)]
+        both = [at_threshold(counted(part.fit), at) for part in (self.a, self.b)]
 
-        def found(name: str) -> Estimate:
+        def rate(name: str) -> Estimate:
             def slopes(fit: Fit) -> Slopes:
-                cut = probability_of(threshold, fit.counts.edges)
+                cut = probability_of(at, fit.counts.edges)
                 counts = np.append(fit.counts.negatives, fit.counts.positives)
                 cells = np.maximum(weights(fit) @ counts, 0.0)
                 on = RATES[name].measure.slopes(cells, cut)
                 return Slopes(*np.split(on @ weights(fit), 2))
 
-            first, second = (at[name] for at in both)
+            first, second = (found[name] for found in both)
             return self._difference(RATES[name].title, first, second, slopes)
 
-        return Measured(RATES, found)
+        return Measured(RATES, rate)
 
     def decision_curve(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
         """Return the difference of net benefits over threshold probabilities."""
-        own, other = (m.decision_curve(thresholds) for m in (self.a, self.b))
-        found = [self.difference_at("net_benefit", self._place(t)) for t in own.x]
-        low, high = np.array([e.interval() for e in found]).T
+        own, other = (m.curves.decision(thresholds) for m in (self.a, self.b))
+        logits = self.a.observed.edges.scores.kind == "logit"
+        places = [math.log(p / (1 - p)) if logits else p for p in own.x.tolist()]
+        gaps = [self.difference("net_benefit", at=place) for place in places]
+        low, high = np.array([gap.interval() for gap in gaps]).T
         return MeasureCurve(
             f"Net benefit, {self.names[0]} less {self.names[1]}",
             own.x_title,
@@ -245,12 +247,6 @@ class ModelComparison(Parts):
             high,
             {"no difference": np.zeros_like(own.x)},
         )
-
-    def _place(self, probability: float) -> float:
-        logits = self.a.observed.edges.scores.kind == "logit"
-        if not logits:
-            return float(probability)
-        return math.log(probability / (1 - probability))
 
     def nri(self, thresholds: Sequence[float] = ()) -> Reclassification:
         """Return the net reclassification improvement of the first model.
@@ -285,7 +281,7 @@ class ModelComparison(Parts):
         apart = self.difference("auc")
         if math.isnan(apart.value):
             return said
-        most = sum(part.metric("auc").sampling or 0.0 for part in (self.a, self.b))
+        most = sum(part.metrics["auc"].sampling or 0.0 for part in (self.a, self.b))
         low, high = replace(apart, sampling=most).interval()
         return f"{said}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
 
@@ -403,10 +399,6 @@ class ModelComparison(Parts):
         table = (self.joint.counts - self._expected.counts).reshape(2, *bins)
         return table.sum(axis=2).ravel(), table.sum(axis=1).ravel()
 
-    def differences(self) -> dict[str, Estimate]:
-        """Return the difference of every metric that was asked for, by name."""
-        return {name: self.difference(name) for name in self.a.metrics}
-
     def verdict(self, metric: str = "auc", level: float = 0.95) -> str:
         """Say in words what the difference of a metric allows to say."""
         gap = self.difference(metric)
@@ -428,53 +420,38 @@ class ModelComparison(Parts):
         limit = "at this epsilon" if noisy else "with this much data"
         return f"cannot tell them apart {limit} ({span})"
 
-    # -- words -------------------------------------------------------------
+    def _lines(self) -> list[str]:
+        return [f"{self.verdict()}.", f"Assumed: {self.dependence}."]
 
-    def to_text(self, *, wide: bool = False) -> str:
-        """Return the table, the verdict and the claim; wide: each model's own table."""
-        parts = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        said = f"{self.verdict()}.", f"Assumed: {self.dependence}."
-        lines = [metric_table(self.summary()), *said, str(self.claim)]
-        return "\n".join([*parts, *lines] if wide else lines)
-
-    def summary(self) -> dict[str, Estimate]:
+    def _summary(self) -> dict[str, Estimate]:
         """Return each metric of both models and their difference."""
         rows: dict[str, Estimate] = {}
         for name, gap in self.differences().items():
             title = METRICS[name].title
-            rows |= {f"{title} {k}": part.metric(name) for k, part in self.items()}
+            rows |= {f"{title} {k}": part.metrics[name] for k, part in self.items()}
             rows[f"{title} {'-'.join(self.names)}"] = gap
         return rows
 
     def _values(self, *, curves: bool) -> dict[str, Any]:
         return {
-            "parts": {
-                name: document(part, curves=curves) for name, part in self.items()
-            },
+            "parts": {name: document(p, curves=curves) for name, p in self.items()},
             "differences": {n: e.to_dict() for n, e in self.differences().items()},
             "verdict": self.verdict(),
             "dependence": self.dependence,
         }
 
-    def called(self, first: str, second: str) -> ModelComparison:
-        """Return the same comparison with names for the models."""
-        return replace(self, names=(first, second))
-
-    def _record(self, made: Made) -> dict[str, Any] | None:
-        return record_of(self.a, made, self.names)
-
-    def _page(self) -> Page:
-        """Return the difference, then both models."""
-        differences = cache(self.differences_at)
-        return Page(
+    @property
+    def exports(self) -> Exports:
+        """The result for other programs: the difference, then both models."""
+        differences = cache(self.differences)
+        return Exports(
             dict(self),
             self.claim,
-            summary=self.summary(),
-            verdict=f"{self.verdict()}. Assumed: {self.dependence}.",
-            models=self.names,
-            sentences=note_lines,
-            pictures=extra_pictures,
-            gap=lambda name, t: differences(t)[name],
+            self._values,
+            self._summary,
+            lambda: " ".join(self._lines()),
+            self.names,
+            lambda name, t: differences(t)[name],
         )
 
 

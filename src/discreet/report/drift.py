@@ -111,7 +111,7 @@ class Drift:
                 at = at_threshold(_reading(result), self.threshold)
                 found[period] = at[measure]
             else:
-                found[period] = result.metric(measure)
+                found[period] = result.metrics[measure]
         return found
 
     def _series(self, measure: str) -> list[Change]:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.fit import Fit
 from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.report.plot import curve_line
 from discreet.report.svg import Frame, Stroke
+from discreet.report.views import calibratable, counted, prevalence_of
 
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
@@ -70,7 +70,7 @@ class Explorer:
         """The thresholds, ascending."""
         plan = self.first.plan
         asked = [] if plan is None else list(plan.thresholds)
-        edges, counts = self.first.observed.edges, self.first.curves
+        edges, counts = self.first.observed.edges, counted(self.first.fit).curves
         even = np.arange(1, _EVEN) / _EVEN if self.probabilities else np.zeros(0)
         # Each point of the curve is an edge; the share called positive rises along it.
         above = (counts.true_positives + counts.false_positives)[1:]
@@ -96,7 +96,7 @@ class Explorer:
     def found(self) -> list[list[AtThreshold]]:
         """What is there at each threshold, evaluation by evaluation."""
         return [
-            [at_threshold(counted(part), t) for t in self.thresholds]
+            [at_threshold(counted(part.fit), t) for t in self.thresholds]
             for part in self.parts.values()
         ]
 
@@ -124,7 +124,7 @@ class Explorer:
             "parts": [
                 {
                     "name": name,
-                    "prevalence": _plain(part.prevalence),
+                    "prevalence": _plain(prevalence_of(part.observed)),
                     **{
                         m: [_ends(at[m]) for at in found]
                         for m in (*self.measures, *COUNTS)
@@ -141,7 +141,7 @@ class Explorer:
         found = [self._roc(), self._pr()]
         if self.probabilities:
             found.append(self._decision())
-        if self.first.calibratable:
+        if calibratable(self.first.fit):
             found.append(self._calibration())
         return found
 
@@ -156,11 +156,11 @@ class Explorer:
     def _lines(self, kind: str) -> list[Stroke]:
         strokes = []
         for k, part in enumerate(self.parts.values()):
-            if part.way != "tree":
-                limits = part.band("pr" if kind == "pr" else "roc")
+            if counted(part.fit).way != "tree":
+                limits = part.curves.band("pr" if kind == "pr" else "roc")
                 strokes.append(Stroke(limits.x, limits.low, k, upper=limits.high))
         for k, part in enumerate(self.parts.values()):
-            drawn = part.line("pr" if kind == "pr" else "roc")
+            drawn = curve_line(part, "pr" if kind == "pr" else "roc")
             strokes.append(Stroke(drawn.x, drawn.y, k))
         return strokes
 
@@ -178,7 +178,7 @@ class Explorer:
         )
 
     def _pr(self) -> Frame:
-        shares = [part.prevalence for part in self.parts.values()]
+        shares = [prevalence_of(part.observed) for part in self.parts.values()]
         span = np.array([0.0, 1.0])
         quiet = [Stroke(span, np.array([s, s]), dashed=True) for s in shares]
         return Frame(
@@ -194,10 +194,10 @@ class Explorer:
 
     def _decision(self) -> Frame:
         # Between two edges the counts are interpolated, and the band scallops.
-        edges = set(self.first.curves.thresholds.tolist())
+        edges = set(counted(self.first.fit).curves.thresholds.tolist())
         drawn = [k for k, t in enumerate(self.thresholds) if t in edges]
         t = np.array(self.thresholds)[drawn]
-        share = self.first.prevalence
+        share = prevalence_of(self.first.observed)
         strokes = [
             Stroke(t, share - (1 - share) * t / (1 - t), dashed=True),
             Stroke(t, np.zeros_like(t), dashed=True),
@@ -230,7 +230,7 @@ class Explorer:
         level = np.array([0.0, 1.0])
         strokes = [Stroke(level, level, dashed=True)]
         curves = [part.calibration for part in self.parts.values()]
-        if len(curves) == 1 and (after := self.first.recalibrated) is not None:
+        if len(curves) == 1 and (after := self.first.recalibration.after) is not None:
             curves.append(after)
         for k, curve in enumerate(curves):
             if len(curves) - k > 1 or len(self.parts) > 1 or k == 0:
@@ -246,13 +246,6 @@ class Explorer:
             "share of positives",
             strokes,
         )
-
-
-def counted(part: Evaluation) -> Fit:
-    """Return the reading of a part that has curves."""
-    if not isinstance(part.fit, Fit):
-        raise NotReleasedError("there are no thresholds where nothing was counted")
-    return part.fit
 
 
 def _ends(found: Estimate) -> list[float | None]:

@@ -1,17 +1,16 @@
-"""A result as tables that others read: CSV, OHDSI's PatientLevelPrediction, a model card.
+"""A result for other programs: plain values, rows, the page, and tables that others read.
+
+:meth:`Exports.write` makes a folder of tables:
 
 - ``measures.csv``: every measure of every part as one tidy row.
 - ``curves.csv``: ROC and PR points with their pointwise 95% limits.
-- ``plp/``: the three tables of OHDSI's PatientLevelPrediction (evaluation statistics,
-  threshold summary, calibration summary; :mod:`discreet.report.exports`).
 - ``model-card.json``: the key metrics of the Coalition for Health AI's applied model
   card: goal, results, interpretation and test for usefulness, fairness and safety.
+- ``plp/``: the tables of OHDSI's PatientLevelPrediction, by its own columns and metrics'
+  names (``getEvaluationStatistics``, ``getThresholdSummary``, ``getCalibrationSummary``
+  for binary outcomes), so that what reads its results reads these.
 
-The tables of OHDSI's PatientLevelPrediction, by its own columns and metrics' names.
-
-They are those of its R package (``getEvaluationStatistics``, ``getThresholdSummary``,
-``getCalibrationSummary`` for binary outcomes, in their order), so that what reads its
-results reads these. Where it computes otherwise, ours is said here:
+Where PatientLevelPrediction computes otherwise:
 
 - ``Eavg``, ``ici``, ``E90`` and ``Emax`` are of a spline of the logit, there of loess.
 - ``calibrationSummary`` has ten groups of about equal size, cut inside bins by even
@@ -19,8 +18,8 @@ results reads these. Where it computes otherwise, ours is said here:
   inside a group) are empty: they were never released.
 - the Hosmer-Lemeshow line's intercept and gradient are left out.
 
-Counts below ``min_cell_count`` but above 0 are written as -1, and so are those that would
-give one away by subtraction.
+In ``plp/`` counts below ``min_cell_count`` but above 0 are written as -1, and so are
+those that would give one away by subtraction.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,59 +37,170 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
+from discreet.estimate.fit import Fit
 from discreet.metrics.calibration import Groups
 from discreet.metrics.curve_points import BandKind
-from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import probability_of
-from discreet.report.explorer import Explorer, counted
-from discreet.report.text import calibration_words, counted_words, headlines
+from discreet.metrics.errors import tidy
+from discreet.metrics.table import METRICS, RATES
+from discreet.metrics.thresholds import AtThreshold, probability_of
+from discreet.optional import load
+from discreet.privacy.claim import Claim
+from discreet.report.explorer import COUNTS, Explorer
+from discreet.report.page import render
+from discreet.report.record import Made, Sign, marked, record_of
+from discreet.report.text import (
+    UNVERIFIABLE,
+    calibration_words,
+    counted_words,
+    exact_sums,
+    headlines,
+)
+from discreet.report.views import calibratable, counted, prevalence_of
 from discreet.statistic import Grouped
 
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
+    from discreet.report.fairness import Fairness
+    from discreet.report.receipt import Receipt
 
 MIN_CELL_COUNT: Final = 5
-_CURVES: Final[tuple[BandKind, ...]] = ("roc", "pr")
-_NONE: Final = {
-    "Label": "not measured",
-    "ValueJson": '{"kind": "single", "value": null}',
-}
 
 
-def export(
-    parts: Mapping[str, Evaluation],
-    folder: str | Path,
-    *,
-    min_cell_count: int = MIN_CELL_COUNT,
-) -> list[Path]:
-    """Write every table into a folder; return the files."""
-    if min_cell_count < 0:
-        raise InputError("the smallest cell count is 0 or more")
-    where = Path(folder)
-    (where / "plp").mkdir(parents=True, exist_ok=True)
-    drawn = {
-        name: part
-        for name, part in parts.items()
-        if part.fit.has_curves and part.refusal is None
-    }
-    tables = {
-        "measures.csv": table(measures(parts)),
-        "model-card.json": json.dumps(model_card(parts), indent=1, allow_nan=False),
-        "plp/evaluationStatistics.csv": table(
-            evaluation_statistics(parts, min_cell_count)
-        ),
-    }
-    if drawn:
-        tables |= {
-            "curves.csv": table(curves(drawn)),
-            "plp/thresholdSummary.csv": table(threshold_summary(drawn, min_cell_count)),
+@dataclass(frozen=True, eq=False)
+class Exports:
+    """A result as its parts and what stands beside them, for every form of it."""
+
+    parts: Mapping[str, Evaluation]
+    claim: Claim
+    values: Callable[..., dict[str, Any]]
+    """Everything but the record as plain values; ``curves=False`` leaves curves out."""
+    summary: Callable[[], Mapping[str, Estimate]] = dict
+    """A table over all parts: averages, differences."""
+    verdict: Callable[[], str] = str
+    models: tuple[str, ...] = ()
+    """The names of two models, where the parts are these."""
+    gap: Callable[[str, float], Estimate] | None = None
+    """How far the parts lie apart in a measure at a threshold: the largest gap of groups,
+    the first model less the second. None where parts share examples in unknown ways."""
+    fairness: Callable[[float], Fairness] | None = None
+    """All gaps between groups at a threshold, where the parts are groups."""
+    whole: bool = True
+    """Whether this is all of a release, so that it has a record."""
+
+    @property
+    def first(self) -> Evaluation:
+        """The part that stands for all where they agree."""
+        return next(iter(self.parts.values()))
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether the parts are groups: each example is in one of them."""
+        plan = self.first.plan
+        return plan is not None and isinstance(plan.statistic, Grouped)
+
+    @property
+    def drawn(self) -> dict[str, Evaluation]:
+        """The parts that have curves."""
+        return {
+            name: part
+            for name, part in self.parts.items()
+            if isinstance(part.fit, Fit) and part.fit.refusal is None
         }
-    if any(part.calibratable for part in drawn.values()):
-        summary = calibration_summary(drawn, min_cell_count)
-        tables["plp/calibrationSummary.csv"] = table(summary)
-    for name, content in tables.items():
-        (where / name).write_text(content, encoding="utf-8")
-    return [where / name for name in tables]
+
+    def record(self, made: Made) -> dict[str, Any] | None:
+        """Return the record of the release; None where this is not all of one."""
+        return record_of(self.first, made, self.models) if self.whole else None
+
+    def to_dict(
+        self,
+        made: Made | None = None,
+        *,
+        record: bool = True,
+        sign: Sign | None = None,
+        receipts: Sequence[Receipt] = (),
+    ) -> dict[str, Any]:
+        """Return everything as plain values.
+
+        Without ``record`` what the sites revealed is left out, and nobody can verify
+        the rest; of exact sums the curves are left out too, which tell every count.
+        ``sign`` is the coordinator's key, ``receipts`` are the sites'.
+        """
+        released = self.record(made or Made()) if record else None
+        values = self.values(curves=self._curves(record))
+        if not released:
+            return {**values, "release": None, "unverifiable": UNVERIFIABLE}
+        return {**values, "release": marked(released, sign, receipts)}
+
+    def html(
+        self,
+        made: Made | None = None,
+        *,
+        record: bool = True,
+        sign: Sign | None = None,
+        receipts: Sequence[Receipt] = (),
+    ) -> str:
+        """Return the report as one HTML file; arguments as for :meth:`to_dict`."""
+        when = made or Made()
+        released = self.record(when) if record else None
+        if released:
+            released = marked(released, sign, receipts)
+        return render(self, when, released, receipts, curves=self._curves(record))
+
+    def _curves(self, record: bool) -> bool:
+        return record or not exact_sums(self.first.plan)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return every measure as one tidy row: over all thresholds, then at the plan's.
+
+        Measures that the scores do not define stand there too, with the reason. Rows of
+        several parts begin with the part's name.
+        """
+        several = len(self.parts) > 1
+        return [
+            {"part": name, **row} if several else row
+            for name, part in self.parts.items()
+            for row in _measures(part)
+        ]
+
+    def to_frame(self) -> Any:
+        """Return ``rows`` as a pandas ``DataFrame``."""
+        return load("pandas", "frames").DataFrame(self.rows())
+
+    def write(
+        self, folder: str | Path, *, min_cell_count: int = MIN_CELL_COUNT
+    ) -> list[Path]:
+        """Write the measures, curves, OHDSI's tables and a model card's metrics."""
+        if min_cell_count < 0:
+            raise InputError("the smallest cell count is 0 or more")
+        where = Path(folder)
+        (where / "plp").mkdir(parents=True, exist_ok=True)
+        drawn = self.drawn
+        card = json.dumps(model_card(self.parts), indent=1, allow_nan=False)
+        measures = (
+            {"part": n, **row}
+            for n, part in self.parts.items()
+            for row in _measures(part)
+        )
+        tables = {
+            "measures.csv": table(measures),
+            "model-card.json": card,
+            "plp/evaluationStatistics.csv": table(
+                _evaluation_statistics(self.parts, min_cell_count)
+            ),
+        }
+        if drawn:
+            tables["curves.csv"] = table(_curve_rows(drawn))
+            summary = _threshold_summary(drawn, min_cell_count)
+            tables["plp/thresholdSummary.csv"] = table(summary)
+        if any(calibratable(part.fit) for part in drawn.values()):
+            summary = _calibration_summary(drawn, min_cell_count)
+            tables["plp/calibrationSummary.csv"] = table(summary)
+        for name, content in tables.items():
+            (where / name).write_text(content, encoding="utf-8")
+        return [where / name for name in tables]
+
+
+# -- tables ----------------------------------------------------------------------
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -113,39 +224,35 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def measures(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return every measure of every part as one tidy row."""
-    return [
-        {"part": name, **row} for name, part in parts.items() for row in part.rows()
-    ]
+def _measures(part: Evaluation) -> list[dict[str, Any]]:
+    names = METRICS if isinstance(part.fit, Fit) else part.metrics
+    rows = [tidy(n, METRICS[n].title, part.metrics[n]) for n in names]
+    for at in part.thresholds.planned():
+        for n in at.estimates:
+            title = RATES[n].title if n in RATES else n
+            rows.append(tidy(n, title, at[n], at.threshold))
+    return rows
 
 
-def curves(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
+def _curve_rows(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
     """Return the points of the ROC and PR curves with their limits."""
+    kinds: tuple[BandKind, ...] = ("roc", "pr")
     rows: list[dict[str, Any]] = []
     for name, part in parts.items():
-        for kind in _CURVES:
-            found = part.band(kind)
-            for t, x, y, low, high in zip(
-                found.thresholds,
-                found.x,
-                found.value,
-                found.low,
-                found.high,
-                strict=True,
-            ):
-                rows.append(
-                    {
-                        "part": name,
-                        "curve": kind,
-                        "threshold": float(t),
-                        "x": float(x),
-                        "y": float(y),
-                        "low": float(low),
-                        "high": float(high),
-                    }
+        for kind in kinds:
+            band = part.curves.band(kind)
+            columns = (band.thresholds, band.x, band.value, band.low, band.high)
+            for point in zip(*(c.tolist() for c in columns), strict=True):
+                numbers = zip(
+                    ("threshold", "x", "y", "low", "high"), point, strict=True
                 )
+                rows.append({"part": name, "curve": kind, **dict(numbers)})
     return rows
+
+
+# -- the model card ----------------------------------------------------------------
+
+_NO_VALUE: Final = '{"kind": "single", "value": null}'
 
 
 def model_card(parts: Mapping[str, Evaluation]) -> dict[str, Any]:
@@ -159,78 +266,68 @@ def model_card(parts: Mapping[str, Evaluation]) -> dict[str, Any]:
     shown = headlines(first)
     safe: list[tuple[str, Estimate]] = []
     reliable = "calibration was not measured: the scores are no probabilities"
-    if first.calibratable:
+    if calibratable(first.fit):
         reliable = calibration_words(first)
-        safe = [("Calibration error (ECE)", first.recalibration().ece_before)]
-        safe += [
-            (METRICS[name].title, first.metric(name))
-            for name in ("observed_expected", "calibration_slope")
-        ]
+        safe = [("Calibration error (ECE)", first.recalibration.effect.ece_before)]
+        for name in ("observed_expected", "calibration_slope"):
+            safe.append((METRICS[name].title, first.metrics[name]))
     fair = [
         (f"AUC, {name or 'everybody'}", part.metrics["auc"])
         for name, part in parts.items()
         if "auc" in part.metrics
     ]
-    told = first.plan is not None and isinstance(first.plan.statistic, Grouped)
+    plan = first.plan
     words = (
         "Ranking in each declared group; gaps with intervals that hold for all pairs of "
         "groups are in the report."
-        if told
+        if plan is not None and isinstance(plan.statistic, Grouped)
         else "No groups were declared, so nothing is known of differences between them."
     )
     sections = {
         "UsefulnessUsabilityEfficacy": (
             "Tell positives from negatives",
-            [(each.title, each.found) for each in shown],
+            [(each.title, each.estimate) for each in shown],
             " ".join(each.sentence for each in shown),
         ),
         "FairnessEquity": ("Do so alike in every group", fair, words),
         "SafetyReliability": ("Predict probabilities that occur", safe, reliable),
     }
+    counts = "; ".join(f"{k}: {v}" for k, v in counted_words(first, ()).items())
+    digest = "" if plan is None else f" Plan sha256:{plan.digest().hex()}."
+    tested = {
+        "TestType": f"External validation over {first.source.expected} sites without "
+        "pooling data",
+        "TestingDataDescription": counts,
+        "ValidationProcessAndJustification": f"{str(first.claim).splitlines()[0]}{digest}"
+        " 95% intervals hold sampling, binning and noise.",
+    }
+    missing = {"Label": "not measured", "ValueJson": _NO_VALUE}
     return {
         "schema": "https://mc.chai.org/v0.2/schema.xsd",
-        "BasicInfo": {
-            "ModelName": first.plan.model.name if first.plan is not None else ""
-        },
+        "BasicInfo": {"ModelName": plan.model.name if plan is not None else ""},
         "KeyMetrics": {
             name: {
                 "MetricGoal": goal,
-                "Results": {"MetricResult": [_metric(*row) for row in rows] or [_NONE]},
+                "Results": {"MetricResult": [_metric(*r) for r in rows] or [missing]},
                 "Interpretation": interpretation,
-                **_tested(first),
+                **tested,
             }
             for name, (goal, rows, interpretation) in sections.items()
         },
     }
 
 
-def _metric(label: str, found: Estimate) -> dict[str, str]:
+def _metric(label: str, estimate: Estimate) -> dict[str, str]:
     """Return a result as the schema's examples write one: a value and its interval."""
-    low, high = found.interval()
-    written = {
-        "kind": "estimate_ci",
-        "estimate": found.value,
-        "lower": low,
-        "upper": high,
-        "level": 95,
-    }
-    if not all(math.isfinite(v) for v in (found.value, low, high)):
-        return {"Label": label, "ValueJson": _NONE["ValueJson"]}
-    return {"Label": label, "ValueJson": json.dumps(written)}
+    low, high = estimate.interval()
+    if not all(math.isfinite(v) for v in (estimate.value, low, high)):
+        return {"Label": label, "ValueJson": _NO_VALUE}
+    numbers = {"estimate": estimate.value, "lower": low, "upper": high}
+    value = {"kind": "estimate_ci", **numbers, "level": 95}
+    return {"Label": label, "ValueJson": json.dumps(value)}
 
 
-def _tested(first: Evaluation) -> dict[str, str]:
-    """Return how it was tested, of how many and under which promise."""
-    told = counted_words(first, ())
-    plan = "" if first.plan is None else f" Plan sha256:{first.plan.digest().hex()}."
-    return {
-        "TestType": f"External validation over {first.expected} sites without pooling "
-        "data",
-        "TestingDataDescription": "; ".join(f"{k}: {v}" for k, v in told.items()),
-        "ValidationProcessAndJustification": f"{str(first.claim).splitlines()[0]}{plan} "
-        "95% intervals hold sampling, binning and noise.",
-    }
-
+# -- OHDSI's PatientLevelPrediction --------------------------------------------------
 
 _HIDDEN: Final = -1
 _STRATA: Final = 10
@@ -259,133 +356,145 @@ _RATES: Final = {
     "negativeLikelihoodRatio": "likelihood_ratio_negative",
     "diagnosticOddsRatio": "diagnostic_odds_ratio",
 }
+_COMPLEMENTS: Final = {
+    "positivePredictiveValue": "falseDiscoveryRate",
+    "negativePredictiveValue": "falseOmissionRate",
+}
+_NOT_RELEASED: Final = tuple(
+    f"{word}PredictedProbability"
+    for word in ("StDev", "Min", "P25", "Median", "P75", "Max")
+)
 
 
-def evaluation_statistics(
-    parts: Mapping[str, Evaluation], min_cell_count: int
+def hidden(counts: Iterable[float], least: int) -> list[int]:
+    """Return whole counts, with -1 for all of them where one is above 0 and too small.
+
+    >>> hidden([0.0, 7.2, 5.0], 5), hidden([0.0, 3.2, 5.0], 5)
+    ([0, 7, 5], [-1, -1, -1])
+    """
+    whole = [max(round(count), 0) for count in counts]
+    small = any(0 < count < least for count in whole)
+    return [_HIDDEN] * len(whole) if small else whole
+
+
+def _evaluation_statistics(
+    parts: Mapping[str, Evaluation], least: int
 ) -> list[dict[str, Any]]:
-    """Return the evaluation statistics: one row a metric."""
-    rows = []
-    for name, part in parts.items():
-        for metric, value in _statistics(part, min_cell_count).items():
-            rows.append(
-                {"evaluation": name or "Test", "metric": metric, "value": value}
-            )
-    return rows
+    """Return the evaluation statistics: one row per metric."""
+    return [
+        {"evaluation": name or "Test", "metric": metric, "value": value}
+        for name, part in parts.items()
+        for metric, value in _statistics(part, least).items()
+    ]
 
 
 def _statistics(part: Evaluation, least: int) -> dict[str, float]:
-    found: dict[str, float] = {}
-    if part.fit.has_curves:
-        seen = part.observed
-        cells = hidden([seen.total_positives, seen.total_negatives], least)
-        told = _HIDDEN not in cells
-        found["populationSize"] = sum(cells) if told else _HIDDEN
-        found["outcomeCount"] = cells[0] if told else _HIDDEN
+    values: dict[str, float] = {}
+    defined = calibratable(part.fit)
+    share = mean = math.nan
+    if isinstance(part.fit, Fit):
+        seen = part.fit.observed
+        share = prevalence_of(seen)
+        positives, negatives = hidden(
+            [seen.total_positives, seen.total_negatives], least
+        )
+        told = positives != _HIDDEN
+        values["populationSize"] = positives + negatives if told else _HIDDEN
+        values["outcomeCount"] = positives
+    if defined:
+        mean = share / part.metrics["observed_expected"].value
     if "auc" in part.metrics:
         low, high = part.auc.interval()
-        found |= {
-            "AUROC": part.auc.value,
-            "95% lower AUROC": low,
-            "95% upper AUROC": high,
-        }
+        values["AUROC"] = part.auc.value
+        values |= {"95% lower AUROC": low, "95% upper AUROC": high}
     for title, metric in _STATISTICS.items():
-        if metric in part.metrics or (part.calibratable and part.refusal is None):
-            found[title] = part.metric(metric).value
-        if title == "brier score" and title in found and part.calibratable:
-            mean = part.prevalence / part.metric("observed_expected").value
-            found["brier score scaled"] = 1 - found[title] / (mean * (1 - mean))
-        if title == "ici" and title in found:
-            mean = part.prevalence / part.metric("observed_expected").value
-            found["calibrationInLarge mean prediction"] = mean
-            found["calibrationInLarge observed risk"] = part.prevalence
-    return found
+        if metric not in part.metrics and not defined:
+            continue
+        values[title] = part.metrics[metric].value
+        if title == "brier score" and defined:
+            values["brier score scaled"] = 1 - values[title] / (mean * (1 - mean))
+        if title == "ici":
+            values["calibrationInLarge mean prediction"] = mean
+            values["calibrationInLarge observed risk"] = share
+    return values
 
 
-def threshold_summary(
-    parts: Mapping[str, Evaluation], min_cell_count: int
+def _threshold_summary(
+    parts: Mapping[str, Evaluation], least: int
 ) -> list[dict[str, Any]]:
     """Return the threshold summary at the report's thresholds, the highest first."""
-    explorer = Explorer(parts)
-    rows = []
-    for (name, part), found in zip(parts.items(), explorer.found, strict=True):
-        for at in reversed(found):
-            tp, fn, fp, tn = (
-                at[count].value
-                for count in (
-                    "true_positives",
-                    "false_negatives",
-                    "false_positives",
-                    "true_negatives",
-                )
-            )
-            cells = hidden([tp, fn, fp, tn], min_cell_count)
-            whole = [c if _HIDDEN not in cells else _HIDDEN for c in cells]
-            rates: dict[str, float] = {}
-            for word, rate in _RATES.items():
-                rates[word] = at[rate].value
-                if word == "positivePredictiveValue":
-                    rates["falseDiscoveryRate"] = 1 - at[rate].value
-                elif word == "negativePredictiveValue":
-                    rates["falseOmissionRate"] = 1 - at[rate].value
-            if _HIDDEN in cells:  # rates of hidden counts would tell them
-                rates = dict.fromkeys(rates, math.nan)
-            rows.append(
-                {
-                    "evaluation": name or "Test",
-                    "predictionThreshold": at.threshold,
-                    "preferenceThreshold": _preference(at.threshold, part.prevalence),
-                    "positiveCount": _sum(whole, (0, 2)),
-                    "negativeCount": _sum(whole, (1, 3)),
-                    "trueCount": _sum(whole, (0, 1)),
-                    "falseCount": _sum(whole, (2, 3)),
-                    "truePositiveCount": whole[0],
-                    "trueNegativeCount": whole[3],
-                    "falsePositiveCount": whole[2],
-                    "falseNegativeCount": whole[1],
-                    **rates,
-                }
-            )
-    return rows
+    return [
+        _threshold_row(name or "Test", at, prevalence_of(part.observed), least)
+        for (name, part), found in zip(
+            parts.items(), Explorer(parts).found, strict=True
+        )
+        for at in reversed(found)
+    ]
 
 
-def calibration_summary(
-    parts: Mapping[str, Evaluation], min_cell_count: int
+def _threshold_row(
+    name: str, at: AtThreshold, share: float, least: int
+) -> dict[str, Any]:
+    tp, fn, fp, tn = hidden([at[count].value for count in COUNTS], least)
+    told = tp != _HIDDEN
+    rates: dict[str, float] = {}
+    for word, rate in _RATES.items():
+        # Rates of hidden counts would tell them.
+        rates[word] = at[rate].value if told else math.nan
+        if word in _COMPLEMENTS:
+            rates[_COMPLEMENTS[word]] = 1 - rates[word]
+    return {
+        "evaluation": name,
+        "predictionThreshold": at.threshold,
+        "preferenceThreshold": _preference(at.threshold, share),
+        "positiveCount": tp + fp if told else _HIDDEN,
+        "negativeCount": fn + tn if told else _HIDDEN,
+        "trueCount": tp + fn if told else _HIDDEN,
+        "falseCount": fp + tn if told else _HIDDEN,
+        "truePositiveCount": tp,
+        "trueNegativeCount": tn,
+        "falsePositiveCount": fp,
+        "falseNegativeCount": fn,
+        **rates,
+    }
+
+
+def _preference(threshold: float, share: float) -> float:
+    """Return the preference score: the odds of the threshold over those of all."""
+    if not 0 < threshold < 1 or not 0 < share < 1:
+        return math.nan
+    odds = threshold / (1 - threshold) * (1 - share) / share
+    return odds / (1 + odds)
+
+
+def _calibration_summary(
+    parts: Mapping[str, Evaluation], least: int
 ) -> list[dict[str, Any]]:
     """Return the calibration summary: ten groups of about equal size."""
     rows = []
     for name, part in parts.items():
-        if not part.calibratable:
+        if not calibratable(part.fit):
             continue
-        counts = counted(part).counts
-        groups = Groups.of(counts, _STRATA, "mass")
-        kept = np.flatnonzero(groups.filled)
-        for first, k in enumerate(kept):
-            at_risk, with_outcome = groups.totals[k], groups.positives[k]
-            cells = hidden([with_outcome, at_risk - with_outcome], min_cell_count)
-            shown = _HIDDEN not in cells
+        groups = Groups.of(counted(part.fit).counts, _STRATA, "mass")
+        for place, k in enumerate(np.flatnonzero(groups.filled).tolist()):
+            total, positives = float(groups.totals[k]), float(groups.positives[k])
+            cells = hidden([positives, total - positives], least)
+            told = _HIDDEN not in cells
             rows.append(
                 {
-                    "predictionThreshold": _least(groups, int(k)) if first else 0.0,
-                    "PersonCountAtRisk": sum(cells) if shown else _HIDDEN,
-                    "PersonCountWithOutcome": cells[0] if shown else _HIDDEN,
-                    "averagePredictedProbability": float(groups.predicted[k] / at_risk),
-                    "StDevPredictedProbability": None,
-                    "MinPredictedProbability": None,
-                    "P25PredictedProbability": None,
-                    "MedianPredictedProbability": None,
-                    "P75PredictedProbability": None,
-                    "MaxPredictedProbability": None,
-                    "observedIncidence": float(with_outcome / at_risk)
-                    if shown
-                    else math.nan,
+                    "predictionThreshold": _lower_end(groups, k) if place else 0.0,
+                    "PersonCountAtRisk": sum(cells) if told else _HIDDEN,
+                    "PersonCountWithOutcome": cells[0],
+                    "averagePredictedProbability": float(groups.predicted[k] / total),
+                    **dict.fromkeys(_NOT_RELEASED),
+                    "observedIncidence": positives / total if told else math.nan,
                     "evaluation": name or "Test",
                 }
             )
     return rows
 
 
-def _least(groups: Groups, k: int) -> float:
+def _lower_end(groups: Groups, k: int) -> float:
     """Return where a group begins: its first bin's edge, or its place inside the bin."""
     edges = groups.counts.edges
     share = (groups.placed == k).mean(axis=1)
@@ -396,25 +505,3 @@ def _least(groups: Groups, k: int) -> float:
     if not math.isfinite(high):
         return low
     return high - float(share[first]) * (high - low)
-
-
-def hidden(counts: Iterable[float], least: int) -> list[int]:
-    """Return whole counts, with -1 for those above 0 and below the smallest allowed.
-
-    >>> hidden([0.0, 3.2, 5.0], 5)
-    [0, -1, 5]
-    """
-    whole = [max(round(count), 0) for count in counts]
-    return [_HIDDEN if 0 < count < least else count for count in whole]
-
-
-def _sum(cells: list[int], which: tuple[int, int]) -> int:
-    return _HIDDEN if _HIDDEN in cells else sum(cells[k] for k in which)
-
-
-def _preference(threshold: float, share: float) -> float:
-    """Return the preference score: the odds of the threshold over those of all."""
-    if not 0 < threshold < 1 or not 0 < share < 1:
-        return math.nan
-    odds = threshold / (1 - threshold) * (1 - share) / share
-    return odds / (1 + odds)

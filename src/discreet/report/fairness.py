@@ -211,7 +211,7 @@ class Fairness:
     def _of(self, measure: str) -> Mapping[str, Estimate]:
         if measure in RATES:
             return {g: at[measure] for g, at in self._rates.items()}
-        return {g: r.metric(measure) for g, r in self.groups.items()}
+        return {g: r.metrics[measure] for g, r in self.groups.items()}
 
     def _z(self, estimates: Mapping[str, Estimate]) -> float:
         """Return the quantile of the largest standardised difference of these groups."""

@@ -6,15 +6,15 @@ A site's own view: its local values beside the opened ones. Nothing leaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
-from discreet.errors import InputError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Interval
 from discreet.metrics.heterogeneity import (
     AnchoredSums,
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
     from discreet.report.decode_release import RevealedRound
     from discreet.report.evaluation import Evaluation
+    from discreet.report.random_groups import RandomGroups
 
 _Z: Final = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Spread:
+class SiteSpread:
     """One measure over the sites: its mean, its spread, a new site's.
 
     Values and intervals are on the measure's own scale; ``effects`` is the model on
@@ -137,27 +138,39 @@ class Spread:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How sites differ in each measure that was asked for.
+    """How sites differ, as far as the plan asked for it.
 
     Args:
         spreads: by the measure's name, with its threshold if it has one.
         within: pairs within sites, where they were added up.
+        clusters: which rows are alike, where they were added up.
+        random_groups: the same metrics in random groups of sites.
     """
 
-    spreads: Mapping[str, Spread]
+    spreads: Mapping[str, SiteSpread] = field(default_factory=dict)
     within: WithinSums | None = None
+    clusters: ClusterProducts | None = None
+    random_groups: RandomGroups | None = None
 
-    def __getitem__(self, name: str) -> Spread:
+    def __getitem__(self, name: str) -> SiteSpread:
+        if name not in self.spreads:
+            raise NotReleasedError(
+                f"how sites differ in this measure was not asked for; plan with "
+                f"heterogeneity={name!r}"
+            )
         return self.spreads[name]
 
     def sentences(self, result: Evaluation) -> tuple[str, ...]:
-        """Say it below the tables."""
-        lines = [spread.sentence() for spread in self.spreads.values()]
+        """Return what stands below the tables."""
+        lines: list[str] = []
+        if self.random_groups is not None:
+            lines += self.random_groups.sentences(result.metrics)
+        lines += [spread.sentence() for spread in self.spreads.values()]
         if self.within is not None:
             lines.append(self._within_sentence(self.within, result))
-        return tuple(lines)
+        return (*lines, *self._cluster_sentences(result))
 
     def _within_sentence(self, within: WithinSums, result: Evaluation) -> str:
         by_pairs, by_size = within.by_pairs(), within.by_size()
@@ -173,22 +186,44 @@ class Heterogeneity:
             f"{_with_ends(*by_size)} by size{pooled}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        found: dict[str, Any] = {
+    def _cluster_sentences(self, result: Evaluation) -> list[str]:
+        """Return each metric's interval over clusters, where they were added up."""
+        if self.clusters is None:
+            return []
+        kind, intervals = self.clusters.kind, []
+        for name, estimate in result.metrics.items():
+            if estimate.clustered is not None:
+                low, high = estimate.interval(cluster=kind)
+                intervals.append(f"{METRICS[name].title} [{low:.4f}, {high:.4f}]")
+        if not intervals:
+            return []
+        return [f"If rows of one {kind} are alike (95%): {', '.join(intervals)}."]
+
+    def to_dict(self, metrics: Sequence[str] = ()) -> dict[str, Any]:
+        """Return plain values for JSON, by the document's keys; none where none apply."""
+        values: dict[str, Any] = {}
+        if self.random_groups is not None:
+            values["random_groups"] = self.random_groups.to_dict(metrics)
+        if not self.spreads and self.within is None:
+            return values
+        table: dict[str, Any] = {
             "effects": {name: s.to_dict() for name, s in self.spreads.items()}
         }
         if self.within is not None:
-            found["within_site"] = {
+            table["within_site"] = {
                 "by_pairs": _plain(*self.within.by_pairs()),
                 "by_size": _plain(*self.within.by_size()),
             }
-        return found
+        return values | {"heterogeneity": table}
 
     def picture(self, result: Evaluation) -> Figure | None:
         """Draw the pooled interval, the mean site's, a new site's and pairs within."""
         spread = self.spreads.get("auc")
-        if spread is None or spread.refusal is not None or result.refusal is not None:
+        if (
+            spread is None
+            or spread.refusal is not None
+            or result.fit.refusal is not None
+        ):
             return None
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
@@ -216,53 +251,30 @@ class Heterogeneity:
         return figure
 
 
-def heterogeneity_of(opened: RevealedRound) -> Heterogeneity | None:
-    """Read how sites differ; None where a plan did not ask for it."""
-    statistic = opened.statistic
-    if not isinstance(statistic, SiteSums) or not (
-        statistic.effects or statistic.within
-    ):
-        return None
-    exact = opened.noise.scale == 0
-    each = 0.0 if exact else cell_variance(law_of_block(opened.noise, 1))
+def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:
+    """Return how sites differ, as far as the plan asked for it."""
+    statistic = revealed.statistic
+    if not isinstance(statistic, SiteSums):
+        return Heterogeneity()
+    exact = revealed.noise.scale == 0
     spreads = {}
-    for terms, numbers in statistic.cut(opened.counts).items():
-        matrix = terms.sums()
-        found = RandomEffects(
-            _sums(terms.totals(numbers), terms.anchor, exact=exact),
-            None if exact else each * (matrix @ matrix.T),
-        )
-        spreads[terms.key] = Spread(terms, found, opened.contributors)
-    within = None
+    if statistic.effects:
+        each = 0.0 if exact else cell_variance(law_of_block(revealed.noise, 1))
+        for terms, numbers in statistic.cut(revealed.counts).items():
+            matrix = terms.sums()
+            effects = RandomEffects(
+                _sums(terms.totals(numbers), terms.anchor, exact=exact),
+                None if exact else each * (matrix @ matrix.T),
+            )
+            spreads[terms.key] = SiteSpread(terms, effects, revealed.contributors)
+    within = clusters = None
     if statistic.within:
-        within = WithinSums.decoded(statistic.pair_sums(opened.counts))
-    return Heterogeneity(spreads, within)
-
-
-def clusters_of(opened: RevealedRound) -> ClusterProducts | None:
-    """Read the products of clusters' sums; None where a plan did not ask for them."""
-    statistic = opened.statistic
-    if not isinstance(statistic, SiteSums) or statistic.clusters is None:
-        return None
-    numbers = statistic.cluster_sums(opened.counts)
-    return ClusterProducts(
-        statistic.clusters, decoded(statistic.clusters, numbers), opened.contributors
-    )
-
-
-def cluster_sentences(result: Evaluation) -> tuple[str, ...]:
-    """Say each metric's interval over clusters, where they were added up."""
-    if result.clusters is None:
-        return ()
-    kind = result.clusters.kind
-    said = []
-    for name, estimate in result.metrics.items():
-        if estimate.clustered is not None:
-            low, high = estimate.interval(cluster=kind)
-            said.append(f"{METRICS[name].title} [{low:.4f}, {high:.4f}]")
-    if not said:
-        return ()
-    return (f"If rows of one {kind} are alike (95%): {', '.join(said)}.",)
+        within = WithinSums.decoded(statistic.pair_sums(revealed.counts))
+    if statistic.clusters is not None:
+        numbers = statistic.cluster_sums(revealed.counts)
+        products = decoded(statistic.clusters, numbers)
+        clusters = ClusterProducts(statistic.clusters, products, revealed.contributors)
+    return Heterogeneity(spreads, within, clusters)
 
 
 def _sums(total: FloatVector, anchor: float, *, exact: bool) -> AnchoredSums:

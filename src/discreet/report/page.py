@@ -5,10 +5,6 @@ server: its content security policy allows its own script and style, by their ha
 nothing else. Without scripts it shows the same pictures and tables at the plan's
 threshold; the script only moves points and looks numbers up
 (``docs/decisions/page.md``).
-
-Filling in a page: its style, its script, and the policy that allows these alone.
-
-The page's tables and panels, as its template takes them: words and figures alone.
 """
 
 from __future__ import annotations
@@ -17,19 +13,16 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
-from discreet.privacy.claim import Claim
 from discreet.report.explorer import COUNTS, MEASURES, Explorer
 from discreet.report.plot import png
-from discreet.report.record import Made, Sign, signature_of
+from discreet.report.record import Made
 from discreet.report.text import (
     UNVERIFIABLE,
     Headline,
@@ -38,272 +31,121 @@ from discreet.report.text import (
     headlines,
     holds_counts,
     interval_column,
+    notes,
     plain_claim,
     titled,
 )
-from discreet.statistic import Grouped
+from discreet.report.views import calibratable
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from matplotlib.figure import Figure
 
     from discreet.report.evaluation import Evaluation
-    from discreet.report.fairness import Fairness
+    from discreet.report.exports import Exports
     from discreet.report.receipt import Receipt
-
-SUFFIXES: Final = (".html", ".json", ".txt")
-
-
-@dataclass(frozen=True, eq=False)
-class Page:
-    """What the file says: one evaluation, or several of one release side by side."""
-
-    parts: Mapping[str, Evaluation]
-    claim: Claim
-    summary: Mapping[str, Estimate] = field(default_factory=dict)
-    """A table over all parts: averages, differences."""
-    verdict: str = ""
-    models: tuple[str, ...] = ()
-    """What two models are called, when the parts are these."""
-    sentences: Callable[[Evaluation], Sequence[str]] = lambda _: ()
-    pictures: Callable[[Evaluation], Mapping[str, Figure]] = lambda _: {}
-    """Further pictures of a part, by what they show."""
-    gap: Callable[[str, float], Estimate] | None = None
-    """How far the parts lie apart in a measure at a threshold: the largest gap of groups,
-    the first model less the second. None where parts share examples in unknown ways."""
-    fairness: Callable[[float], Fairness] | None = None
-    """All gaps between groups at a threshold, where the parts are groups."""
-    made: Made = field(default_factory=Made)
-    release: Mapping[str, Any] | None = None
-    """The record of what was released; None where there is none or it is left out."""
-    curves: bool = True
-    """Whether curves and the slider are shown, from which all counts can be worked out."""
-
-    @property
-    def first(self) -> Evaluation:
-        """The part that stands for all where they agree."""
-        return next(iter(self.parts.values()))
-
-    @property
-    def others(self) -> list[Evaluation]:
-        """The other parts, where each example is in one part alone."""
-        plan = self.first.plan
-        disjoint = plan is not None and isinstance(plan.statistic, Grouped)
-        return list(self.parts.values())[1:] if disjoint else []
-
-    @property
-    def drawn(self) -> dict[str, Evaluation]:
-        """The parts that have curves."""
-        return {
-            name: part
-            for name, part in self.parts.items()
-            if part.fit.has_curves and part.refusal is None
-        }
-
-    @property
-    def title(self) -> str:
-        """What is measured."""
-        plan = self.first.plan
-        if self.models:
-            return " and ".join(self.models)
-        return plan.model.name if plan is not None and plan.model.name else "Classifier"
-
-
-class Showable(Protocol):
-    """A result that can be saved."""
-
-    def page(self, made: Made | None = None, *, record: bool = True) -> Page:
-        """Return the report, made on a day, with or without what was released."""
-        ...
-
-    def to_dict(
-        self, made: Made | None = None, *, record: bool = True
-    ) -> dict[str, Any]:
-        """Return everything as plain values."""
-        ...
-
-    def to_text(self, *, wide: bool = False) -> str:
-        """Return the table and the claim."""
-        ...
-
-
-def save(
-    result: Showable,
-    path: str | Path,
-    sign: Sign | None = None,
-    *,
-    record: bool = True,
-) -> None:
-    """Save a result in the form that the file's name asks for.
-
-    ``sign`` is the coordinator's: it signs the digest of the release in the file, where
-    ``record`` keeps it there.
-    """
-    found = check_suffix(path)
-    match found.suffix:
-        case ".html":
-            page = result.page(Made.today(), record=record)
-            content = render(page, signature=signature_of(page.release, sign))
-        case ".json":
-            content = signed_json(result, sign, record=record)
-        case _:
-            content = result.to_text(wide=True) + "\n"
-    found.write_text(content, encoding="utf-8")
-
-
-def signed_json(
-    result: Showable, sign: Sign | None = None, *, record: bool = True
-) -> str:
-    """Return everything as JSON, with the coordinator's signature of the release."""
-    found = result.to_dict(Made.today(), record=record)
-    signature = signature_of(found["release"], sign)
-    if signature is not None:
-        found["release"]["signature"] = signature
-    return json.dumps(found, indent=1, allow_nan=False)
-
-
-def check_suffix(path: str | Path) -> Path:
-    """Return the path of a report, or say which kinds there are."""
-    found = Path(path)
-    if found.suffix not in SUFFIXES:
-        raise InputError("a report is saved as .html, .json or .txt")
-    return found
 
 
 def render(
-    page: Page,
-    *,
-    signature: str | None = None,
+    result: Exports,
+    made: Made,
+    record: Mapping[str, Any] | None,
     receipts: Sequence[Receipt] = (),
+    *,
+    curves: bool = True,
 ) -> str:
-    """Return the HTML of a page; the same page always gives the same bytes.
+    """Return the HTML of a result; the same result always gives the same bytes.
 
-    ``signature`` is the coordinator's, of the record's digest; ``receipts`` are the
-    sites'.
+    ``record`` is that of the release with its marks, ``receipts`` are the sites'.
+    Without ``curves`` there is no slider: all counts can be worked out from either.
     """
-    explorer = Explorer(page.drawn, page.gap) if page.drawn else None
-    plan = page.first.plan
-    record = page.release
-    promise, *claim = str(page.claim).splitlines()
+    drawn = result.drawn
+    explorer = Explorer(drawn, result.gap) if drawn else None
+    slider = explorer if curves else None
+    parts, plan, summary = result.parts, result.first.plan, result.summary()
+    others = list(parts.values())[1:] if result.disjoint else []
+    version = f"discreet {made.discreet}"
+    facts = {
+        **counted_words(result.first, others),
+        "Privacy": f"{result.claim.loss}, {result.claim.setting}",
+        "Made": f"{made.on}, with {version}" if made.on else version,
+    }
+    model = "" if plan is None else plan.model.name
+    promise, *claim = str(result.claim).splitlines()
     return render_template(
         "report.html.j2",
-        title=page.title,
-        question=_question(page),
-        facts={**counted_words(page.first, page.others), **_made(page)},
-        headlines=[_headline(h) for h in _headlines(page)],
-        verdict=page.verdict,
-        promises=plain_claim(page.claim),
-        calibration=_calibration(page),
-        holding=holds_counts(plan, curves=page.curves),
-        explorer=None
-        if explorer is None or not page.curves
-        else explorer_panel(explorer, page.models),
-        fairness=None if explorer is None else _gaps(explorer, page),
-        data=None
-        if explorer is None or not page.curves
-        else script_json({"signed": bool(page.models), **explorer.data()}),
-        names=list(page.parts),
-        summary=estimate_table(page.summary) if page.summary else None,
-        tables=[
-            estimate_table(shown_measures(part), name)
-            for name, part in page.parts.items()
+        title=" and ".join(result.models) or model or "Classifier",
+        question=_question(result),
+        facts=facts,
+        headlines=[_headline(h) for h in _headlines(parts)],
+        verdict=result.verdict(),
+        promises=plain_claim(result.claim),
+        calibration=[
+            (name, calibration_words(part))
+            for name, part in parts.items()
+            if calibratable(part.fit)
         ],
+        holding=holds_counts(plan, curves=curves),
+        explorer=None if slider is None else _explorer_panel(slider, result.models),
+        fairness=None if explorer is None else _gaps(explorer, result),
+        data=None
+        if slider is None
+        else script_json({"signed": bool(result.models), **slider.data()}),
+        names=list(parts),
+        summary=_estimate_table(summary) if summary else None,
+        tables=[_estimate_table(_measures(p), name) for name, p in parts.items()],
         pictures=[
-            (shows, base64.b64encode(png(figure, 100)).decode())
-            for part in page.parts.values()
-            for shows, figure in page.pictures(part).items()
+            ("What a new site can expect", base64.b64encode(png(figure, 100)).decode())
+            for part in parts.values()
+            if (figure := part.heterogeneity.picture(part)) is not None
         ],
         thresholds=[
-            found
-            for name, part in page.parts.items()
-            for found in rate_tables(part, name)
+            table for name, p in parts.items() if (table := _rate_table(p, name))
         ],
-        notes=[
-            (name, line)
-            for name, part in page.parts.items()
-            for line in page.sentences(part)
-        ],
+        notes=[(name, line) for name, part in parts.items() for line in notes(part)],
         promise=promise.removeprefix("Claim: "),
         claim=claim,
         plan="" if plan is None else dumps(plan),
         digest="" if plan is None else plan.digest().hex(),
-        record=None
-        if record is None
-        else script_json(marked(record, signature, receipts)),
+        record=None if record is None else script_json(record),
         receipts=receipts,
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
-        versions=page.made.versions,
+        versions=made.versions,
         unverifiable="" if record else UNVERIFIABLE,
         **page_parts("report.js"),
     )
 
 
-def marked(
-    record: Mapping[str, Any], signature: str | None, receipts: Sequence[Receipt]
-) -> dict[str, Any]:
-    """Add what is not part of the release: who signed, who was charged."""
-    signed = {} if signature is None else {"signature": signature}
-    charged = {"receipts": [r.to_dict() for r in receipts]} if receipts else {}
-    return {**record, **signed, **charged}
-
-
-def _question(page: Page) -> str:
-    many = len(page.parts) > 1
-    who = "the models tell" if page.models else "it tells"
-    where = " in each group or class" if many and not page.models else ""
-    sites = page.first.expected
+def _question(result: Exports) -> str:
+    models, sites = result.models, result.first.source.expected
+    who = "the models tell" if models else "it tells"
+    where = " in each group or class" if len(result.parts) > 1 and not models else ""
     pooled = (
         "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
     )
     return f"How well {who} positives from negatives{where}, measured {pooled}."
 
 
-def _made(page: Page) -> dict[str, str]:
-    version = f"discreet {page.made.discreet}"
-    made = f"{page.made.on}, with {version}" if page.made.on else version
-    return {"Privacy": f"{page.claim.loss}, {page.claim.setting}", "Made": made}
-
-
-def _headlines(page: Page) -> list[Headline]:
-    if len(page.parts) == 1:
-        return headlines(page.first)
-    found = []
-    for name, part in page.parts.items():
-        found += [h._replace(title=f"{h.title}, {name}") for h in headlines(part)[:1]]
-    return found[:6]
+def _headlines(parts: Mapping[str, Evaluation]) -> list[Headline]:
+    if len(parts) == 1:
+        return headlines(next(iter(parts.values())))
+    shown = []
+    for name, part in parts.items():
+        shown += [h._replace(title=f"{h.title}, {name}") for h in headlines(part)[:1]]
+    return shown[:6]
 
 
 def _headline(shown: Headline) -> dict[str, Any]:
-    low, high = shown.found.interval()
-    known = shown.found.value == shown.found.value
-    unit = known and 0 <= low <= high <= 1
+    value, (low, high) = shown.estimate.value, shown.estimate.interval()
+    known = not math.isnan(value)
+    bar = (200 * low, 200 * max(high - low, 0.01), 200 * value)
     return {
         "title": shown.title,
-        "value": f"{shown.found.value:.3f}" if known else "undefined",
+        "value": f"{value:.3f}" if known else "undefined",
         "interval": f"{low:.3f} to {high:.3f}" if known else "",
         "sentence": shown.sentence,
-        "bar": (200 * low, 200 * max(high - low, 0.01), 200 * shown.found.value)
-        if unit
-        else None,
+        "bar": bar if known and 0 <= low <= high <= 1 else None,
     }
-
-
-def _calibration(page: Page) -> list[tuple[str, str]]:
-    return [
-        (name, calibration_words(part))
-        for name, part in page.parts.items()
-        if part.calibratable
-    ]
-
-
-def _gaps(explorer: Explorer, page: Page) -> dict[str, Any] | None:
-    """Return the gaps between groups that have curves, at the threshold shown first."""
-    if page.fairness is None or len(page.drawn) < 2:
-        return None
-    at = explorer.thresholds[explorer.start]
-    untold = {k: v.refusal for k, v in page.parts.items() if k not in page.drawn}
-    return gap_table(page.fairness(at), at, untold)
 
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -361,7 +203,7 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
+def _explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
     """Return the slider's frames, and every measure at the threshold shown first."""
     several = len(explorer.parts) > 1
     return {
@@ -373,8 +215,8 @@ def explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
             for frame in explorer.frames()
         ],
         "recalibrated": not several
-        and explorer.first.calibratable
-        and explorer.first.recalibrated is not None,
+        and calibratable(explorer.first.fit)
+        and explorer.first.recalibration.after is not None,
         "measures": [
             {
                 "name": name,
@@ -412,28 +254,35 @@ def _gap(explorer: Explorer, name: str) -> tuple[str, str]:
     return value, interval if explorer.gap is not None else ""
 
 
-def gap_table(
-    found: Fairness, at: float, untold: Mapping[str, str | None]
-) -> dict[str, Any]:
-    """Return the gaps between groups at a threshold, and which groups are unsure."""
-    rows = []
-    for row in found.rows():
-        gaps = [g for g in row["gaps"] if g.difference == g.difference]
+def _gaps(explorer: Explorer, result: Exports) -> dict[str, Any] | None:
+    """Return the gaps between groups that have curves, at the threshold shown first."""
+    if result.fairness is None or len(result.drawn) < 2:
+        return None
+    at = explorer.thresholds[explorer.start]
+    fairness, rows = result.fairness(at), []
+    for row in fairness.rows():
+        gaps = [g for g in row["gaps"] if not math.isnan(g.difference)]
         widest = max(gaps, key=lambda g: abs(g.difference), default=None)
+        pairs = [
+            (
+                g.first,
+                g.second,
+                _between(g.difference, g.interval),
+                _between(g.ratio, g.ratio_interval),
+            )
+            for g in gaps
+        ]
         rows.append(
             {
                 "criterion": row["criterion"],
                 "title": row["title"],
                 "largest": _cell(row["largest"]),
                 "between": f"{widest.first}, {widest.second}" if widest else "",
-                "pairs": [
-                    (g.first, g.second, _between(g.difference, g.interval),
-                     _between(g.ratio, g.ratio_interval))
-                    for g in gaps
-                ],
+                "pairs": pairs,
             }
-        )  # fmt: skip
-    return {"threshold": at, "rows": rows, "unsure": {**found.small(), **untold}}
+        )
+    refused = {k: v.fit.refusal for k, v in result.parts.items() if v.fit.refusal}
+    return {"threshold": at, "rows": rows, "unsure": {**fairness.small(), **refused}}
 
 
 def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
@@ -442,35 +291,30 @@ def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
     return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
 
 
-def shown_measures(part: Evaluation) -> dict[str, Estimate]:
-    """Return what is in the big table: all that was asked for, one row a meaning.
+def _measures(part: Evaluation) -> dict[str, Estimate]:
+    """Return the rows of the big table: all that was asked for, one row per meaning.
 
     AUPR is average precision but for ties: it is shown where the two differ.
     """
     shown = dict(part.metrics)
-    areas = [shown.get(name) for name in ("average_precision", "aupr")]
-    if all(e is not None for e in areas):
-        first, second = (f"{e.value:.4f}" for e in areas if e is not None)
-        if first == second:
-            del shown["aupr"]
-    return titled(shown) if shown else {}
+    areas = [shown[n] for n in ("average_precision", "aupr") if n in shown]
+    if len(areas) == 2 and f"{areas[0].value:.4f}" == f"{areas[1].value:.4f}":
+        del shown["aupr"]
+    return titled(shown)
 
 
-def rate_tables(part: Evaluation, name: str) -> list[dict[str, Any]]:
-    """Return all thresholds of the plan as one table."""
-    found = part.at_thresholds()
-    if not found:
-        return []
-    titles = list(found[0].rates())
-    rows = []
-    for at in found:
-        rates = at.rates()
-        rows.append((f"{at.threshold:g}", [_cell(rates[title]) for title in titles]))
-    return [{"name": name, "titles": titles, "rows": rows}]
+def _rate_table(part: Evaluation, name: str) -> dict[str, Any] | None:
+    """Return all thresholds of the plan as one table; None where there are none."""
+    rates = {f"{at.threshold:g}": at.rates() for at in part.thresholds.planned()}
+    if not rates:
+        return None
+    titles = list(next(iter(rates.values())))
+    rows = [(at, [_cell(each[t]) for t in titles]) for at, each in rates.items()]
+    return {"name": name, "titles": titles, "rows": rows}
 
 
-def estimate_table(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
+def _estimate_table(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
     """Return estimates as the rows of a table."""
     interval, cells_of = interval_column(rows)
-    written = {title: cells_of(found) for title, found in rows.items()}
+    written = {title: cells_of(estimate) for title, estimate in rows.items()}
     return {"name": name, "interval": interval, "rows": written}

@@ -22,6 +22,7 @@ from discreet.errors import InputError, NotReleasedError
 from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.table import METRICS
 from discreet.report.text import count_words
+from discreet.report.views import counted, prevalence_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -260,7 +261,6 @@ def _draw_rates(
 
 
 _PIECES: Final = 8
-_AREA: Final = {"roc": "auc", "pr": "average_precision"}
 
 
 def picture(
@@ -272,12 +272,15 @@ def picture(
 ) -> Display:
     """Draw the curves of one evaluation, or of several by name in one picture."""
     for part in parts.values():
-        part.curves  # noqa: B018 - refuses where there is none
-        if part.refusal is not None:
-            raise NotReleasedError(f"no curve to draw: {part.refusal}")
-    first = next(iter(parts.values()))
-    title = _title(first, kind)
-    footnote = _footnote(first) if len(parts) == 1 else ""
+        if counted(part.fit, "a curve").refusal is not None:
+            raise NotReleasedError(f"no curve to draw: {part.fit.refusal}")
+    first, alone = next(iter(parts.values())), len(parts) == 1
+    plan, claim = first.plan, first.claim
+    title = TITLES.get(kind, str(kind))
+    if plan is not None and plan.model.name:
+        title += f" of {plan.model.name}"
+    words = f"{count_words(first)}; {claim.loss}; {claim.setting}"
+    footnote = words if alone else ""
     if kind == "calibration":
         curves = {name or "the model": part.calibration for name, part in parts.items()}
         return draw_reliability(
@@ -286,60 +289,44 @@ def picture(
     lines, bands = [], []
     for k, (name, part) in enumerate(parts.items()):
         color = PALETTE[k % len(PALETTE)]
-        lines.append(curve(part, kind, _label(part, kind, name), color))
-        if (band := _band(part, kind, color, named=len(parts) == 1)) is not None:
+        lines.append(curve_line(part, kind, _label(part, kind, name), color))
+        if (band := _band(part, kind, color, named=alone)) is not None:
             bands.append(band)
-    if kind == "pr" and len(parts) == 1:
-        lines.append(_prevalence(first))
+    if kind == "pr" and alone:
+        share = prevalence_of(first.observed)
+        ends, level = np.array([0.0, 1.0]), np.array([share, share])
+        lines.append(Line(ends, level, f"prevalence {share:.3f}", "quiet"))
     return draw(
         kind, lines, bands=bands, title=title, footnote=footnote, ax=ax, path=path
     )
 
 
-def curve(result: Evaluation, kind: PlotKind, label: str = "", color: str = "") -> Line:
+def curve_line(
+    result: Evaluation, kind: PlotKind, label: str = "", color: str = ""
+) -> Line:
     """Return the curve of one kind, as it is drawn."""
-    if kind == "pr":
-        drawn = result.curves.pr.polyline(_PIECES)
-        return Line(drawn.x, drawn.y, label, color=color)
-    drawn = result.curves.roc.polyline(_PIECES)
-    y = drawn.y if kind == "roc" else 1.0 - drawn.y
+    curve = result.curves.pr if kind == "pr" else result.curves.roc
+    drawn = curve.polyline(_PIECES)
+    y = drawn.y if kind in ("roc", "pr") else 1.0 - drawn.y
     return Line(drawn.x, y, label, color=color)
 
 
-def _title(result: Evaluation, kind: AnyPlot) -> str:
-    plan = result.plan
-    model = f" of {plan.model.name}" if plan is not None and plan.model.name else ""
-    return TITLES.get(kind, str(kind)) + model
-
-
-def _footnote(result: Evaluation) -> str:
-    claim = result.claim
-    return f"{count_words(result)}; {claim.loss}; {claim.setting}"
-
-
 def _label(result: Evaluation, kind: PlotKind, name: str) -> str:
-    area = _AREA.get(kind)
+    area = {"roc": "auc", "pr": "average_precision"}.get(kind)
     if area is None or area not in result.metrics:
         return name or "the model"
-    words = f"{METRICS[area].title} {result.metric(area)}"
+    words = f"{METRICS[area].title} {result.metrics[area]}"
     return f"{name}: {words}" if name else words
 
 
 def _band(
     result: Evaluation, kind: PlotKind, color: str, *, named: bool
 ) -> Line | None:
-    if result.way == "tree":  # a published method: it has no band
+    if counted(result.fit).way == "tree":  # a published method: it has no band
         return None
-    limits = result.band("pr" if kind == "pr" else "roc")
+    limits = result.curves.band("pr" if kind == "pr" else "roc")
     low, high = limits.low, limits.high
     if kind in ("det", "det-log"):
         low, high = 1.0 - high, 1.0 - low
     label = "95% at each threshold" if named else ""
     return Line(limits.x, low, label, upper=high, color=color)
-
-
-def _prevalence(result: Evaluation) -> Line:
-    seen = result.observed
-    share = seen.total_positives / (seen.total_positives + seen.total_negatives)
-    level = np.array([share, share])
-    return Line(np.array([0.0, 1.0]), level, f"prevalence {share:.3f}", "quiet")

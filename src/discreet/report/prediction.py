@@ -380,14 +380,14 @@ class _Run:
                 result = evaluation(plan, releases, claim)
             except ReleaseError as err:  # nothing can be read from this one
                 return cls(exact, None, str(err))
-        if result.refusal is not None:
-            return cls(exact, None, result.refusal)
+        if result.fit.refusal is not None:
+            return cls(exact, None, result.fit.refusal)
         return cls(exact, result)
 
     def noise(self, metric: Metric) -> float:
         if self.result is None:
             return math.nan
-        return BEYOND * self.result.metric(metric).noise
+        return BEYOND * self.result.metrics[metric].noise
 
     def area(self) -> float:
         if self.result is None:

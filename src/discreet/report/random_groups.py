@@ -12,14 +12,15 @@ the groups usually differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Interval
+from discreet.metrics.table import METRICS
 from discreet.plan.release import Release
 from discreet.secagg.graph import SiteGroups
 
@@ -48,7 +49,7 @@ class RandomGroups:
 
     def values(self, metric: str) -> tuple[float, ...]:
         """Return each group's value; NaN where a group does not define it."""
-        return tuple(found.metric(metric).value for found in self.alone)
+        return tuple(found.metrics[metric].value for found in self.alone)
 
     def median(self, metric: str) -> float:
         """Return the median over the groups, which one lying site cannot move far."""
@@ -61,7 +62,7 @@ class RandomGroups:
 
     def without_one(self, metric: str) -> Interval:
         """Return the least and the greatest value when one group is left out."""
-        return _ends([found.metric(metric).value for found in self.without])
+        return _ends([found.metrics[metric].value for found in self.without])
 
     def stands_out(self, metric: str) -> tuple[int, ...]:
         """Return the places of groups that differ by more than chance allows."""
@@ -70,16 +71,17 @@ class RandomGroups:
         usual = _SDS * _MAD_TO_SD * float(np.median(away)) if away else 0.0
         found = []
         for place, group in enumerate(self.alone):
-            low, high = group.metric(metric).interval(_LEVEL)
+            low, high = group.metrics[metric].interval(_LEVEL)
             if middle < low - usual or middle > high + usual:
                 found.append(place)
         return tuple(found)
 
-    def sentences(self, titles: dict[str, str]) -> tuple[str, ...]:
-        """Say it below the tables; ``titles`` are the metrics and what to call them."""
+    def sentences(self, metrics: Iterable[str]) -> list[str]:
+        """Return what stands below the tables, for these metrics."""
         lines = []
         outside: dict[int, list[str]] = {}
-        for metric, title in titles.items():
+        for metric in metrics:
+            title = METRICS[metric].title
             low, high = self.spread(metric)
             least, most = self.without_one(metric)
             lines.append(
@@ -89,13 +91,13 @@ class RandomGroups:
             )
             for place in self.stands_out(metric):
                 outside.setdefault(place, []).append(title)
-        for place, which in sorted(outside.items()):
+        for place, titles in sorted(outside.items()):
             sites = ", ".join(map(str, self.members[place]))
             lines.append(
                 f"Note: group {place + 1} (sites {sites}) stands out in "
-                f"{', '.join(which)}: look at its sites before you use the pooled value."
+                f"{', '.join(titles)}: check its sites before you use the pooled value."
             )
-        return tuple(lines)
+        return lines
 
     def to_dict(self, metrics: Sequence[str]) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -113,29 +115,32 @@ class RandomGroups:
         }
 
 
-Parts: TypeAlias = "Mapping[str, Evaluation]"
-"""Evaluations by name; the only one is named ''."""
-
-
 def grouped(
-    releases: Sequence[Release], read: Callable[[Release], Parts]
+    releases: Sequence[Release],
+    together: Mapping[str, Evaluation],
+    evaluations: Callable[[Release], Mapping[str, Evaluation]],
 ) -> dict[str, Evaluation]:
-    """Read the sum of all groups, each group's own, and all without one.
+    """Add each group's own evaluation, and those without one group, to all together.
 
-    ``read`` makes evaluations of one sum, by name.
+    ``evaluations`` makes the evaluations of one sum, by name.
     """
     members = tuple(r.members for r in releases)
-    alone = [read(r) for r in releases]
-    without = [read(pooled(releases, leave_out=k)) for k in range(len(releases))]
-    found = {}
-    for name, part in read(pooled(releases)).items():
-        told = RandomGroups(
+    alone = [evaluations(r) for r in releases]
+    without = [evaluations(pooled(releases, leave_out=k)) for k in range(len(releases))]
+    parts = {}
+    for name, part in together.items():
+        groups = RandomGroups(
             members,
-            tuple(replace(a[name], name=f"group {k}") for k, a in enumerate(alone, 1)),
+            tuple(_of_group(a[name], k) for k, a in enumerate(alone, 1)),
             tuple(w[name] for w in without),
         )
-        found[name] = replace(part, random_groups=told)
-    return found
+        differ = replace(part.heterogeneity, random_groups=groups)
+        parts[name] = replace(part, heterogeneity=differ)
+    return parts
+
+
+def _of_group(part: Evaluation, number: int) -> Evaluation:
+    return replace(part, source=replace(part.source, part=f"group {number}"))
 
 
 def pooled(releases: Sequence[Release], *, leave_out: int | None = None) -> Release:

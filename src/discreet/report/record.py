@@ -20,7 +20,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cache
 from importlib.metadata import version
@@ -39,6 +39,7 @@ from discreet.registry import Registry
 if TYPE_CHECKING:
     from discreet.report.build import Result
     from discreet.report.evaluation import Evaluation
+    from discreet.report.receipt import Receipt
 
 _VERSION: Final = re.compile(r"[0-9A-Za-z.+!_-]{1,40}")
 """No spaces: a record that nobody signed cannot put a sentence there."""
@@ -157,7 +158,7 @@ def record_of(
     ``result`` is any of the evaluations that were read from it, ``names`` what two
     models are called.
     """
-    if result.plan is None or not result.releases:
+    if result.plan is None or not result.source.releases:
         return None
     if not isinstance(result.fit, Fit):
         return None
@@ -167,7 +168,7 @@ def record_of(
         "plan": dumps(result.plan),
         "setting": result.claim.setting,
         "estimator": result.fit.estimator,
-        "sites": list(result.site_names),
+        "sites": list(result.source.site_names),
         "models": list(names),
         "releases": [
             {
@@ -181,8 +182,8 @@ def record_of(
             for release in _opened(result)
         ],
     }
-    if result.reader is not None:
-        found["reader"] = _written(result.reader)
+    if result.source.estimator is not None:
+        found["reader"] = _written(result.source.estimator)
     return found | {"digest": digest(found)}
 
 
@@ -207,9 +208,11 @@ def _reader(written: Mapping[str, Any] | None) -> Estimator | None:
 
 def _opened(result: Evaluation) -> Sequence[Release]:
     """Return what was opened: with random groups, each group's own sum."""
-    if result.random_groups is None:
-        return result.releases
-    return [part.releases[0] for part in result.random_groups.alone]
+    if result.heterogeneity.random_groups is None:
+        return result.source.releases
+    return [
+        part.source.releases[0] for part in result.heterogeneity.random_groups.alone
+    ]
 
 
 def digest(record: Mapping[str, Any]) -> str:
@@ -219,11 +222,16 @@ def digest(record: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
-def signature_of(record: Mapping[str, Any] | None, sign: Sign | None) -> str | None:
-    """Return a signature of a record's digest, where there are both."""
-    if record is None or sign is None:
-        return None
-    return sign(SIGNED + str(record["digest"]).encode()).hex()
+def marked(
+    record: Mapping[str, Any], sign: Sign | None, receipts: Sequence[Receipt] = ()
+) -> dict[str, Any]:
+    """Add what is not part of the release: who signed it, who was charged."""
+    marks: dict[str, Any] = {}
+    if sign is not None:
+        marks["signature"] = sign(SIGNED + str(record["digest"]).encode()).hex()
+    if receipts:
+        marks["receipts"] = [receipt.to_dict() for receipt in receipts]
+    return {**record, **marks}
 
 
 def plan_of(record: Mapping[str, Any]) -> Plan:
@@ -274,7 +282,7 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
             site_names=record["sites"],
         )
         if isinstance(found, ModelComparison) and len(record["models"]) == 2:
-            found = found.called(*record["models"])
+            found = replace(found, names=tuple(record["models"]))
     except DiscreetError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError):

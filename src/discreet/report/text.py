@@ -1,9 +1,4 @@
-"""The result as a table of plain text that can be pasted into a paper.
-
-A result in plain words: what a number means, and what was promised.
-
-An evaluation as text, as plain values and as a part of a page: written once.
-"""
+"""A result in words and plain values: tables, sentences, what was promised, JSON."""
 
 from __future__ import annotations
 
@@ -21,16 +16,23 @@ from discreet.metrics.curve_points import pr_points, roc_points
 from discreet.metrics.table import METRICS, RATES
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.report.heterogeneity import cluster_sentences
+from discreet.report.views import calibratable
+from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from discreet.plan.plan import Plan
     from discreet.report.evaluation import Evaluation
 
-_WIDTH = 18
+JSON_VERSION: Final = 1
+UNVERIFIABLE: Final = (
+    "This report does not hold the record of its release, so its numbers cannot be "
+    "computed again: discreet verify cannot check it."
+)
+_WIDTH: Final = 18
 """Of the names, unless one is longer."""
+
+
+# -- tables ------------------------------------------------------------------------
 
 
 def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
@@ -42,9 +44,9 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
         f"{'sampling':>9} {'binning':>9} {'noise':>9}"
     )
     lines = [header]
-    for name, found in rows.items():
-        cells = cells_of(found)
-        if math.isnan(found.value):
+    for name, estimate in rows.items():
+        cells = cells_of(estimate)
+        if math.isnan(estimate.value):
             lines.append(f"{name:<{width}} {cells.value:>9}")
             continue
         lines.append(
@@ -52,19 +54,6 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
             f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
-
-
-def interval_column(
-    rows: Mapping[str, Estimate],
-) -> tuple[str, Callable[[Estimate], EstimateCells]]:
-    """Return the heading of a table's intervals, and how its rows are written.
-
-    Where no sampling error is known there is no 95% interval: the limits of binning
-    are all that can be said.
-    """
-    known = any(e.sampling is not None for e in rows.values())
-    heading = "95% interval" if known else "binning limits"
-    return heading, partial(estimate_cells, worst_case_binning=not known)
 
 
 class EstimateCells(NamedTuple):
@@ -77,19 +66,37 @@ class EstimateCells(NamedTuple):
     noise: str = ""
 
 
-def estimate_cells(
-    found: Estimate, *, worst_case_binning: bool = False
-) -> EstimateCells:
-    """Write an estimate: its value, its interval, then each source of error."""
-    if math.isnan(found.value):
+def interval_column(
+    rows: Mapping[str, Estimate],
+) -> tuple[str, Callable[[Estimate], EstimateCells]]:
+    """Return the heading of a table's intervals, and how its rows are written.
+
+    Where no sampling error is known there is no 95% interval: the limits of binning
+    are all that can be said.
+    """
+    known = any(e.sampling is not None for e in rows.values())
+    heading = "95% interval" if known else "binning limits"
+    return heading, partial(_cells, worst_case_binning=not known)
+
+
+def _cells(estimate: Estimate, *, worst_case_binning: bool) -> EstimateCells:
+    if math.isnan(estimate.value):
         return EstimateCells("undefined")
-    low, high = found.interval(worst_case_binning=worst_case_binning)
+
+    def source(sd: float | None) -> str:
+        if sd is None:
+            return "-"
+        return f"±{1.96 * sd:.4f}" if sd else "0"
+
+    low, high = estimate.interval(worst_case_binning=worst_case_binning)
+    usual = estimate.binning.usual
+    binning = "<0.0001" if 0 < usual < 0.0001 else f"{usual:.4f}"
     return EstimateCells(
-        f"{found.value:.4f}",
+        f"{estimate.value:.4f}",
         f"[{low:.4f}, {high:.4f}]",
-        _source(found.sampling),
-        _size(found.binning.usual),
-        _source(found.noise),
+        source(estimate.sampling),
+        binning if usual else "0",
+        source(estimate.noise),
     )
 
 
@@ -98,101 +105,146 @@ def titled(metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
     return {METRICS[name].title: metrics[name] for name in METRICS if name in metrics}
 
 
-def rate_line(label: str, rates: Mapping[str, Estimate]) -> str:
-    """Put the values of a few rates on one line."""
-    parts = [f"{name} {number(found.value)}" for name, found in rates.items()]
-    return f"{label} " + "   ".join(parts)
+def title_of(measure: str) -> str:
+    """Return the title of a metric or of a rate at a threshold."""
+    return RATES[measure].title if measure in RATES else METRICS[measure].title
 
 
-def number(value: float) -> str:
-    """Write a rate, or that it is undefined."""
+def _number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _source(sd: float | None) -> str:
-    if sd is None:
-        return "-"
-    return f"±{1.96 * sd:.4f}" if sd else "0"
+def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
+    """Return the table, the counts and the claim; wide: every rate's interval."""
+    lines = [metric_table(titled(result.metrics))]
+    for found in result.thresholds.planned():
+        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
+        if wide:
+            lines.append(metric_table(rates, label))
+        else:
+            values = (f"{name} {_number(e.value)}" for name, e in rates.items())
+            lines.append(f"{label} {'   '.join(values)}")
+    if calibratable(result.fit):
+        lines.append(_calibration_line(result))
+    return "\n".join([*lines, *notes(result), _count_line(result), str(result.claim)])
 
 
-def _size(value: float) -> str:
-    if value == 0:
-        return "0"
-    return "<0.0001" if value < 0.0001 else f"{value:.4f}"
+def _calibration_line(result: Evaluation) -> str:
+    effect, name = result.recalibration.effect, result.recalibration.map.name
+    after = (
+        "no map would improve it"
+        if name == "identity"
+        else f"{_number(effect.ece_after.value)} expected after recalibration, {name}"
+    )
+    return f"calibration error {_number(effect.ece_before.value)}   ({after})"
 
 
-UNVERIFIABLE: Final = (
-    "This report does not hold the record of its release, so its numbers cannot be "
-    "computed again: discreet verify cannot check it."
-)
+# -- counts ------------------------------------------------------------------------
+
+
+def weighted(plan: Plan | None) -> bool:
+    """Whether examples have weights: counts are then of effective examples."""
+    return plan is not None and isinstance(plan.statistic, Weighted)
+
+
+def count_words(result: Evaluation) -> str:
+    """Return how many sites took part, and of how many examples it is."""
+    source = result.source
+    noun = "site" if source.expected == 1 else "sites"
+    words = f"{source.contributors} of {source.expected} {noun}"
+    if isinstance(result.fit, ScalarFit):
+        return words
+    observed = result.fit.observed
+    about = "" if observed.exact else "about "
+    total = observed.total_positives + observed.total_negatives
+    kind = "effective examples" if weighted(result.plan) else "examples"
+    return f"{words}, {about}{total:,.0f} {kind}"
+
+
+def _count_line(result: Evaluation) -> str:
+    """Return what it rests on and what it cost."""
+    if isinstance(result.fit, ScalarFit):
+        facts = [f"{name} {value}" for name, value in result.fit.facts.items()]
+        return ", ".join([count_words(result), *facts])
+    size = sum(r.total.size for r in result.source.releases) * 8 / 1024
+    rule = str(result.fit.observed.edges.rule)
+    return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
+
+
+def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str, str]:
+    """Return who took part and how many examples and positives there are.
+
+    ``others`` are further disjoint parts of the same examples, such as groups.
+    """
+    source = result.source
+    sites = f"{source.contributors} of {source.expected}"
+    if source.site_names:
+        sites += f": {', '.join(source.site_names)}"
+    words = {"Sites": sites}
+    if isinstance(result.fit, Fit):
+        seen = [part.observed for part in (result, *others)]
+        about = "" if seen[0].exact else "about "
+        positives = sum(part.total_positives for part in seen)
+        total = positives + sum(part.total_negatives for part in seen)
+        kind = ", effective: they have weights" if weighted(result.plan) else ""
+        words["Examples"] = f"{about}{total:,.0f}{kind}"
+        share = f" ({positives / total:.1%})" if total > 0 else ""
+        words["Positives"] = f"{about}{positives:,.0f}{share}"
+    return words
+
+
+# -- sentences ---------------------------------------------------------------------
 
 
 class Headline(NamedTuple):
     """One number that matters, and what it means."""
 
     title: str
-    found: Estimate
+    estimate: Estimate
     sentence: str
-
-
-_AREAS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
-    "auc": (
-        "AUC",
-        lambda share: (
-            "Of two people of whom one is positive, the model gives the positive one "
-            f"the higher score {share} of the time; chance is 50%."
-        ),
-    ),
-    "average_precision": (
-        "Average precision",
-        lambda share: (
-            "Going down the list from the highest score, on average "
-            f"{share} of those seen so far are positive."
-        ),
-    ),
-}
 
 
 def headlines(result: Evaluation) -> list[Headline]:
     """Return the two or three numbers that matter first."""
-    found = []
-    for name, (title, sentence) in _AREAS.items():
-        if name in result.metrics and (name == "auc" or not result.at_thresholds()):
-            estimate = result.metrics[name]
-            found.append(Headline(title, estimate, sentence(_share(estimate))))
-    for at in result.at_thresholds()[:1]:
-        where = f"at {at.threshold:g}"
-        found.append(
-            Headline(
-                f"Sensitivity {where}",
-                at["recall"],
-                f"Of all positives, {_share(at['recall'])} score {at.threshold:g} or "
-                "more.",
-            )
-        )
-        found.append(
-            Headline(
-                f"Precision {where}",
-                at["precision"],
-                f"Of all that score {at.threshold:g} or more, "
-                f"{_share(at['precision'])} are positive.",
-            )
-        )
-    return found
 
+    def share(estimate: Estimate) -> str:
+        known = not math.isnan(estimate.value)
+        return f"{estimate.value:.1%}" if known else "an unknown share"
 
-def _share(found: Estimate) -> str:
-    return "an unknown share" if math.isnan(found.value) else f"{found.value:.1%}"
+    shown, planned = [], result.thresholds.planned()[:1]
+    if "auc" in result.metrics:
+        sentence = (
+            "Of two people of whom one is positive, the model gives the positive one the "
+            f"higher score {share(result.auc)} of the time; chance is 50%."
+        )
+        shown.append(Headline("AUC", result.auc, sentence))
+    if "average_precision" in result.metrics and not planned:
+        estimate = result.average_precision
+        sentence = (
+            "Going down the list from the highest score, on average "
+            f"{share(estimate)} of those seen so far are positive."
+        )
+        shown.append(Headline("Average precision", estimate, sentence))
+    for at in planned:
+        where = f"{at.threshold:g}"
+        recall, precision = at["recall"], at["precision"]
+        sentence = f"Of all positives, {share(recall)} score {where} or more."
+        shown.append(Headline(f"Sensitivity at {where}", recall, sentence))
+        sentence = (
+            f"Of all that score {where} or more, {share(precision)} are positive."
+        )
+        shown.append(Headline(f"Precision at {where}", precision, sentence))
+    return shown
 
 
 def calibration_words(result: Evaluation) -> str:
     """Say how far predictions are off, and what recalibration would change."""
-    effect = result.recalibration()
+    effect = result.recalibration.effect
     before = (
         "On average a predicted probability is off by "
         f"{100 * effect.ece_before.value:.1f} percentage points"
     )
-    if result.calibrator.name == "identity":
+    if result.recalibration.map.name == "identity":
         return f"{before}; recalibration would not make it better."
     after = 100 * effect.ece_after.value
     return (
@@ -201,25 +253,38 @@ def calibration_words(result: Evaluation) -> str:
     )
 
 
-def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str, str]:
-    """Say who took part and how many examples and positives there are.
+def notes(result: Evaluation) -> tuple[str, ...]:
+    """Return refusals, cautions, what one malicious site can do, how sites differ."""
+    fit = result.fit
+    refusal = () if fit.refusal is None else (f"Undefined: {fit.refusal}.",)
+    cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
+    cautious = (f"Note: {note}." for note in (*fit.notes, *cautions))
+    sites = result.heterogeneity.sentences(result)
+    return (*refusal, *cautious, *_influence_lines(result), *sites)
 
-    ``others`` are further disjoint parts of the same examples, such as groups.
-    """
-    sites = f"{result.contributors} of {result.expected}"
-    if result.site_names:
-        sites += f": {', '.join(result.site_names)}"
-    found = {"Sites": sites}
-    if isinstance(result.fit, Fit):
-        seen = [part.observed for part in (result, *others)]
-        about = "" if seen[0].exact else "about "
-        positives = sum(part.total_positives for part in seen)
-        total = positives + sum(part.total_negatives for part in seen)
-        kind = ", effective: they have weights" if result.weighted else ""
-        found["Examples"] = f"{about}{total:,.0f}{kind}"
-        share = f" ({positives / total:.1%})" if total > 0 else ""
-        found["Positives"] = f"{about}{positives:,.0f}{share}"
-    return found
+
+def _influence_lines(result: Evaluation) -> list[str]:
+    if not result.influence() or result.plan is None:
+        return []
+    most = result.plan.cohort.max_examples_per_site
+    bounds = _by(result.influence())
+    return [
+        f"One malicious site of at most {most:,} examples can move {bounds}.",
+        *(
+            f"At {t:g} it can move {_by(result.influence(t))}."
+            for t in result.plan.thresholds
+        ),
+    ]
+
+
+def _by(bounds: Mapping[str, float]) -> str:
+    """Write bounds, rounded up."""
+    first, *others = (
+        f"{title_of(name)} by at most {math.ceil(bound * 1e4 - 1e-9) / 1e4:.4f}"
+        for name, bound in bounds.items()
+    )
+    shorter = [other.replace(" by at most", "") for other in others]
+    return ", ".join([first, *shorter])
 
 
 def exact_sums(plan: Plan | None) -> bool:
@@ -247,49 +312,34 @@ def plain_claim(claim: Claim) -> list[str]:
     """Say the claim to somebody who never read about differential privacy."""
     match claim.loss:
         case PureDP(epsilon):
-            factor = math.exp(min(float(epsilon), 50.0))
-            promise = (
-                f"Whatever is read from this page, it would have been read almost as "
-                f"likely without any one {_unit(claim)}: the chance differs by a factor of "
-                f"at most {factor:,.2f} (epsilon {float(epsilon):g})."
-            )
+            promise = _promise(claim, float(epsilon))
         case ApproxDP(epsilon, delta):
-            factor = math.exp(min(float(epsilon), 50.0))
-            promise = (
-                f"Whatever is read from this page, it would have been read almost as "
-                f"likely without any one {_unit(claim)}: the chance differs by a factor of "
-                f"at most {factor:,.2f} (epsilon {float(epsilon):g}), but for a "
-                f"probability of {float(delta):g}."
-            )
+            promise = _promise(claim, float(epsilon))
+            promise += f", but for a probability of {float(delta):g}"
         case _:
             promise = (
                 "The numbers are exact: no noise was added. Whoever knows all the data "
-                "but one person's could work that one out."
+                "but one person's could work that one out"
             )
-    found = [promise, claim.trust.value]
+    lines = [f"{promise}.", claim.trust.value]
     if claim.setting != "deployed":
-        found.append(
+        lines.append(
             "This was computed in one place, as a simulation: the promise is what the "
             "same plan would keep between real sites."
         )
-    return found
+    return lines
 
 
-def _unit(claim: Claim) -> str:
-    return "person's part" if claim.unit is None else claim.unit.kind
+def _promise(claim: Claim, epsilon: float) -> str:
+    unit = "person's part" if claim.unit is None else claim.unit.kind
+    return (
+        f"Whatever is read from this page, it would have been read almost as likely "
+        f"without any one {unit}: the chance differs by a factor of at most "
+        f"{math.exp(min(epsilon, 50.0)):,.2f} (epsilon {epsilon:g})"
+    )
 
 
-JSON_VERSION: Final = 1
-
-
-def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
-    """Return the table, the counts and the claim; wide: every rate's interval."""
-    lines = [metric_table(titled(result.metrics))]
-    for found in result.at_thresholds():
-        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
-        lines.append(metric_table(rates, label) if wide else rate_line(label, rates))
-    lines += sentences(result)
-    return "\n".join([*lines, count_line(result), str(result.claim)])
+# -- plain values ------------------------------------------------------------------
 
 
 def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
@@ -298,35 +348,28 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
     Without ``curves`` there is nothing from which every bin's count follows: no points
     of curves and no map that was fitted to the bins.
     """
-    found: dict[str, Any] = {
+    source, fit = result.source, result.fit
+    values: dict[str, Any] = {
         "version": JSON_VERSION,
-        "sites": {"contributed": result.contributors, "expected": result.expected},
+        "sites": {"contributed": source.contributors, "expected": source.expected},
         "metrics": {name: e.to_dict() for name, e in sorted(result.metrics.items())},
-        "refusal": result.refusal,
-        "notes": list(result.notes),
+        "refusal": fit.refusal,
+        "notes": list(fit.notes),
         "claim": result.claim.to_dict(),
     }
     if result.plan is not None:
-        found["plan_digest"] = result.plan.digest().hex()
-    if isinstance(result.fit, ScalarFit):
-        return found | {"facts": dict(result.fit.facts)}
-    if result.influence:
-        found["influence"] = _influence(result)
-    if result.random_groups is not None:
-        found["random_groups"] = result.random_groups.to_dict(sorted(result.metrics))
-    if result.heterogeneity is not None:
-        found["heterogeneity"] = result.heterogeneity.to_dict()
-    found |= _counted(result, result.fit)
-    if curves:
-        return found | _drawn(result.fit)
-    if found["calibration"] is not None:
-        del found["calibration"]["map"]
-    return found
-
-
-def _counted(result: Evaluation, fit: Fit) -> dict[str, Any]:
-    """Return what only a histogram has: totals, thresholds, calibration."""
-    return {
+        values["plan_digest"] = result.plan.digest().hex()
+    if isinstance(fit, ScalarFit):
+        return values | {"facts": dict(fit.facts)}
+    planned = result.thresholds.planned()
+    if bounds := result.influence():
+        at = [
+            {"threshold": found.threshold, **result.influence(found.threshold)}
+            for found in planned
+        ]
+        values["influence"] = {**bounds, "thresholds": at}
+    values |= result.heterogeneity.to_dict(sorted(result.metrics))
+    values |= {
         "estimator": fit.estimator,
         "interpolation": fit.curves.interpolation,
         "examples": {
@@ -334,131 +377,30 @@ def _counted(result: Evaluation, fit: Fit) -> dict[str, Any]:
             "negatives": fit.observed.total_negatives,
             "noisy": not fit.observed.exact,
         },
-        "thresholds": [found.to_dict() for found in result.at_thresholds()],
-        "calibration": _calibration(result),
+        "thresholds": [found.to_dict() for found in planned],
+        "calibration": _calibration(result, with_map=curves),
     }
-
-
-def _drawn(fit: Fit) -> dict[str, Any]:
-    """Return the points of the curves."""
+    if not curves:
+        return values
     fpr, tpr, thresholds = roc_points(fit, inside_bins=False)
     precision, recall, _ = pr_points(fit, inside_bins=False)
-    return {
+    return values | {
         "curve_points": "edges of the bins",
         "roc": {"fpr": _list(fpr), "tpr": _list(tpr), "thresholds": _list(thresholds)},
         "pr": {"precision": _list(precision), "recall": _list(recall)},
     }
 
 
-def _influence(result: Evaluation) -> dict[str, Any]:
-    """Return what one lying site can do, over all thresholds and at the plan's."""
-    at = [
-        {"threshold": found.threshold, **result.influence_at(found.threshold)}
-        for found in result.at_thresholds()
-    ]
-    return {**result.influence, "thresholds": at}
-
-
-def _influence_lines(result: Evaluation) -> list[str]:
-    if not result.influence or result.plan is None:
-        return []
-    most = result.plan.cohort.max_examples_per_site
-    bounds = {METRICS[name].title: bound for name, bound in result.influence.items()}
-    lines = [f"One lying site of at most {most:,} examples can move {_by(bounds)}."]
-    for found in result.at_thresholds():
-        rates = result.influence_at(found.threshold)
-        titled_rates = {RATES[name].title: bound for name, bound in rates.items()}
-        lines.append(f"At {found.threshold:g} it can move {_by(titled_rates)}.")
-    return lines
-
-
-def _by(bounds: Mapping[str, float]) -> str:
-    """Write bounds, rounded up."""
-    first, *others = (
-        f"{name} by at most {math.ceil(bound * 1e4 - 1e-9) / 1e4:.4f}"
-        for name, bound in bounds.items()
-    )
-    shorter = [other.replace(" by at most", "") for other in others]
-    return ", ".join([first, *shorter])
-
-
-def _calibration(result: Evaluation) -> dict[str, Any] | None:
-    if not result.calibratable:
+def _calibration(result: Evaluation, *, with_map: bool) -> dict[str, Any] | None:
+    if not calibratable(result.fit):
         return None
-    found = result.recalibration()
+    effect, fitted = result.recalibration.effect, result.recalibration.map
     return {
-        "ece": found.ece_before.to_dict(),
-        "ece_after": found.ece_after.to_dict(),
-        "map": dict(result.calibrator.to_dict()),
-        "reason": result.calibrator.reason,
+        "ece": effect.ece_before.to_dict(),
+        "ece_after": effect.ece_after.to_dict(),
+        **({"map": dict(fitted.to_dict())} if with_map else {}),
+        "reason": fitted.reason,
     }
-
-
-def sentences(result: Evaluation) -> tuple[str, ...]:
-    """Return what stands below the tables: calibration, refusals, notes."""
-    lines = [_calibration_line(result)] if result.calibratable else []
-    return (*lines, *note_lines(result))
-
-
-def note_lines(result: Evaluation) -> tuple[str, ...]:
-    """Return refusals, cautions, what a liar can do, and how random groups differ."""
-    lines = []
-    if result.refusal is not None:
-        lines.append(f"Undefined: {result.refusal}.")
-    cautions = dict.fromkeys(e.caution for e in result.metrics.values() if e.caution)
-    cautious = (f"Note: {note}." for note in (*result.notes, *cautions))
-    grouped: tuple[str, ...] = ()
-    if result.random_groups is not None:
-        titles = {
-            name: METRICS[name].title for name in METRICS if name in result.metrics
-        }
-        grouped = result.random_groups.sentences(titles)
-    between: tuple[str, ...] = ()
-    if result.heterogeneity is not None:
-        between = result.heterogeneity.sentences(result)
-    between = (*between, *cluster_sentences(result))
-    return (*lines, *cautious, *_influence_lines(result), *grouped, *between)
-
-
-def extra_pictures(result: Evaluation) -> dict[str, Figure]:
-    """Return what a report draws beside the curves: how sites differ."""
-    if result.heterogeneity is None:
-        return {}
-    between = result.heterogeneity.picture(result)
-    return {} if between is None else {"What a new site can expect": between}
-
-
-def _calibration_line(result: Evaluation) -> str:
-    found, name = result.recalibration(), result.calibrator.name
-    after = (
-        "no map would improve it"
-        if name == "identity"
-        else f"{number(found.ece_after.value)} expected after recalibration, {name}"
-    )
-    return f"calibration error {number(found.ece_before.value)}   ({after})"
-
-
-def count_words(result: Evaluation) -> str:
-    """Return how many sites took part, and of how many examples it is."""
-    counted = "site" if result.expected == 1 else "sites"
-    words = f"{result.contributors} of {result.expected} {counted}"
-    if isinstance(result.fit, ScalarFit):
-        return words
-    observed = result.fit.observed
-    about = "" if observed.exact else "about "
-    total = observed.total_positives + observed.total_negatives
-    kind = "effective examples" if result.weighted else "examples"
-    return f"{words}, {about}{total:,.0f} {kind}"
-
-
-def count_line(result: Evaluation) -> str:
-    """Return what it rests on and what it cost."""
-    if isinstance(result.fit, ScalarFit):
-        facts = [f"{name} {value}" for name, value in result.fit.facts.items()]
-        return ", ".join([count_words(result), *facts])
-    size = sum(r.total.size for r in result.releases) * 8 / 1024
-    rule = str(result.fit.observed.edges.rule)
-    return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
 
 
 def _list(values: FloatVector) -> list[float | None]:

@@ -32,7 +32,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.parsing import MOST_BYTES, read_json, shown
 from discreet.plan.plan import Plan
-from discreet.report.page import marked, render
 from discreet.report.receipt import Receipt, read_receipts
 from discreet.report.record import RECORD_VERSION, SIGNED, Made, plan_of, result_from
 
@@ -256,14 +255,14 @@ class _Report:
     ) -> Any:
         """Compute the file again: the text of a page, or the document of a .json."""
         signature = record.get("signature")
+        sign = None if signature is None else lambda _: bytes.fromhex(signature)
         try:
             made = Made.from_dict(record["made"])
-            result = result_from(record, plan)
+            exports = result_from(record, plan).exports
             if self.document is None:
-                return render(result.page(made), signature=signature, receipts=receipts)
-            found = result.to_dict(made)
-            found["release"] = marked(found["release"], signature, receipts)
-            return json.loads(json.dumps(found, allow_nan=False))
+                return exports.html(made, sign=sign, receipts=receipts)
+            values = exports.to_dict(made, sign=sign, receipts=receipts)
+            return json.loads(json.dumps(values, allow_nan=False))
         except ReleaseError:
             raise
         except DiscreetError as err:

@@ -83,7 +83,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     found = run(plan, sites, entropy=entropy)
     if not isinstance(found, ModelComparison):
         raise PlanError("this plan does not compare two models")
-    return found.called(*(names or _called(columns)))
+    return replace(found, names=names or _called(columns))
 
 
 def _called(columns: ColumnNames) -> tuple[str, str]:

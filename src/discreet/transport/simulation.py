@@ -156,7 +156,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> north = Examples(scores, scores > 0.3)
     >>> south = Examples(scores, scores > 0.7)
     >>> result = evaluate([north, south])
-    >>> round(result.auc.value, 3), result.releases[0].contributors
+    >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
     sites = sites_of(sites, classes=classes, columns=columns, weight=weight)

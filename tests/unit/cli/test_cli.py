@@ -72,7 +72,7 @@ def test_what_a_lying_site_can_do_is_shown_from_the_command_line(files):
         cwd=files,
     )
     assert run.returncode == 0, run.stderr
-    assert "One lying site of at most 15,000 examples can move AUC" in run.stdout
+    assert "One malicious site of at most 15,000 examples can move AUC" in run.stdout
     assert "AUC in 3 random groups of sites: 0.8" in run.stdout
 
 

@@ -54,7 +54,7 @@ def _check(sites, epsilon, seeds):
         assert not _broken(line.x, line.y)
         precision, recall, _ = result.precision_recall_curve()
         assert not _broken(recall[::-1], precision[::-1])
-        band = result.band("pr")
+        band = result.curves.band("pr")
         later = np.interp(0.05, line.x, line.y)
         assert (band.low[band.x < 0.01] >= later / 3).all()
         assert (band.low <= band.value).all()
@@ -95,5 +95,5 @@ def test_exact_counts_are_believed_to_the_last_example():
     labels = np.array([0, 1, 1, 0])
     result = discreet.evaluate([discreet.Examples(scores, labels)])
     precision, recall, _ = result.precision_recall_curve()
-    assert result.curves.lead == 0
+    assert result.fit.curves.lead == 0
     assert precision[recall == 0].min() == 0.0

@@ -81,7 +81,7 @@ def test_secure_aggregation_opens_one_sum_with_less_noise(rng):
     assert abs(summed.auc.value - exact_auc(sites)) < 6 * summed.auc.noise
     assert summed.claim.computational
     assert "only the sum" in str(summed.claim)
-    assert summed.contributors == 12
+    assert summed.source.contributors == 12
 
 
 def test_colluders_are_answered_with_more_noise(rng):
@@ -135,7 +135,7 @@ def test_a_changed_label_is_answered_and_charged_as_if_it_had_not_changed(rng):
             mechanism="response",
             response_keys=kept,
         )
-        .releases[0]
+        .source.releases[0]
         .total
         for y in (labels, changed)
     ]
@@ -187,8 +187,8 @@ def test_empty_and_one_class_sites_take_part(rng):
         Examples(rng.random(50), np.ones(50)),
     ]
     result = label_auc(sites, epsilon=10, entropy=Seeded(b"e"))
-    assert result.contributors == 6
-    assert result.facts == {"examples": 3100}
+    assert result.source.contributors == 6
+    assert result.fit.facts == {"examples": 3100}
     assert abs(result.auc.value - exact_auc(sites)) < 6 * result.auc.noise
 
 

@@ -77,7 +77,7 @@ def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
     truth = discreet.evaluate([Examples(s, y)])
     assert isinstance(result, Evaluation)
     for name in ("auc", "average_precision", "brier"):
-        found, exact = result.metric(name), truth.metric(name)
+        found, exact = result.metrics[name], truth.metrics[name]
         # Five deviations: the seed is fixed, and a wrong decoding is far off.
         assert abs(found.value - exact.value) < 5 * found.noise + 1e-3
     fpr, tpr, _ = result.roc_curve()
@@ -329,10 +329,10 @@ def test_one_class_alone_is_refused_with_the_reason(mechanism, label) -> None:
     )
     assert isinstance(result, Evaluation)
     assert np.isnan(result.auc.value)
-    assert result.refusal is not None
-    assert "too few labels for this epsilon" in result.refusal
+    assert result.fit.refusal is not None
+    assert "too few labels for this epsilon" in result.fit.refusal
     with pytest.raises(NotReleasedError):
-        result.band()
+        result.curves.band()
     assert "Undefined" in str(result)
     assert result.to_json()
 
@@ -353,7 +353,7 @@ def test_empty_sites_and_sites_of_one_example_take_part(mechanism) -> None:
     sites = [*cut(s[:200], y[:200], 200), Examples([], []), Examples(s[200:], y[200:])]
     result = evaluate_labels(sites, privacy=LabelDP(8, mechanism=mechanism))
     assert isinstance(result, Evaluation)
-    assert result.releases[0].contributors == 202
+    assert result.source.releases[0].contributors == 202
     assert result.observed.negatives.sum() + result.observed.positives.sum() == (
         pytest.approx(400)
     )

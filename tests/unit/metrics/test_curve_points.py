@@ -14,6 +14,7 @@ from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.estimate.fit import Flat
 from discreet.metrics.curve_points import roc_points
+from discreet.metrics.thresholds import at_threshold
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.recommend import recommend
 from discreet.published.xu2025.fedcurve import FedCurve
@@ -81,7 +82,9 @@ def released(population, epsilon, edges=None, thresholds=DECLARED, seed=0):
 
 def read_by(result, estimator):
     """Return the evaluation of the same releases by another estimator."""
-    return evaluation(result.plan, result.releases, result.claim, estimator=estimator)
+    return evaluation(
+        result.plan, result.source.releases, result.claim, estimator=estimator
+    )
 
 
 def labels_only(population, mechanism):
@@ -167,7 +170,7 @@ def test_pr_and_det_points_belong_to_the_same_thresholds(result):
     np.testing.assert_array_equal(rising, thresholds[:0:-1])
     np.testing.assert_array_equal(recall, tpr[::-1])
     assert ((precision >= 0) & (precision <= 1)).all()
-    false, missed, at = result.det_curve()
+    false, missed, at = result.curves.det()
     assert (np.diff(at) > 0).all()
     place = np.searchsorted(-thresholds, -at)
     np.testing.assert_array_equal(fpr[place], false)
@@ -175,18 +178,18 @@ def test_pr_and_det_points_belong_to_the_same_thresholds(result):
 
 
 def test_declared_thresholds_have_a_point_to_the_last_bit(result):
-    exact_ties = result.observed.exact and result.curves.joined_for_ties
+    exact_ties = result.observed.exact and result.fit.curves.joined_for_ties
     declared = () if exact_ties else result.plan.thresholds
     assert set(declared) <= set(result.roc_curve().thresholds)
     assert set(declared) <= set(result.precision_recall_curve().thresholds)
 
 
 def test_a_point_has_the_rates_of_its_threshold(result):
-    if result.way == "tree":  # a published curve does not pass through its leaves
+    if result.fit.way == "tree":  # a published curve does not pass through its leaves
         return
     fpr, tpr, thresholds = result.roc_curve()
     for k in np.linspace(1, fpr.size - 1, 40).astype(int):
-        found = result._at(thresholds[k])
+        found = at_threshold(result.fit, thresholds[k])
         assert found.recall.value == pytest.approx(tpr[k], abs=1e-9)
         assert found.false_positive_rate.value == pytest.approx(fpr[k], abs=1e-9)
 
@@ -206,8 +209,8 @@ def test_steps_of_the_pr_points_are_the_average_precision(result):
     precision, recall, _ = result.precision_recall_curve()
     steps = -float(np.diff(recall) @ precision[:-1])
     # Above the lead the curve is higher than its counts, whose area is quoted.
-    lead = result.curves.lead
-    hidden = float(result.curves.tpr[lead]) if lead else 0.0
+    lead = result.fit.curves.lead
+    hidden = float(result.fit.curves.tpr[lead]) if lead else 0.0
     found = result.average_precision.value
     assert found - 2e-3 <= steps <= found + 2e-3 + hidden
 
@@ -216,7 +219,9 @@ def test_steps_of_the_pr_points_are_the_average_precision(result):
 def test_trapezoids_of_smooth_pr_points_are_the_quoted_area(epsilon):
     result = released(smooth, epsilon)
     precision, recall, _ = result.precision_recall_curve()
-    assert sk.auc(recall, precision) == pytest.approx(result.aupr.value, abs=1e-3)
+    assert sk.auc(recall, precision) == pytest.approx(
+        result.metrics["aupr"].value, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("population", [rounded, few_values])
@@ -235,7 +240,7 @@ def test_a_heap_at_the_highest_score_is_one_piece(epsilon, noise):
     fpr, tpr, thresholds = result.roc_curve()
     # Its last bin begins there, or the model found that all of it lies at 1.
     assert thresholds[1] in (result.observed.edges.array[-2], 1.0)
-    counted = result.curves.fpr[1], result.curves.tpr[1]
+    counted = result.fit.curves.fpr[1], result.fit.curves.tpr[1]
     assert (fpr[1], tpr[1]) == pytest.approx(counted, abs=1e-12)
 
 
@@ -263,7 +268,9 @@ def test_a_low_precision_at_recall_zero_is_met_close_to_it(bins):
     precision, recall, _ = result.precision_recall_curve()
     assert precision[-2] < 0.7
     assert recall[-2] < 1e-6
-    assert sk.auc(recall, precision) == pytest.approx(result.aupr.value, abs=1e-6)
+    assert sk.auc(recall, precision) == pytest.approx(
+        result.metrics["aupr"].value, abs=1e-6
+    )
 
 
 def test_points_on_a_grid_are_at_its_multiples():
@@ -315,7 +322,7 @@ def test_scores_on_other_scales_have_the_same_points(kind):
         assert sk.auc(fpr, tpr) == pytest.approx(result.auc.value, abs=1e-4)
         assert np.isfinite(thresholds[1:-1]).all()  # logits have no lower limit
         for k in np.linspace(1, fpr.size - 1, 30).astype(int):
-            recall = result._at(thresholds[k]).recall.value
+            recall = at_threshold(result.fit, thresholds[k]).recall.value
             assert recall == pytest.approx(tpr[k], abs=1e-9)
 
 
@@ -335,11 +342,11 @@ def test_scikit_learns_displays_draw_the_points():
 def test_points_at_the_edges_alone_are_the_released_thresholds():
     result = released(smooth, 0.3)
     few = roc_points(result.fit, inside_bins=False)
-    np.testing.assert_array_equal(few.thresholds, result.curves.thresholds)
+    np.testing.assert_array_equal(few.thresholds, result.fit.curves.thresholds)
     whole = result.roc_curve()
     place = np.searchsorted(-whole.thresholds, -few.thresholds)
     np.testing.assert_array_equal(whole.x[place], few.x)
     np.testing.assert_array_equal(whole.y[place], few.y)
-    document = result.to_dict()
+    document = result.exports.to_dict()
     assert document["curve_points"] == "edges of the bins"
     assert document["roc"]["tpr"] == few.y.tolist()

@@ -47,7 +47,7 @@ def result(data):
 def test_a_rate_is_reached_on_the_rows_themselves(data, result, aim, rate):
     y, score = data
     ((name, target),) = aim.items()
-    found = result.threshold(**aim)
+    found = result.thresholds.find(**aim)
     assert rate(y, score >= found.threshold) == pytest.approx(target, abs=2e-3)
     assert found.interval.low < found.threshold < found.interval.high
     at = found.at["recall" if name == "sensitivity" else name]
@@ -63,7 +63,7 @@ def test_the_best_threshold_is_the_best_of_all_edges(data, result):
         ({"youden": True}, lambda c: c[y].mean() - c[~y].mean()),
         ({"cost_ratio": 9}, lambda c: (9 * (c & y).sum() - (c & ~y).sum()) / y.size),
     ):
-        found = result.threshold(**aim)
+        found = result.thresholds.find(**aim)
         best = max(gain(score >= t) for t in edges)
         assert gain(score >= found.threshold) == pytest.approx(best, abs=1e-12)
         assert found.interval.low <= found.threshold <= found.interval.high
@@ -82,7 +82,9 @@ def test_the_interval_holds_the_populations_threshold_as_often_as_it_says(privac
     inside = 0
     for seed in range(40):
         y, score = draw(np.random.default_rng(seed), 4_000)
-        low, high = evaluated(y, score, privacy).threshold(sensitivity=0.95).interval
+        low, high = (
+            evaluated(y, score, privacy).thresholds.find(sensitivity=0.95).interval
+        )
         inside += low <= truth <= high
     assert inside >= 32
 
@@ -93,18 +95,18 @@ def test_what_no_threshold_reaches_is_said(result):
     assert not found.reached
     assert "no threshold gives precision 0.999" in found.sentence
     assert math.isfinite(found.threshold)
-    assert result.threshold(precision=0.6).reached
+    assert result.thresholds.find(precision=0.6).reached
 
 
 def test_exactly_one_aim_is_taken(result):
     with pytest.raises(InputError, match="one aim"):
-        result.threshold()
+        result.thresholds.find()
     with pytest.raises(InputError, match="one aim"):
-        result.threshold(sensitivity=0.9, youden=True)
+        result.thresholds.find(sensitivity=0.9, youden=True)
     with pytest.raises(InputError, match="strictly between"):
-        result.threshold(specificity=1.0)
+        result.thresholds.find(specificity=1.0)
     with pytest.raises(InputError, match="positive"):
-        result.threshold(cost_ratio=0)
+        result.thresholds.find(cost_ratio=0)
 
 
 def test_no_threshold_is_found_where_a_class_is_missing():
@@ -112,11 +114,11 @@ def test_no_threshold_is_found_where_a_class_is_missing():
     with pytest.warns(discreet.UndefinedMetricWarning):
         result = discreet.evaluate([site])
     with pytest.raises(discreet.NotReleasedError, match="no threshold"):
-        result.threshold(youden=True)
+        result.thresholds.find(youden=True)
 
 
 def test_one_tidy_row_a_measure(result):
-    frame = result.to_frame()
+    frame = result.exports.to_frame()
     assert {"measure", "value", "low", "high", "sampling_sd"} <= set(frame.columns)
     auc = frame[frame.measure == "auc"].iloc[0]
     assert auc.value == result.auc.value

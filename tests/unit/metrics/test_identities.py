@@ -39,34 +39,36 @@ def near(value):
 
 
 def test_gini_is_twice_the_auc_less_one(result):
-    gini, auc = result.metric("gini"), result.metric("auc")
+    gini, auc = result.metrics["gini"], result.metrics["auc"]
     assert gini.value == near(2 * auc.value - 1)
     assert gini.interval() == near([2 * end - 1 for end in auc.interval()])
 
 
 def test_the_brier_score_is_the_sum_of_its_parts(result):
-    brier = result.metric("brier").value
+    brier = result.metrics["brier"].value
     assert brier_parts(result.fit.counts).total == near(brier)
     corp = [
-        result.metric(n).value
+        result.metrics[n].value
         for n in ("miscalibration", "discrimination", "uncertainty")
     ]
     assert corp[0] - corp[1] + corp[2] == near(brier)
 
 
 def test_the_scaled_brier_score_is_one_less_its_share_of_no_models(result):
-    most = result.metric("uncertainty").value
-    scaled = result.metric("scaled_brier").value
-    assert scaled == near(1 - result.metric("brier").value / most)
+    most = result.metrics["uncertainty"].value
+    scaled = result.metrics["scaled_brier"].value
+    assert scaled == near(1 - result.metrics["brier"].value / most)
 
 
 def test_ece_is_that_of_its_groups(result):
     groups = expected_calibration_error(result.fit.counts)
-    assert result.metric("ece").value == near(groups.value)
+    assert result.metrics["ece"].value == near(groups.value)
 
 
 def test_recalibration_starts_at_the_brier_score(result):
-    assert result.recalibration().brier_before == near(result.metric("brier").value)
+    assert result.recalibration.effect.brier_before == near(
+        result.metrics["brier"].value
+    )
 
 
 def test_rates_at_a_threshold_follow_from_each_other(result):

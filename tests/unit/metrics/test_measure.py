@@ -42,7 +42,7 @@ def test_every_measure_is_its_definition_on_the_rows(data):
     at = result.at(measures_page.CUT)
     for name, value in at_threshold(y, score, measures_page.CUT).items():
         assert at[name].value == pytest.approx(value, rel=1e-9), name
-    cost = result.threshold(cost_ratio=9).at.expected_cost.value
+    cost = result.thresholds.find(cost_ratio=9).at.expected_cost.value
     best = min(
         (0.9 * np.sum(y & (score < t)) + 0.1 * np.sum(~y & (score >= t))) / y.size
         for t in np.append(score, 2.0)
@@ -159,7 +159,7 @@ def test_measures_agree_with_each_other(result):
     for area in ("partial_auc", "partial_auc_sensitivity"):
         mapped = (1 + (v[area] - 0.005) / 0.095) / 2
         assert v[f"{area}_corrected"] == pytest.approx(mapped)
-    assert v["ks"] >= result.threshold(youden=True).at.youden.value - 1e-9
+    assert v["ks"] >= result.thresholds.find(youden=True).at.youden.value - 1e-9
 
 
 def test_every_estimate_keeps_its_sources_of_error_apart(result):
@@ -220,5 +220,5 @@ def test_scores_that_are_no_probabilities_have_rankings_alone():
         defined = not np.isnan(result.metrics[name].value)
         assert defined != METRICS[name].needs_probabilities
     with pytest.raises(discreet.NotReleasedError, match="not probabilities"):
-        result.decision_curve()
-    assert result.curve("lift").y[0] > 1
+        result.curves.decision()
+    assert result.curves.over_thresholds("lift").y[0] > 1

@@ -73,14 +73,14 @@ def test_a_strangers_row_is_asked_for_computed_and_shown_like_any_other(rng, pri
         cohort=base.cohort,
     )
     result = run(plan, [site])
-    found = result.metric("prevalence")
+    found = result.metrics["prevalence"]
     low, high = found.interval(0.9999)
     assert low < y.mean() < high
     expected = math.sqrt(0.3 * 0.7 / 20_000)
     assert found.sampling == pytest.approx(expected, rel=0.03)
     assert "prevalence" in result.to_text()
     assert "Informed" in result.to_text(wide=True)
-    assert set(result.to_dict()["metrics"]) == {"auc", "prevalence"}
+    assert set(result.exports.to_dict()["metrics"]) == {"auc", "prevalence"}
     exact = site.to_arrays()[0] >= 0.5
     youden = exact[y].mean() - exact[~y].mean()
     assert abs(result.at(0.5).informed.value - youden) < 0.02

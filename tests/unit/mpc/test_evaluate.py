@@ -155,7 +155,7 @@ def test_an_exact_auc_comes_with_delongs_interval_and_says_what_was_revealed(sit
     pooled = map(np.concatenate, zip(*(s.to_arrays() for s in sites), strict=True))
     assert result.auc.sampling**2 == pytest.approx(delong(*pooled), rel=1e-9)
     assert any("number of positives and two sums" in d for d in result.claim.discloses)
-    assert any("DeLong" in note for note in result.notes)
+    assert any("DeLong" in note for note in result.fit.notes)
 
 
 def test_without_class_counts_there_is_no_sampling_error(sites):
@@ -171,13 +171,13 @@ def test_a_declared_prevalence_gives_a_sampling_error(sites):
     assert low < result.auc.value < high
     # Hanley and McNeil's order of size for 200 + 200 examples.
     assert 0.01 < result.auc.sampling < 0.04
-    assert any("declared prevalence" in note for note in result.notes)
+    assert any("declared prevalence" in note for note in result.fit.notes)
 
 
 def test_hidden_totals_leave_no_sampling_error(sites):
     result = run(sites, ExactMPC(hide_sizes=True), prevalence=0.5)
     assert result.auc.sampling is None
-    assert any("hidden" in note for note in result.notes)
+    assert any("hidden" in note for note in result.fit.notes)
 
 
 @pytest.mark.parametrize("prevalence", [0.0, 1.0, -0.1, 2.0])
@@ -191,7 +191,7 @@ def test_an_empty_site_changes_nothing(sites):
     assert run([*sites, nobody]).auc.value == run(sites).auc.value
     hidden = run([*sites, nobody], ExactMPC(hide_sizes=True))
     assert hidden.auc.value == run(sites).auc.value
-    assert hidden.contributors == 4
+    assert hidden.source.contributors == 4
 
 
 def test_one_class_only_is_nan_with_the_cause():
@@ -222,7 +222,7 @@ def test_what_cannot_be_pooled_is_refused(wrong, message):
 
 def test_ties_none_says_when_it_is_exact(sites):
     assert any(
-        "no two scores are equal" in n for n in run(sites, ExactMPC("none")).notes
+        "no two scores are equal" in n for n in run(sites, ExactMPC("none")).fit.notes
     )
 
 
@@ -293,7 +293,7 @@ class Remembering:
 def test_the_result_can_be_computed_again_from_the_revealed_integers(model, sites):
     engine = Remembering()
     result = evaluate(sites, model, engine=engine, entropy=Seeded(b"again"))
-    plan = plan_of(model, result.facts["rows"], owners=len(sites))
+    plan = plan_of(model, result.fit.facts["rows"], owners=len(sites))
     checked, *total = engine.revealed.values
     total, owners = np.array(total), len(sites)
     assert checked == 1
@@ -331,7 +331,7 @@ def test_facts_tell_the_cost():
     plan = plan_of(ExactMPC(), 400, owners=3)
     result = evaluation_of(plan, revealed, session=b"s", setting="deployed")
     costs = {"bytes": 12_345, "rounds": 67, "seconds": 0.89}
-    assert result.facts == {"rows": 400, **costs}
+    assert result.fit.facts == {"rows": 400, **costs}
     assert "Simulated" not in str(result)
     assert "bytes 12345" in str(result)
 

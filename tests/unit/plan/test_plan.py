@@ -115,7 +115,7 @@ def test_the_plan_does_not_change_with_the_data(rng):
         results.append(evaluate([discreet.Examples(s, y)], examples=20_000))
     assert results[0].plan == results[1].plan
     assert not np.array_equal(
-        results[0].releases[0].total, results[1].releases[0].total
+        results[0].source.releases[0].total, results[1].source.releases[0].total
     )
 
 

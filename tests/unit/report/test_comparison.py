@@ -23,7 +23,7 @@ from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
 from discreet.report.build import result_of
 from discreet.report.comparison import JointCounts, ModelComparison
-from discreet.report.evaluation import Evaluation
+from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic import Paired
 from discreet.statistic.summed import SummedNoise
 from discreet.transport.in_process import simulate
@@ -57,7 +57,7 @@ def released(form, scores, y):
 
 def compared(paired, counts, noise, estimator):
     a, b = (
-        Evaluation(estimator.fit(part), CLAIM, 1, 1)
+        Evaluation(estimator.fit(part), CLAIM, Source(1, 1))
         for part in paired.parts(counts, noise).values()
     )
     joint = JointCounts(counts, noise) if paired.joint else None
@@ -141,7 +141,7 @@ def test_the_default_estimator_under_noise_compares_too(rng):
     noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
     found = compared(paired, noisy, noise, Smooth())
     assert found.verdict().startswith("a is better")
-    assert json.loads(json.dumps(found.to_dict()))["verdict"] == found.verdict()
+    assert json.loads(json.dumps(found.exports.to_dict()))["verdict"] == found.verdict()
 
 
 def test_noise_of_pairs_that_hold_nothing_does_not_reach_a_difference(rng):
@@ -177,7 +177,7 @@ def test_whatever_pairs_are_released_every_difference_is_one_or_says_why(rng):
         counts = size * rng.dirichlet(np.full(paired.size, rng.choice([0.02, 1.0])))
         counts = np.rint(counts + rng.laplace(0, noise.scale, paired.size))
         found = compared(paired, counts, noise, Smooth())
-        for gap in (*found.differences().values(), found.difference_at("recall", 0.5)):
+        for gap in (*found.differences().values(), found.difference("recall", at=0.5)):
             if math.isnan(gap.value):
                 assert gap.unusable
                 continue
@@ -222,7 +222,7 @@ def test_a_paired_plan_gives_its_comparison_from_the_releases_alone(rng, form):
     assert isinstance(found, ModelComparison)
     assert set(found.differences()) == set(found.a.metrics)
     for name, gap in found.differences().items():
-        expected = found.a.metric(name).value - found.b.metric(name).value
+        expected = found.a.metrics[name].value - found.b.metrics[name].value
         assert gap.value == pytest.approx(expected)
         low, high = gap.interval()
         assert low < gap.value < high

@@ -39,12 +39,12 @@ def held(found):
 @pytest.mark.parametrize("alpha", [0.1, 0.05])
 def test_the_threshold_is_the_one_of_the_rows(alpha):
     score, y = draw(np.random.default_rng(5), 10_000)
-    found = evaluated(5).conformal(alpha)
+    found = evaluated(5).thresholds.conformal(alpha)
     own = np.sort(np.where(y, score, 1 - score))
     rank = math.floor(alpha * (own.size + 1))
     assert found.positive == found.negative
     assert found.positive == pytest.approx(own[rank - 1], abs=2e-3)
-    by_class = evaluated(5).conformal(alpha, "class")
+    by_class = evaluated(5).thresholds.conformal(alpha, "class")
     positives = np.sort(score[y])
     rank = math.floor(alpha * (positives.size + 1))
     assert by_class.positive == pytest.approx(positives[rank - 1], abs=3e-3)
@@ -56,8 +56,8 @@ def test_coverage_is_what_is_promised_and_hardly_more(privacy):
     shares, positives, negatives = [], [], []
     for seed in range(8):
         result = evaluated(seed, privacy)
-        shares.append(held(result.conformal(0.1)).mean())
-        inside = held(result.conformal(0.1, "class"))
+        shares.append(held(result.thresholds.conformal(0.1)).mean())
+        inside = held(result.thresholds.conformal(0.1, "class"))
         positives.append(inside[NEW_LABELS].mean())
         negatives.append(inside[~NEW_LABELS].mean())
     assert 0.9 - 0.004 < np.mean(shares) < 0.91
@@ -66,9 +66,9 @@ def test_coverage_is_what_is_promised_and_hardly_more(privacy):
 
 
 def test_noise_makes_sets_wider_and_never_narrower_on_average():
-    exact = np.mean([evaluated(s).conformal(0.1).positive for s in range(6)])
+    exact = np.mean([evaluated(s).thresholds.conformal(0.1).positive for s in range(6)])
     noisy = [evaluated(s, discreet.DistributedDP(0.3)) for s in range(6)]
-    assert np.mean([r.conformal(0.1).positive for r in noisy]) < exact
+    assert np.mean([r.thresholds.conformal(0.1).positive for r in noisy]) < exact
 
 
 def test_groups_have_thresholds_of_their_own():
@@ -108,19 +108,19 @@ def test_several_classes_share_one_threshold():
 
 def test_what_cannot_be_promised_is_refused():
     with pytest.raises(InputError, match="alpha"):
-        evaluated(1).conformal(0.0)
+        evaluated(1).thresholds.conformal(0.0)
     with pytest.raises(InputError, match="marginal"):
-        evaluated(1).conformal(0.1, "group")
+        evaluated(1).thresholds.conformal(0.1, "group")
     few = evaluated(1, n=50)
     with pytest.raises(discreet.NotReleasedError, match="at least 1000 examples"):
-        few.conformal(0.001)
+        few.thresholds.conformal(0.001)
     score, y = draw(np.random.default_rng(1), 20_000)
     other = discreet.Examples(score * 5, y, kind="other", low=0, high=5)
     with pytest.raises(discreet.NotReleasedError, match="probabilities"):
-        discreet.evaluate([other]).conformal(0.1)
+        discreet.evaluate([other]).thresholds.conformal(0.1)
 
 
 def test_the_sentence_names_what_is_held():
-    found = evaluated(3).conformal(0.1)
+    found = evaluated(3).thresholds.conformal(0.1)
     assert "90% of all examples" in str(found)
     assert found.to_dict()["alpha"] == 0.1

@@ -36,11 +36,11 @@ def comparison(request, data):
 def test_every_measure_has_a_difference_with_its_errors(comparison):
     for name in METRICS:
         gap = comparison.difference(name)
-        own = comparison.a.metric(name).value - comparison.b.metric(name).value
+        own = comparison.a.metrics[name].value - comparison.b.metrics[name].value
         assert gap.value == pytest.approx(own)
         # Both models are judged on the same labels: their uncertainty is one.
         assert gap.sampling > 0 or name == "uncertainty", name
-    found = comparison.differences_at(0.4)
+    found = comparison.differences(0.4)
     for name in RATES:
         own = comparison.a.at(0.4)[name].value - comparison.b.at(0.4)[name].value
         assert found[name].value == pytest.approx(own)
@@ -53,8 +53,8 @@ def test_joint_counts_know_that_errors_go_together(data):
         assert joint.difference(name).sampling < apart.difference(name).sampling
     for name in ("net_benefit", "recall"):
         assert (
-            joint.difference_at(name, 0.4).sampling
-            < apart.difference_at(name, 0.4).sampling
+            joint.difference(name, at=0.4).sampling
+            < apart.difference(name, at=0.4).sampling
         )
     assert "uncorrelated" in apart.dependence
     assert "joint counts" in joint.dependence
@@ -63,7 +63,7 @@ def test_joint_counts_know_that_errors_go_together(data):
 @pytest.mark.parametrize("name", ["net_benefit", "recall", "mcc"])
 def test_the_sampling_error_of_a_difference_is_that_of_repeated_draws(data, name):
     # 60 draws know a standard deviation to 9%: 4 of those are 37%.
-    found = compared(data, "joint").difference_at(name, 0.4)
+    found = compared(data, "joint").difference(name, at=0.4)
     row = RATES[name]
     values = []
     for seed in range(60):

@@ -49,21 +49,21 @@ def test_a_partial_area_ends_where_it_is_asked_to(sites):
         np.concatenate(c) for c in zip(*(x.to_arrays() for x in sites), strict=True)
     )
     for end in (0.05, 0.1, 0.2, 0.5):
-        found = result.partial_auc(max_fpr=end)
+        found = result.curves.partial_auc(max_fpr=end)
         expected = roc_auc_score(y, s, max_fpr=end)
         assert found.value == pytest.approx(expected, abs=1e-3), end
         low, high = found.interval()
         assert low < found.value < high
         # Turned around, the smallest recall is the largest false positive rate.
         turned = roc_auc_score(1 - y, -s, max_fpr=end)
-        other = result.partial_auc(min_recall=1 - end)
+        other = result.curves.partial_auc(min_recall=1 - end)
         assert other.value == pytest.approx(turned, abs=1e-3), end
-    plain = result.partial_auc(max_fpr=0.1, corrected=False)
+    plain = result.curves.partial_auc(max_fpr=0.1, corrected=False)
     assert plain.value == result.metrics["partial_auc"].value
     assert plain.interval() == result.metrics["partial_auc"].interval()
     for wrong in ({}, {"max_fpr": 0.1, "min_recall": 0.9}, {"max_fpr": 1.5}):
         with pytest.raises(InputError, match="partial area"):
-            result.partial_auc(**wrong)
+            result.curves.partial_auc(**wrong)
 
 
 def outputs(result):
@@ -151,7 +151,7 @@ def test_a_pooled_single_class_is_nan_with_a_warning_that_names_it(labels, cause
             [discreet.Examples([0.2, 0.7], labels), discreet.Examples([], [])]
         )
     assert math.isnan(result.auc.value)
-    assert math.isnan(result.mann_whitney_u.value)
+    assert math.isnan(result.curves.mann_whitney_u.value)
     assert math.isnan(result.auc.interval().low)
     assert not math.isnan(result.brier.value)
     ap = result.average_precision
@@ -240,9 +240,9 @@ def test_scores_on_few_values_are_joined_linearly_and_smooth_ones_by_pchip(rng):
     votes = rng.integers(0, 6, 12_000) / 5
     y = rng.random(12_000) < votes
     tied = discreet.evaluate([discreet.Examples(votes, y)])
-    assert tied.curves.interpolation == "linear"
+    assert tied.fit.curves.interpolation == "linear"
     smooth = discreet.evaluate([site(rng, 12_000)])
-    assert smooth.curves.interpolation == "pchip"
+    assert smooth.fit.curves.interpolation == "pchip"
 
 
 def test_logits_give_the_same_curve_as_their_sigmoid(rng):
@@ -272,7 +272,7 @@ def test_interpolations_agree_within_their_limits(sites):
     smooth = discreet.evaluate(sites, interpolation="pchip")
     for a, b in ((linear.auc, smooth.auc), (linear.brier, smooth.brier)):
         assert a.binning.low <= b.value <= a.binning.high
-    assert linear.mann_whitney_u.value == pytest.approx(
+    assert linear.curves.mann_whitney_u.value == pytest.approx(
         linear.auc.value
         * linear.observed.total_positives
         * linear.observed.total_negatives

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     site = discreet.Examples(*_data())
     result = discreet.evaluate([site], thresholds=[0.4], name="sepsis")
     where = tmp_path_factory.mktemp("tables")
-    result.export(where, min_cell_count=40)
+    result.exports.write(where, min_cell_count=40)
     return where, result
 
 
@@ -159,4 +159,5 @@ def test_no_cell_runs_in_a_spreadsheet():
 
 
 def test_zero_is_no_small_cell():
-    assert hidden([0, 1, 4.6, 5], 5) == [0, -1, 5, 5]
+    assert hidden([0, 4.6, 5], 5) == [0, 5, 5]
+    assert hidden([0, 1, 4.6, 5], 5) == [-1] * 4

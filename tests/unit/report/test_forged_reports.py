@@ -18,7 +18,6 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.errors import ReleaseError
-from discreet.report.page import render
 from discreet.report.record import Made, digest, plan_of, result_from
 from discreet.report.verification import _Report, compare_documents, verify
 from forged_reports import Forged, forged_documents, forged_pages
@@ -89,8 +88,8 @@ def texts() -> dict[tuple[str, str], str]:
     found = {}
     for name, make in RESULTS.items():
         result = make()
-        found[name, "json"] = json.dumps(result.to_dict(Made("2026-01-01")))
-        found[name, "html"] = render(result.page(Made("2026-01-01")))
+        found[name, "json"] = json.dumps(result.exports.to_dict(Made("2026-01-01")))
+        found[name, "html"] = result.exports.html(Made("2026-01-01"))
     return found
 
 
@@ -223,7 +222,7 @@ def _printed(text: str, **versions: str) -> str:
     record = _Report.read(text).record
     assert record is not None
     made = Made.from_dict(record["made"] | versions)
-    return render(result_from(record, plan_of(record)).page(made))
+    return result_from(record, plan_of(record)).exports.html(made)
 
 
 def test_a_reader_with_another_numpy_still_compares_every_word(texts, monkeypatch):

@@ -64,7 +64,7 @@ def assert_unusable(plan, release, why):
     with pytest.warns(UndefinedMetricWarning, match=why):
         found = found_in(plan, release)
     for name in ("auc", "average_precision", "brier"):
-        assert found.metric(name).unusable is not None
+        assert found.metrics[name].unusable is not None
     assert np.isnan(found.auc.value)
     assert why in found.to_text()
     assert why in found.to_json()
@@ -80,19 +80,19 @@ def test_without_a_bound_they_are_told_by_the_declared_size(rng):
     plan = plan_of()
     found = found_in(plan, released(plan, honest(rng), perfect_rows(plan, 500_000)))
     assert found.auc.value > 0.99
-    assert "10 times above the 3,200 examples" in " ".join(found.notes)
+    assert "10 times above the 3,200 examples" in " ".join(found.fit.notes)
     assert "10 times above" in found.to_text()
 
 
 def test_a_total_far_below_the_declared_size_is_told(rng):
     plan = plan_of(examples=100 * SITES * EACH)
-    (note,) = found_in(plan, released(plan, honest(rng))).notes
+    (note,) = found_in(plan, released(plan, honest(rng))).fit.notes
     assert "10 times below" in note
 
 
 def test_honest_sums_have_no_such_note(rng):
     plan = plan_of(max_examples_per_site=EACH)
-    assert found_in(plan, released(plan, honest(rng))).notes == ()
+    assert found_in(plan, released(plan, honest(rng))).fit.notes == ()
 
 
 def test_negative_counts_of_an_exact_sum_are_refused(rng):
@@ -106,7 +106,7 @@ def test_negative_counts_of_a_noisy_sum_are_noise(rng):
     plan = plan_of(DistributedDP(epsilon=1))
     release = released(plan, honest(rng))
     assert (release.total < 0).any()
-    assert found_in(plan, release).refusal is None
+    assert found_in(plan, release).fit.refusal is None
 
 
 @pytest.mark.parametrize(("sds", "told"), [(5.5, False), (7.0, True)])
@@ -122,19 +122,19 @@ def test_a_noisy_total_is_told_only_beyond_what_the_noise_allows(rng, sds, told)
     lie = np.zeros_like(release.total)
     lie[-1] = excess
     found = found_in(plan, replace(release, total=release.total + lie))
-    assert any("beyond 6 standard deviations" in n for n in found.notes) == told
+    assert any("beyond 6 standard deviations" in n for n in found.fit.notes) == told
 
 
 def test_the_report_prints_the_influence_bound_everywhere(rng, tmp_path):
     plan = plan_of(max_examples_per_site=EACH)
     found = found_in(plan, released(plan, honest(rng)))
     smaller = min(found.observed.total_positives, found.observed.total_negatives)
-    assert found.influence["auc"] == pytest.approx(EACH / smaller)
-    line = "One lying site of at most 400 examples can move AUC by at most 0."
+    assert found.influence()["auc"] == pytest.approx(EACH / smaller)
+    line = "One malicious site of at most 400 examples can move AUC by at most 0."
     assert line in found.to_text()
     assert "At 0.5 it can move precision by at most" in found.to_text()
     document = json.loads(found.to_json())["influence"]
-    assert document["auc"] == found.influence["auc"]
+    assert document["auc"] == found.influence()["auc"]
     assert document["thresholds"][0]["recall"] == pytest.approx(
         EACH / found.observed.total_positives
     )
@@ -147,24 +147,26 @@ def test_a_printed_bound_is_never_below_the_bound(rng):
     plan = plan_of(max_examples_per_site=EACH)
     found = found_in(plan, released(plan, honest(rng)))
     printed = found.to_text().split("move AUC by at most ")[1].split(",")[0]
-    assert found.influence["auc"] <= float(printed) < found.influence["auc"] + 1e-4
+    assert found.influence()["auc"] <= float(printed) < found.influence()["auc"] + 1e-4
 
 
 def test_under_noise_the_bound_rests_on_totals_less_the_noise(rng):
     plan = plan_of(DistributedDP(epsilon=1), max_examples_per_site=EACH)
     found = found_in(plan, released(plan, honest(rng)))
-    noise = found.observed.noise.covariance(found.releases[0].total.astype(float))
+    noise = found.observed.noise.covariance(
+        found.source.releases[0].total.astype(float)
+    )
     least = found.observed.total_positives - 6 * np.sqrt(noise.positives.sum())
     assert least < found.observed.total_negatives
-    assert found.influence["auc"] == pytest.approx(EACH / least)
-    assert found.influence_at(0.5)["recall"] == pytest.approx(EACH / least)
+    assert found.influence()["auc"] == pytest.approx(EACH / least)
+    assert found.influence(0.5)["recall"] == pytest.approx(EACH / least)
 
 
 def test_without_a_bound_on_a_site_nothing_is_said(rng):
     found = found_in(plan_of(), released(plan_of(), honest(rng)))
-    assert found.influence == {}
-    assert "One lying site" not in found.to_text()
-    assert "influence" not in found.to_dict()
+    assert found.influence() == {}
+    assert "One malicious site" not in found.to_text()
+    assert "influence" not in found.exports.to_dict()
 
 
 def test_a_site_with_more_examples_than_allowed_says_so_before_it_is_asked(rng):

@@ -83,8 +83,8 @@ def test_bands_hold_the_curve_and_simultaneous_ones_are_wider(rng):
             site, privacy=privacy, examples=20_000, prevalence=0.3
         )
         for kind in ("roc", "pr"):
-            each = result.band(kind)
-            whole = result.band(kind, simultaneous=True)
+            each = result.curves.band(kind)
+            whole = result.curves.band(kind, simultaneous=True)
             assert (each.low <= each.value).all()
             assert (each.value <= each.high).all()
             assert (whole.high - whole.low).sum() > (each.high - each.low).sum()

@@ -31,7 +31,7 @@ def opened():
 
 def test_a_site_like_the_others_is_inside_and_a_bad_one_outside(opened):
     rng = np.random.default_rng(2)
-    found = opened.to_dict()
+    found = opened.exports.to_dict()
     usual = own_view(opened.plan, Examples(*site(rng, 1.3)), found)
     assert len(usual) == 2
     assert usual[0].startswith("Your AUC is 0.8")
@@ -43,7 +43,9 @@ def test_a_site_like_the_others_is_inside_and_a_bad_one_outside(opened):
 
 
 def test_a_site_of_one_class_is_told_so(opened):
-    lines = own_view(opened.plan, Examples([0.2, 0.4], [0, 0]), opened.to_dict())
+    lines = own_view(
+        opened.plan, Examples([0.2, 0.4], [0, 0]), opened.exports.to_dict()
+    )
     assert all("cannot be estimated" in line for line in lines)
 
 

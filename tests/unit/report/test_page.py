@@ -20,7 +20,6 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.report.explorer import Explorer
 from discreet.report.fairness import MEASURES
-from discreet.report.page import render
 from discreet.transport.simulation import run
 from mpc_reference import Reference
 
@@ -184,7 +183,7 @@ def test_a_group_that_tells_nothing_is_named_beside_the_gaps() -> None:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", discreet.UndefinedMetricWarning)
-        text = render(found.page())
+        text = found.exports.html()
     assert "<b>few</b> is unsure: the pooled data hold no positives" in text
 
 
@@ -199,7 +198,7 @@ def test_classes_share_examples_so_their_gap_has_no_interval() -> None:
         edges=Uniform(20),
         classes=["a", "b", "c"],
     )
-    text = render(found.page())
+    text = found.exports.html()
     gaps = re.findall(r"<td data-gap=\"\w+\"><b>[\d.]+</b> <span>(.*?)</span>", text)
     assert gaps
     assert set(gaps) == {""}
@@ -223,7 +222,7 @@ def test_limits_without_a_sampling_error_are_not_called_an_interval(
 def test_the_policy_allows_this_script_and_style_and_nothing_else(
     result: discreet.Evaluation,
 ) -> None:
-    text = render(result.page())
+    text = result.exports.html()
     policy = re.search(r'Policy" content="([^"]*)"', text)
     assert policy is not None
     allowed = html.unescape(policy.group(1))
@@ -248,4 +247,4 @@ def test_the_slider_holds_what_the_library_says(result: discreet.Evaluation) -> 
 
 
 def test_a_report_is_small(result: discreet.Evaluation) -> None:
-    assert len(render(result.page()).encode()) < 400_000
+    assert len(result.exports.html().encode()) < 400_000

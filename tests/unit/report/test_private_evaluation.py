@@ -177,7 +177,7 @@ def test_two_rounds_find_scores_that_sit_in_a_corner(rng, squeeze):
     result = discreet.evaluate(
         sites, privacy=privacy, examples=30_000, prevalence=0.25, thresholds=(0.5,)
     )
-    assert [r.loss for r in result.releases] == [
+    assert [r.loss for r in result.source.releases] == [
         PureDP(Fraction(1, 5)),
         PureDP(Fraction(4, 5)),
     ]
@@ -229,7 +229,9 @@ def test_results_do_not_depend_on_how_examples_are_spread_over_sites(rng):
 
     one = opened(np.split(order, [500]))
     two = opened(np.split(order, [15_000]))
-    np.testing.assert_array_equal(one.releases[0].total, two.releases[0].total)
+    np.testing.assert_array_equal(
+        one.source.releases[0].total, two.source.releases[0].total
+    )
     assert one.auc == two.auc
 
 
@@ -303,7 +305,9 @@ def test_the_papers_methods_can_be_selected(sites, method, privacy):
     fpr, tpr, _ = result.roc_curve()
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()
-    again = evaluation(result.plan, result.releases, result.claim, estimator=method)
+    again = evaluation(
+        result.plan, result.source.releases, result.claim, estimator=method
+    )
     assert again.auc == result.auc
     if privacy.protects is not None:
         # Each level has eps/h: the L1 sensitivity of a tree is its height.

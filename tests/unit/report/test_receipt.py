@@ -16,7 +16,6 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.roster import Member, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import fraction_of
-from discreet.report.page import render
 from discreet.report.receipt import Receipt
 from discreet.report.record import Made
 from discreet.report.verification import attach, verify
@@ -60,7 +59,7 @@ def receipt(result, site="east", **changes):
 @pytest.mark.parametrize("form", ["html", "json"])
 def test_receipts_are_shown_and_the_report_still_holds(result, form):
     text = (
-        render(result.page(Made("2026-01-01"))) if form == "html" else result.to_json()
+        result.exports.html(Made("2026-01-01")) if form == "html" else result.to_json()
     )
     both = [receipt(result, "north"), receipt(result, "east")]
     added = attach(text, [*both, both[0]])  # the same twice is there once

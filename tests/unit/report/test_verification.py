@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import discreet
 from discreet.errors import ReleaseError
 from discreet.plan.roster import Member, Roster
-from discreet.report.page import render
-from discreet.report.record import SIGNED, Made, digest
+from discreet.report.record import Made, digest
 from discreet.report.verification import verify
 
 pytestmark = pytest.mark.long
@@ -71,7 +70,7 @@ def result():
 @pytest.mark.parametrize("name", RESULTS)
 def test_an_untouched_report_holds(name):
     found = RESULTS[name]()
-    page = verify(render(found.page(Made("2026-01-01"))))
+    page = verify(found.exports.html(Made("2026-01-01")))
     assert page.same_bytes
     assert page.numbers > 100
     assert verify(found.to_json()).numbers > 50
@@ -86,7 +85,7 @@ def test_an_untouched_report_holds(name):
     ],
 )
 def test_a_changed_page_is_noticed(result, old, new, sentence):
-    text = render(result.page())
+    text = result.exports.html()
     assert old in text
     with pytest.raises(ReleaseError, match=sentence):
         verify(text.replace(old, new, 1))
@@ -110,7 +109,7 @@ def test_a_total_that_was_changed_with_its_digest_changes_the_numbers(result):
 
 @pytest.mark.parametrize("reader", [{}, {"name": "tea leaves"}, {"name": 3}])
 def test_what_an_unknown_estimator_read_is_not_computed_another_way(result, reader):
-    record = result.to_dict()["release"] | {"reader": reader}
+    record = result.exports.to_dict()["release"] | {"reader": reader}
     record["digest"] = digest(record)
     with pytest.raises(ReleaseError, match="an estimator that is not known here"):
         verify(json.dumps({"release": record}))
@@ -158,7 +157,7 @@ def test_a_record_of_another_form_is_left_to_the_version_that_made_it(result):
 
 @pytest.mark.parametrize("change", [{"record": 2.0}, {"more": 1}, {"sites": "north"}])
 def test_a_record_has_its_own_keys_and_types_alone(result, change):
-    record = result.to_dict()["release"] | change
+    record = result.exports.to_dict()["release"] | change
     record["digest"] = digest(record)
     with pytest.raises(ReleaseError, match="no record of a release"):
         verify(json.dumps({"release": record}))
@@ -173,7 +172,7 @@ def test_a_signature_is_no_place_for_words(result):
 
 def _many_releases(result):
     """Return a report of a stranger: its own digest fits, and it holds many releases."""
-    record = dict(result.to_dict()["release"])
+    record = dict(result.exports.to_dict()["release"])
     record["releases"] = [record["releases"][0] | {"total": []}] * 40_000
     record["digest"] = digest(record)
     return json.dumps({"release": record})
@@ -207,26 +206,27 @@ def _with_roster(result, coordinator):
     )
     roster = Roster(members, coordinator.public_key().public_bytes_raw())
     plan = replace(result.plan, roster=roster)
-    releases = tuple(replace(r, plan_digest=plan.digest()) for r in result.releases)
+    releases = tuple(
+        replace(r, plan_digest=plan.digest()) for r in result.source.releases
+    )
     claim = plan.claim("deployed", sites=3)
-    return replace(result, plan=plan, releases=releases, claim=claim, site_names=names)
+    source = replace(result.source, releases=releases, site_names=names)
+    return replace(result, plan=plan, source=source, claim=claim)
 
 
 def test_the_readers_plan_and_the_coordinators_signature_are_checked(result):
     key, stranger = (Ed25519PrivateKey.generate() for _ in range(2))
     found = _with_roster(result, key)
     plan = found.plan
-    page = found.page(Made("2026-01-01"))
 
     def signed(by):
-        signature = by.sign(SIGNED + page.release["digest"].encode()).hex()
-        return render(page, signature=signature)
+        return found.exports.html(Made("2026-01-01"), sign=by.sign)
 
     assert verify(signed(key), trusted=plan).signed
     assert not verify(signed(key)).signed
     with pytest.raises(ReleaseError, match="signature does not fit"):
         verify(signed(stranger), trusted=plan)
     with pytest.raises(ReleaseError, match="did not sign"):
-        verify(render(found.page()), trusted=plan)
+        verify(found.exports.html(), trusted=plan)
     with pytest.raises(ReleaseError, match="another plan"):
         verify(signed(key), trusted=result.plan)

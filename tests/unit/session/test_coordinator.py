@@ -127,7 +127,7 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     assert isinstance(result, Evaluation)
     every = [examples(k).to_arrays() for k in (1, 2, 3)]
     scores, labels = (np.concatenate(c) for c in zip(*every, strict=True))
-    assert result.facts == {"examples": 900}
+    assert result.fit.facts == {"examples": 900}
     away = abs(result.auc.value - roc_auc_score(labels, scores))
     assert away < 6 * result.auc.noise
     assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")

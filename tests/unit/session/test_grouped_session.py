@@ -95,11 +95,13 @@ def test_the_result_shows_the_groups_and_the_claim_says_that_they_were_opened(
     releases = Federation(tmp_path, sites=SITES).session(plan).run()
     found = evaluation_of(plan, releases)
     assert isinstance(found, Evaluation)
-    assert found.random_groups is not None
-    assert found.random_groups.members == tuple(r.members for r in releases)
-    assert found.contributors == SITES
+    assert found.heterogeneity.random_groups is not None
+    assert found.heterogeneity.random_groups.members == tuple(
+        r.members for r in releases
+    )
+    assert found.source.contributors == SITES
     total = sum(own_answer(plan, k) for k in range(1, SITES + 1))
-    assert np.array_equal(found.releases[0].total, total)
+    assert np.array_equal(found.source.releases[0].total, total)
     assert "the sum of each of 3 random groups of sites" in str(found.claim)
 
 
@@ -141,10 +143,10 @@ def test_an_impossible_exact_sum_gives_a_result_that_says_why(tmp_path: Path) ->
     with pytest.warns(UndefinedMetricWarning, match="negative counts"):
         found = evaluation_of(plan, lied)
     assert isinstance(found, Evaluation)
-    assert found.random_groups is not None
+    assert found.heterogeneity.random_groups is not None
     assert np.isnan(found.auc.value)
     assert "negative counts" in found.to_text()
-    undefined = np.isnan(found.random_groups.values("auc"))
+    undefined = np.isnan(found.heterogeneity.random_groups.values("auc"))
     assert undefined.tolist() == [True, False, False]
 
 

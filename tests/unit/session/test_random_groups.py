@@ -97,8 +97,10 @@ def test_groups_add_up_to_the_sum_of_all_sites(rng):
     sites = honest(rng)
     grouped = run(sites)
     together = discreet.evaluate(sites, edges=discreet.Warped(64))
-    assert grouped.contributors == SITES
-    assert np.array_equal(grouped.releases[0].total, together.releases[0].total)
+    assert grouped.source.contributors == SITES
+    assert np.array_equal(
+        grouped.source.releases[0].total, together.source.releases[0].total
+    )
     assert grouped.auc.value == together.auc.value
 
 
@@ -107,7 +109,7 @@ def test_one_liar_stands_out_and_the_median_is_not_moved(rng):
     truth = discreet.evaluate(sites, edges=discreet.Warped(64)).auc.value
     sites[7] = liar()
     found = run(sites)
-    groups = found.random_groups
+    groups = found.heterogeneity.random_groups
     (place,) = groups.stands_out("auc")
     assert 8 in groups.members[place]
     assert found.auc.value > truth + 0.15  # the pooled value is the liar's
@@ -120,7 +122,7 @@ def test_one_liar_stands_out_and_the_median_is_not_moved(rng):
 def test_one_liar_stands_out_under_noise(rng):
     sites = honest(rng)
     sites[7] = liar()
-    groups = run(sites, discreet.DistributedDP(epsilon=2)).random_groups
+    groups = run(sites, discreet.DistributedDP(epsilon=2)).heterogeneity.random_groups
     (place,) = groups.stands_out("auc")
     assert 8 in groups.members[place]
 
@@ -128,7 +130,9 @@ def test_one_liar_stands_out_under_noise(rng):
 @pytest.mark.parametrize("differ", [0.0, 0.03])
 def test_honest_sites_do_not_stand_out_even_when_hospitals_differ(rng, differ):
     for k in range(5):
-        groups = run(honest(rng, differ=differ), seed=b"%d" % k).random_groups
+        groups = run(
+            honest(rng, differ=differ), seed=b"%d" % k
+        ).heterogeneity.random_groups
         assert groups.stands_out("auc") == ()
 
 
@@ -165,8 +169,8 @@ def test_evaluate_sizes_the_noise_for_the_smallest_group(rng):
     )
     assert found.plan.cohort.min_survivors == SITES // GROUPS
     assert found.plan.cohort.max_examples_per_site == EACH
-    assert found.random_groups is not None
-    assert found.influence
+    assert found.heterogeneity.random_groups is not None
+    assert found.influence()
 
 
 @pytest.mark.parametrize("groups", [1, 2, True, 2.5])

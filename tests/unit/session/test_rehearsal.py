@@ -100,13 +100,13 @@ def test_every_output_of_a_rehearsal_says_so(tmp_path: Path) -> None:
     result.plot("roc", tmp_path / "roc.svg")
     assert "REHEARSAL" in (tmp_path / "roc.svg").read_text()
     earnest = evaluation_of(
-        PLAN, [replace(result.releases[0], plan_digest=PLAN.digest())]
+        PLAN, [replace(result.source.releases[0], plan_digest=PLAN.digest())]
     )
     assert "REHEARSAL" not in earnest.to_json()
 
 
 def test_a_release_of_a_rehearsal_is_no_release_of_the_plan(tmp_path: Path) -> None:
-    releases = rehearse(tmp_path, PLAN).releases
+    releases = rehearse(tmp_path, PLAN).source.releases
     with pytest.raises(DiscreetError):
         evaluation_of(PLAN, releases)
 

@@ -38,7 +38,7 @@ def test_every_model_runs_over_the_real_protocol(sites, name):
     options = {"privacy": PRIVACY[name], "examples": 15_000, "prevalence": 0.3}
     result = discreet.evaluate(sites, aggregation="secagg", **options)
     assert 0.4 < result.auc.value < 0.6
-    assert result.releases[0].contributors == 4
+    assert result.source.releases[0].contributors == 4
 
 
 def test_shares_of_noise_are_added_before_masking(sites):

@@ -65,14 +65,14 @@ def test_measures_are_those_of_scikit_learn_with_sample_weight():
         ("mcc", sk.matthews_corrcoef(y, called, sample_weight=w)),
     ):
         assert at[name].value == pytest.approx(value, abs=1e-12), name
-    assert result.metric("brier").value == pytest.approx(
+    assert result.metrics["brier"].value == pytest.approx(
         sk.brier_score_loss(y, s, sample_weight=w), abs=2e-3
     )
 
 
 def test_conformal_sets_are_for_examples_of_one_weight():
     with pytest.raises(discreet.NotReleasedError, match="one weight"):
-        evaluated(*rows()).conformal(0.1)
+        evaluated(*rows()).thresholds.conformal(0.1)
 
 
 def test_the_vector_is_the_sum_of_weights_and_of_their_squares():
@@ -120,7 +120,7 @@ def test_equal_weights_give_the_errors_of_plain_counts():
     )  # fmt: skip
     weighted = evaluated(y, s, np.full(len(y), MOST))
     for name in ("auc", "average_precision", "brier"):
-        one, other = plain.metric(name), weighted.metric(name)
+        one, other = plain.metrics[name], weighted.metrics[name]
         assert other.interval() == pytest.approx(one.interval(), abs=1e-12), name
     assert weighted.at(0.5).recall.interval() == pytest.approx(
         plain.at(0.5).recall.interval(), abs=1e-12
@@ -134,11 +134,11 @@ def test_the_effective_number_is_kishs_and_careful_under_noise():
     ratios = [(w[k] ** 2).sum() / w[k].sum() for k in (y, ~y)]
     kept = exact.observed.total_positives + exact.observed.total_negatives
     assert kept == pytest.approx(w.sum() / max(ratios))
-    assert f"add up to {w.sum():,}" in exact.notes[0]
+    assert f"add up to {w.sum():,}" in exact.fit.notes[0]
     assert "effective examples" in str(exact)
     privacy = discreet.DistributedDP(2)
     noisy = evaluated(y, s, w, privacy)
-    assert "at least" in noisy.notes[0]
+    assert "at least" in noisy.fit.notes[0]
     assert noisy.observed.noise.scale == pytest.approx(1 / 2)
     assert noisy.auc.sampling > exact.auc.sampling
     assert noisy.auc.value == pytest.approx(exact.auc.value, abs=0.02)

@@ -121,5 +121,5 @@ class Evaluating:
         self.results[server_round] = result
         if not isinstance(result, Evaluation):
             return MetricRecord()
-        values = {name: result.metric(name).value for name in sorted(result.metrics)}
+        values = {name: result.metrics[name].value for name in sorted(result.metrics)}
         return MetricRecord({k: v for k, v in values.items() if math.isfinite(v)})

@@ -1,0 +1,259 @@
+"""Views of one fit: thresholds, curves, recalibration. None of them asks a site again.
+
+A fit of a histogram has all of them. A fit of revealed numbers has none, and its error
+names the way to get them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet import recalibrate
+from discreet.errors import InputError, NotReleasedError
+from discreet.estimate.curves import Curve
+from discreet.estimate.estimate import Estimate, Interval
+from discreet.estimate.fit import AnyFit, Fit
+from discreet.metrics.calibration import (
+    HosmerLemeshow,
+    ReliabilityCurve,
+    calibration_curve,
+    expected_calibration_error,
+    hosmer_lemeshow,
+)
+from discreet.metrics.curve_points import Band, BandKind, Points, band, det_points
+from discreet.metrics.curves import CURVES, MeasureCurve, decision_curve
+from discreet.metrics.errors import measure
+from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
+from discreet.metrics.table import METRICS, partial_area_row
+from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.plan.plan import Plan
+from discreet.recalibrate import CalibrationMap
+from discreet.report.conformal import ConformalThresholds, Given, conformal
+from discreet.statistic.observed import NoisyHistogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def counted(fit: AnyFit, what: str = "a histogram") -> Fit:
+    """Return the fit of a histogram, or raise an error that says how to get one."""
+    if isinstance(fit, Fit):
+        return fit
+    has = ", ".join(METRICS[name].title for name in METRICS if name in fit.given)
+    raise NotReleasedError(f"{what} was not released, only {has}; {fit.remedy}")
+
+
+def _curved(fit: AnyFit, what: str) -> Fit:
+    """Return a fit that tells the classes apart, or say why there is none."""
+    found = counted(fit, what)
+    if found.refusal is not None:
+        raise NotReleasedError(f"there is no {what}: {found.refusal}")
+    return found
+
+
+def _probabilities(fit: AnyFit, what: str) -> Fit:
+    """Return a fit whose scores are probabilities, or say why there is none."""
+    found = _curved(fit, what)
+    if found.observed.edges.scores.kind == "other":
+        raise NotReleasedError(
+            f"there is no {what}: scores of kind 'other' are not probabilities"
+        )
+    return found
+
+
+def calibratable(fit: AnyFit) -> bool:
+    """Whether scores are probabilities and both classes are there."""
+    if fit.refusal is not None or not isinstance(fit, Fit):
+        return False
+    return fit.observed.edges.scores.kind != "other"
+
+
+def prevalence_of(observed: NoisyHistogram) -> float:
+    """Return the share of positives in the released counts."""
+    total = observed.total_positives + observed.total_negatives
+    return observed.total_positives / total if total > 0 else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """The thresholds of a result: the plan's own, and those that reach an aim."""
+
+    fit: AnyFit
+    plan: Plan | None
+
+    def planned(self) -> tuple[AtThreshold, ...]:
+        """Return every measure at each of the plan's thresholds."""
+        if self.plan is None or not isinstance(self.fit, Fit):
+            return ()
+        return tuple(at_threshold(self.fit, t) for t in self.plan.thresholds)
+
+    def find(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        precision: float | None = None,
+        alert_rate: float | None = None,
+        youden: bool = False,
+        cost_ratio: float | None = None,
+    ) -> FoundThreshold:
+        """Find the threshold of one aim, with its interval and all measures there.
+
+        ``cost_ratio`` is how many false alarms a miss costs as much as.
+        """
+        aim = Aim.of(
+            sensitivity=sensitivity,
+            specificity=specificity,
+            precision=precision,
+            alert_rate=alert_rate,
+            youden=youden,
+            cost_ratio=cost_ratio,
+        )
+        return find_threshold(_curved(self.fit, "threshold"), aim)
+
+    def top(self, k: int) -> FoundThreshold:
+        """Return the threshold above which the k highest scores lie.
+
+        Its ``at.precision`` is precision at k, ``at.recall`` the gain, ``at.lift`` the
+        lift.
+        """
+        observed = _curved(self.fit, "threshold").observed
+        examples = observed.total_positives + observed.total_negatives
+        if not 0 < k < examples:
+            raise InputError(
+                f"k is at least 1 and below the number of examples, got {k}"
+            )
+        return self.find(alert_rate=k / examples)
+
+    def conformal(self, alpha: float, given: Given = "marginal") -> ConformalThresholds:
+        """Return thresholds of prediction sets that miss at most ``alpha`` of labels."""
+        return conformal(_probabilities(self.fit, "conformal threshold"), alpha, given)
+
+
+@dataclass(frozen=True, eq=False)
+class ResultCurves:
+    """The curves of a result, and what is read from them."""
+
+    fit: AnyFit
+    plan: Plan | None
+
+    @property
+    def roc(self) -> Curve:
+        """The estimated ROC curve, whose area is ``auc``."""
+        return counted(self.fit, "a curve").curves.roc
+
+    @property
+    def pr(self) -> Curve:
+        """The estimated precision-recall curve."""
+        return counted(self.fit, "a curve").curves.pr
+
+    def det(self, *, drop_intermediate: bool = False) -> Points:
+        """Return fpr, fnr, thresholds by rising threshold, with scikit-learn's ends."""
+        return det_points(
+            counted(self.fit, "the DET curve"),
+            drop_intermediate=drop_intermediate,
+            thresholds=() if self.plan is None else self.plan.thresholds,
+        )
+
+    def band(
+        self, kind: BandKind = "roc", *, level: float = 0.95, simultaneous: bool = False
+    ) -> Band:
+        """Return a curve's limits at each threshold, or for the whole curve at once."""
+        fit = _curved(self.fit, "curve to bound")
+        return band(fit, kind, level=level, simultaneous=simultaneous)
+
+    def over_thresholds(self, name: str) -> MeasureCurve:
+        """Return a curve over thresholds: decision, cost, gains, lift, pr_gain, ..."""
+        row = CURVES[name]
+        check = _probabilities if row.needs_probabilities else _curved
+        return row.measure(check(self.fit, f"{name} curve"))
+
+    def decision(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
+        """Return net benefit of the model, of all and of none, with 95% limits."""
+        fit = _probabilities(self.fit, "decision curve")
+        if thresholds is None:
+            return decision_curve(fit)
+        return decision_curve(fit, np.asarray(thresholds, dtype=np.float64))
+
+    def partial_auc(
+        self,
+        *,
+        max_fpr: float | None = None,
+        min_recall: float | None = None,
+        corrected: bool = True,
+    ) -> Estimate:
+        """Return the area up to a false positive rate, or from a recall on.
+
+        ``corrected`` is McClish's, as scikit-learn's ``roc_auc_score(max_fpr=)`` gives it:
+        1/2 for chance and 1 for perfect.
+        """
+        if (max_fpr is None) == (min_recall is None):
+            raise InputError("a partial area has max_fpr= or min_recall=: give one")
+        within = max_fpr if min_recall is None else 1 - min_recall
+        row = partial_area_row(
+            float(within or 0), sensitivity=max_fpr is None, corrected=corrected
+        )
+        return measure(row, _curved(self.fit, "partial area"))
+
+    @property
+    def mann_whitney_u(self) -> Estimate:
+        """Mann-Whitney U: pairs of a positive and a negative in the right order."""
+        fit = counted(self.fit)
+        area = measure(METRICS["auc"], fit)
+        pairs = fit.observed.total_positives * fit.observed.total_negatives
+        if math.isnan(area.value):
+            return Estimate.undefined("AUC is undefined", Interval(0.0, pairs))
+        return area.scaled(pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """How far probabilities are off, and the map that mends them, from one release."""
+
+    fit: Fit
+
+    @classmethod
+    def of(cls, fit: AnyFit, what: str = "the calibration error") -> Recalibration:
+        """Return the view, or say why calibration is undefined."""
+        found = counted(fit, what)
+        if not calibratable(found):
+            why = found.refusal or "scores of kind 'other' are not probabilities"
+            raise NotReleasedError(f"calibration is undefined: {why}")
+        return cls(found)
+
+    @property
+    def error(self) -> Estimate:
+        """Expected calibration error of the positive class, 15 groups of scores."""
+        return expected_calibration_error(self.fit.counts, response=self.fit.response)
+
+    @property
+    def before(self) -> ReliabilityCurve:
+        """The calibration (reliability) curve with its bands."""
+        return calibration_curve(self.fit.counts)
+
+    @cached_property
+    def map(self) -> CalibrationMap:
+        """The map from scores to calibrated probabilities, chosen from the release."""
+        return recalibrate.fit(self.fit.observed, self.fit.counts)
+
+    @cached_property
+    def after(self) -> ReliabilityCurve | None:
+        """The curve after the map, None where the scores are best left as they are."""
+        if self.map.name == "identity":
+            return None
+        mapped = recalibrate.mapped_predictions(self.fit.counts.edges, self.map)
+        return calibration_curve(self.fit.counts, predictions=mapped)
+
+    @cached_property
+    def effect(self) -> recalibrate.MapEffect:
+        """The calibration error and the Brier score before and after the map."""
+        return recalibrate.effect(self.fit.counts, self.map, response=self.fit.response)
+
+    def hosmer_lemeshow(self) -> HosmerLemeshow:
+        """Return the Hosmer-Lemeshow test, with a sentence on why not to use it."""
+        return hosmer_lemeshow(self.fit)
