@@ -162,14 +162,21 @@ class JointCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelComparison(Parts):
-    """Two models' evaluations from one release, and the differences, a minus b."""
+    """Two models' evaluations from one release, and the differences, a minus b.
+
+    Args:
+        a: the first model's evaluation.
+        b: the second model's evaluation.
+        claim: what was promised to whom.
+        joint: the released counts per pair of bins, where these were counted.
+        names: the names of the two models.
+    """
 
     a: Evaluation
     b: Evaluation
     claim: Claim
     joint: JointCounts | None = None
     names: tuple[str, str] = ("a", "b")
-    """What the models are called."""
 
     def __post_init__(self) -> None:
         first, second = self.names
