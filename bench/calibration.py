@@ -44,8 +44,8 @@ from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.recalibrate import fit
 from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram

@@ -42,7 +42,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 

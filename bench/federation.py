@@ -35,11 +35,9 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
+from discreet.plan.cohort import Cohort, PublicFacts, Roster
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Roster
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import Coordinator, StepReport
 from discreet.session.messages import Message as SessionMessage

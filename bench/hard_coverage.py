@@ -44,9 +44,8 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.mechanism import AdditiveNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.views import calibratable

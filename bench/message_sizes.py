@@ -7,8 +7,8 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.published.xu2025.fedcurve import FedCurve
 
 FACTS = PublicFacts(examples=30_000, prevalence=0.25)

@@ -31,9 +31,9 @@ from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.transport.flower.keys import make_consortium
 from discreet.transport.flower.processes import OFFLINE
 from discreet.transport.flower.reaching import trusting

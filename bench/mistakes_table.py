@@ -21,7 +21,7 @@ from unittest import mock
 
 from discreet.plan.file import dumps, loads
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.respond import use_of
 from discreet.transport import certificates
 from discreet.transport.flower.keys import renew

@@ -27,14 +27,13 @@ from discreet.metrics.curve_points import drawn_points
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.privacy.unit import EXAMPLE
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic import ClassHistogram, Hierarchy
+from discreet.statistic.hierarchy import NoisyTree
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree
 
 SETS = ("adult-knn5-oof", "adult-xgb", "bank-xgb")
 UNIT = ScoreRange.declare("other", 0, 1)

@@ -25,8 +25,7 @@ from discreet.data.examples import Examples
 from discreet.estimate.areas import area_error
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
-from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb", "bank-xgb-oof", "cover-xgb")
 

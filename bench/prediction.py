@@ -28,9 +28,8 @@ from datasets import lacking
 from discreet.models.distributed import DistributedDP
 from discreet.noise.mechanism import AdditiveNoise
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.prediction import predict

@@ -38,11 +38,10 @@ from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.coordinator import evaluation_of
 from discreet.session.messages import Ending
 from discreet.session.policy import Policy

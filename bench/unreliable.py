@@ -24,8 +24,8 @@ from discreet.entropy import SYSTEM
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import recommend
+from discreet.plan.rounds import Release
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.journal import Journal

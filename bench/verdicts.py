@@ -26,8 +26,7 @@ import numpy as np
 
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.report.prediction import predict
 from prediction import releases
 from trained import trained

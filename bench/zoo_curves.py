@@ -33,12 +33,11 @@ from discreet.metrics.errors import measures
 from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
+from discreet.statistic.hierarchy import NoisyTree, merged_levels
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree, merged_levels
 from zoo import Population, names, population
 
 EPSILONS: Final = (1.0, 0.3, 0.1)

@@ -40,8 +40,7 @@ from discreet.noise.unary import LevelReports, UnaryEncoding, UnaryReports
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.release import Release
-from discreet.plan.rounds import Round
+from discreet.plan.rounds import Release, Round
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
 from discreet.session.bounding import bounded

@@ -9,7 +9,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import ReleaseError
 from discreet.published.cormode2023 import EquiDepth
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import NoisyTree
 from papers.cormode2023.models import (
     TRUSTS,
     our_auc,

@@ -23,12 +23,12 @@ from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.unary import UnaryEncoding, simulate_unary
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.privacy.loss import PureDP
 from discreet.statistic import ClassHistogram
+from discreet.statistic.hierarchy import NoisyTree, merged_levels
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree, merged_levels
 from papers.data import Scored
 
 Trust: TypeAlias = Literal["Federated", "DistDP", "LocalDP"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.published.xu2025.range_queries import counts_above
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import NoisyTree
 from papers.cormode2023.models import (
     TRUSTS,
     Trust,

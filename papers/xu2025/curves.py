@@ -20,8 +20,8 @@ from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.bins import bins_under_noise
 from discreet.published.xu2025.fedcurve import FedCurve
+from discreet.statistic.hierarchy import NoisyTree
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree
 from papers.data import Scored
 
 QUANTILES: Final = (16, 32, 64, 128, 256, 512, 1024)

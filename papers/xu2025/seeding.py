@@ -10,7 +10,7 @@ from discreet.arrays import FloatVector
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.polya import simulate_polya_difference
 from discreet.published.xu2025.fedcurve import FedCurve
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import NoisyTree
 from papers.data import Data
 from papers.registry import Item, Measured, Report, Runs
 from papers.tables import Table, check_number, check_ours, shown

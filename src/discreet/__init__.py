@@ -45,8 +45,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.mpc.model import ExactMPC
     from discreet.plan.cohort import Cohort, PublicFacts
     from discreet.plan.heterogeneity import HeterogeneityQuestion
-    from discreet.plan.plan import Plan
-    from discreet.plan.recommend import recommend
+    from discreet.plan.plan import Plan, recommend
     from discreet.published.xu2025.fedcurve import FedCurve
     from discreet.published.xu2025.range_queries import RangeQueries
     from discreet.report.comparison import ModelComparison
@@ -84,7 +83,7 @@ _HOMES: Final = {
     "compare": "transport.comparison",
     "evaluate": "transport.simulation",
     "read": "data.sources",
-    "recommend": "plan.recommend",
+    "recommend": "plan.plan",
     "reference_quantiles": "data.edges",
     "run": "transport.simulation",
 }

@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from discreet.codec.parsing import shown
 from discreet.errors import DiscreetError
-from discreet.parsing import shown
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

@@ -1,6 +1,6 @@
-"""Registries: named kinds of things that a stranger's package may add to.
+"""Registries: named kinds of things that other packages may add to.
 
-What the house itself knows is written as ``module:name`` and imported when it is
+What this package itself knows is written as ``module:name`` and imported when it is
 asked for, so that listing names costs nothing and no layer imports a higher one.
 """
 
@@ -20,7 +20,7 @@ class Registry(Generic[T]):
 
     Args:
         kind: what they are, for messages.
-        known: the house's own, each as ``module:name``.
+        known: this package's own, each as ``module:name``.
 
     >>> numbers = Registry[float]("number", {"pi": "math:pi"})
     >>> numbers.add("two", 2.0)

@@ -19,8 +19,7 @@ from browser.devtools import Browser
 from discreet.cli.hospitals import simulate_hospitals
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import ModelRef, recommend
 from discreet.report.plan_page import plan_page
 from discreet.transport.comparison import compare
 from discreet.transport.simulation import run

@@ -6,7 +6,7 @@ import pytest
 import discreet
 from browser.devtools import AXE, Browser, chromium
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.report.plan_page import plan_page
 
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")

@@ -25,17 +25,15 @@ from discreet.arrays import IntVector
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts, Roster
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Roster
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.composition import compose
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.policy import Policy
 from discreet.session.respond import respond
 from discreet.transport.flower.keys import (

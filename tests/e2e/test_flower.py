@@ -16,12 +16,11 @@ from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.report.evaluation import Evaluation
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.coordinator import StepReport
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Hierarchy
 from discreet.statistic.effect_terms import EffectTerms

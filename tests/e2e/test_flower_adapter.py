@@ -30,15 +30,13 @@ from discreet.flower import Evaluating, add_evaluation, evaluate, evaluation_mod
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
 from discreet.privacy.ledger import Ledger
 from discreet.report.evaluation import Evaluation
 from discreet.secret_files import write_secret
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.coordinator import AbortedError
 from discreet.session.messages import Kind, MessageError
 from discreet.session.messages import Message as SessionMessage

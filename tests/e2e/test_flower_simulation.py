@@ -23,8 +23,8 @@ from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import AbortedError
 from discreet.transport.flower.evaluate import evaluate

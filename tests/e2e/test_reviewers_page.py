@@ -21,12 +21,11 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
-from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
+from discreet.plan.cohort import Member, PublicFacts, Roster
+from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.report.build import result_of
-from discreet.session.policyfile import load
+from discreet.session.policy import load
 from discreet.session.respond import respond
 from discreet.transport.simulation import run
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Uniform
 from discreet.published.xu2025.quantiles import tree_quantiles
-from discreet.statistic.consistency import consistent_levels
-from discreet.statistic.tree import merged_levels
+from discreet.statistic.hierarchy import consistent_levels, merged_levels
 from fuzzing import draws
 
 branchings = st.lists(st.integers(1, 4), min_size=1, max_size=4)

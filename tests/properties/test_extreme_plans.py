@@ -23,7 +23,7 @@ from discreet.data.edges import Uniform
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.loss import PureDP
 from discreet.session.respond import _counted, confined
 from discreet.statistic.effect_terms import SITE_EFFECTS

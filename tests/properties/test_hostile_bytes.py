@@ -26,16 +26,14 @@ from discreet.models.local import LocalDP
 from discreet.mpc.fleet import local_session
 from discreet.mpc.session import MpcSession
 from discreet.plan import file as planfile
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.file import dumps
-from discreet.plan.plan import ModelRef, Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.privacy import ledger_entries
 from discreet.privacy.account import Use
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.messages import Invitation, Kind, Message, session_of
 from discreet.session.policy import Policy
 

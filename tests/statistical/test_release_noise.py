@@ -10,7 +10,7 @@ from discreet.data.edges import Uniform
 from discreet.entropy import SYSTEM
 from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.loss import PureDP
 from discreet.session.bounding import bounded
 from discreet.transport.in_process import simulate

@@ -5,7 +5,7 @@ import numpy as np
 import discreet
 from discreet.entropy import SYSTEM, Seeded, child
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.transport.simulation import run
 
 

@@ -34,15 +34,15 @@ from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
 from discreet.mpc.evaluate import run as run_exact
 from discreet.noise.response import ResponseKey
-from discreet.plan.cohort import PublicFacts
+from discreet.plan.cohort import Member, PublicFacts, Roster
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
-from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import write_secret
-from discreet.session import coordinator, policyfile
+from discreet.session import coordinator
+from discreet.session import policy as policyfile
 from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES
 from discreet.session.site import Site

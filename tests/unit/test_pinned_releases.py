@@ -22,8 +22,7 @@ from discreet.curator import average_precision as curator_ap
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.rounds import Round
 from discreet.statistic import Hierarchy
 from discreet.transport.comparison import compare

@@ -18,7 +18,7 @@ from discreet.noise.polya import PolyaNoise
 from discreet.noise.skellam import skellam_table
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.report.prediction import check_protocol
 from oracles import polya_log_pmf
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,12 +22,12 @@ from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import MODELS, PrivacyModel
 from discreet.plan.rounds import Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import PureDP, amount_from_text
+from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity, additive
 from discreet.session.policy import Policy
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.protocol import STATISTICS, Statistic, only_edges, tally
+from discreet.statistic.protocol import STATISTICS, Statistic, tally
 from discreet.transport.simulation import run
 from policies import open_policy
 
@@ -60,10 +59,6 @@ class Whispered(PrivacyModel):
         return PolyaShares(
             this.loss, this.statistic.sensitivity(self.protects), honest=1
         )
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        return cls(amount_from_text(table["epsilon"]))
 
 
 @dataclass(frozen=True)
@@ -103,11 +98,6 @@ class Mirrored(Statistic):
             )
             for name, c in (("straight", own), ("mirrored", other))
         }
-
-    @classmethod
-    def from_table(cls, table, edges: Sequence[Edges], before) -> Self:
-        del table, before
-        return cls(only_edges(edges)[0])
 
 
 def prevalence(counts):

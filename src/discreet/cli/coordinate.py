@@ -23,7 +23,7 @@ from discreet.cli.site import (
     missing_flower,
     show_findings,
 )
-from discreet.parsing import shown
+from discreet.codec.parsing import shown
 from discreet.session.board import EventLog
 from discreet.session.checkup import examine, require
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS

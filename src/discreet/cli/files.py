@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from discreet.codec.parsing import read_text
 from discreet.data.arrow_columns import Names
 from discreet.data.csv_file import CountsFile
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
-from discreet.parsing import read_text
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL

@@ -10,9 +10,9 @@ import typer
 
 from discreet.cli.files import read_plan
 from discreet.errors import InputError
+from discreet.plan.cohort import Roster, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
-from discreet.plan.roster import Roster, key_text
 from discreet.session.starter import Starter
 from discreet.transport.certificates import SERVER_DAYS
 from discreet.transport.flower import keys as made

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from discreet.cli.files import read_plan
 from discreet.cli.preview import spent_text
+from discreet.codec.documents import to_table
+from discreet.codec.parsing import read_text, shown
 from discreet.errors import InputError, ReleaseError
-from discreet.parsing import read_text, shown
 from discreet.privacy.account import Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
@@ -175,7 +176,7 @@ def receipt(
     with Ledger(path) as ledger:
         charges = _standing(ledger.entries())
     found = [
-        Receipt.of(entry.use, entry.at, name).signed(identity.sign).to_dict()
+        to_table(Receipt.of(entry.use, entry.at, name).signed(identity.sign))
         for entry in charges
         if entry.use.plan == agreed.digest()
     ]

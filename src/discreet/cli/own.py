@@ -11,8 +11,8 @@ import typer
 from discreet.cli import files
 from discreet.cli.loading import with_option_groups
 from discreet.cli.site import PlanFile
+from discreet.codec.parsing import read_text
 from discreet.errors import InputError
-from discreet.parsing import read_text
 from discreet.report.heterogeneity import own_view
 
 

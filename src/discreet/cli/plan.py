@@ -17,13 +17,11 @@ from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_from_text
 from discreet.plan.heterogeneity import predicted_spreads
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.protocol import PROTOCOLS
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster, key_from_text
 from discreet.report.prediction import (
     DEFAULT_AUC,
     REPETITIONS,

@@ -17,12 +17,11 @@ from rich.text import Text
 from discreet.cli import files
 from discreet.cli.confirming import Confirmed, asking
 from discreet.cli.loading import with_option_groups
+from discreet.codec.parsing import decimal_text, shown
 from discreet.errors import InputError
-from discreet.parsing import shown
 from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.loss import decimal_text
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
 from discreet.session.preview import Preview
 from discreet.session.preview import preview as make_preview

@@ -13,7 +13,7 @@ from discreet.cli import files
 from discreet.cli.confirming import Confirmed, asking
 from discreet.cli.loading import with_option_groups
 from discreet.errors import MissingExtraError
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.board import EventLog
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
 from discreet.session.messages import Ending, Kind, Message

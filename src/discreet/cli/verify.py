@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from discreet.cli.files import read_plan
+from discreet.codec.parsing import read_text
 from discreet.errors import ReleaseError
-from discreet.parsing import read_text
 from discreet.report.verification import verify as verify_report
 
 WRONG: Final = 1

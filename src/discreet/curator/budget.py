@@ -16,6 +16,7 @@ from typing import Final, Self
 import numpy as np
 
 from discreet.arrays import IntVector
+from discreet.codec.parsing import Amount, decimal_text, exact
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError, PlanError
 from discreet.privacy.account import (
@@ -30,14 +31,7 @@ from discreet.privacy.account import (
 from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import Charge
-from discreet.privacy.loss import (
-    Amount,
-    ApproxDP,
-    Loss,
-    PureDP,
-    decimal_text,
-    exact,
-)
+from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import ROW
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.parsing import Amount, exact
 from discreet.curator.budget import Budget, publish
 from discreet.curator.private_estimate import (
     ApSampling,
@@ -65,10 +66,10 @@ from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.models.central import CentralDP
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import recommend
+from discreet.plan.rounds import Release
 from discreet.privacy.claim import Claim
-from discreet.privacy.loss import Amount, Loss, PureDP, exact, loss_of
+from discreet.privacy.loss import Loss, PureDP, loss_of
 from discreet.privacy.unit import ROW
 from discreet.registry import Registry
 from discreet.report.build import evaluation

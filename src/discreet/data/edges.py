@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from discreet.arrays import BoolVector, CodeVector, FloatVector
+from discreet.codec.documents import tagged
+from discreet.codec.parsing import whole
 from discreet.data.scores import FARTHEST, ScoreRange
 from discreet.errors import InputError
-from discreet.parsing import whole
 from discreet.registry import Registry
 
 if TYPE_CHECKING:
@@ -68,15 +69,6 @@ class EdgeRule(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """Say in a few words where the edges come from."""
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the rule's name."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(**{k: v for k, v in table.items() if k != "rule"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +133,6 @@ class _OfValues(EdgeRule):
     """A rule that is a list of numbers."""
 
     values: tuple[float, ...]
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(tuple(float(v) for v in table["values"]))
 
     def __post_init__(self) -> None:
         # The limits of logits are infinite, and edges begin and end at them.
@@ -232,6 +219,7 @@ EDGE_RULES: Final[Registry[type[EdgeRule]]] = Registry(
     },
 )
 """Every rule that a plan can hold, by its name there."""
+tagged(EdgeRule, "rule", EDGE_RULES)
 
 
 class CellTable:

@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from discreet.arrays import IntVector
+from discreet.codec.parsing import Amount, decimal_text, exact
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.estimate import Estimate
@@ -32,15 +33,7 @@ from discreet.label.ranks import (
 )
 from discreet.label.released_sums import Budget, SummedEndpoint
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import (
-    Amount,
-    ApproxDP,
-    Loss,
-    PureDP,
-    decimal_text,
-    exact,
-    loss_of,
-)
+from discreet.privacy.loss import ApproxDP, Loss, PureDP, loss_of
 from discreet.privacy.unit import LABEL
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums

@@ -28,7 +28,7 @@ standard error and Hartung and Knapp's interval are the textbook's.
 **Clusters.** With g the slopes of a metric and :math:`h_j` the counts of cluster j, the variance over
 clusters is :math:`\sum_j (g^T h_j)^2` (Liang and Zeger 1986; Obuchowski 1997 for the
 AUC), while independent rows give :math:`\sum_k c_k g_k^2`. Sites add up products of sums
-of a few functions x of a row (:mod:`discreet.statistic.cluster_products`); with c the
+of a few functions x of a row (:mod:`discreet.statistic.site_sums`); with c the
 coefficients of g on x, the *design effect* is
 
 .. math::
@@ -60,8 +60,8 @@ from discreet.estimate.fit import Fit
 from discreet.estimate.slopes import Slopes, numeric_slopes
 from discreet.metrics.errors import Measured
 from discreet.metrics.table import METRICS
-from discreet.statistic.cluster_products import TERMS, Clusters, features
 from discreet.statistic.effect_terms import EffectTerms
+from discreet.statistic.site_sums import TERMS, Clusters, features
 
 _FEWEST: Final = 2
 _PLACES: Final = (np.arange(128) + 0.5) / 128

@@ -23,7 +23,7 @@ from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.logistic import fit_logistic, logit
 from discreet.statistic.effect_terms import Defaults, Effect, SiteEffect
 from discreet.statistic.protocol import BinCounts
-from discreet.statistic.within_site import auc_and_variance
+from discreet.statistic.site_sums import auc_and_variance
 
 _LEAST_SHARE: Final = 0.25
 """DeLong's variance of few examples can be none by chance: never less than this share

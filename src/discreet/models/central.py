@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
+from discreet.codec.parsing import Amount, exact
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.models.distributed import noise_shares, two_rounds
@@ -15,14 +16,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import (
-    Amount,
-    Loss,
-    amount_from_text,
-    decimal_text,
-    exact,
-    loss_of,
-)
+from discreet.privacy.loss import Loss, loss_of
 from discreet.privacy.unit import ROW, Unit
 
 
@@ -71,7 +65,7 @@ class CentralDP(PrivacyModel):
 
     @property
     def pilots(self) -> bool:
-        """A look whose noise is pure."""
+        """A pilot round whose noise is pure."""
         return not self.delta
 
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
@@ -83,11 +77,11 @@ class CentralDP(PrivacyModel):
                 "several sites use distributed noise"
             )
 
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """The whole noise at one place."""
         del cohort
         return noise_shares(
-            this.loss, this.statistic.sensitivity(self.protects), honest=1
+            resolved.loss, resolved.statistic.sensitivity(self.protects), honest=1
         )
 
     def cohort(self, sites: int | None = None) -> Cohort:
@@ -95,36 +89,21 @@ class CentralDP(PrivacyModel):
         del sites
         return Cohort()
 
-    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+    def plan_for(self, question: Question, sites: Sequence[Examples]) -> Plan:
         """Refuse several holders: a curator has all the data in one place."""
         if len(sites) != 1:
             raise PlanError(
                 f"a curator holds all the data: give one source, not {len(sites)}; for "
                 "several sites use distributed noise"
             )
-        return super(CentralDP, self).plan_for(asked, sites)
+        return super(CentralDP, self).plan_for(question, sites)
 
     def inverse_scale(self, cohort: Cohort, *, cells: int = 1) -> float | None:
         """A replaced row leaves one cell and enters another."""
         alone = super(CentralDP, self).inverse_scale(cohort, cells=cells)
         return None if alone is None else alone / 2
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Look first where scores lie when nothing public says it; then count there."""
-        found = None if self.delta else two_rounds(asked, self.inverse_scale(cohort))
-        return found or super(CentralDP, self).rounds(asked, cohort)
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
-        return {
-            **super(CentralDP, self).table(),
-            "delta": decimal_text(exact(self.delta)),
-        }
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(
-            amount_from_text(table["epsilon"]),
-            amount_from_text(table["delta"], name="delta"),
-        )
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Estimate in a pilot round where scores lie when nothing public says it."""
+        pilot = None if self.delta else two_rounds(question, self.inverse_scale(cohort))
+        return pilot or super(CentralDP, self).rounds(question, cohort)

@@ -1,13 +1,15 @@
-"""Differential privacy of the opened sum: every site adds a share of the noise."""
+"""Differential privacy of the revealed sum: every site adds a share of the noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import ClassVar, Final, Literal, Self, TypeAlias
 
+from discreet.codec.documents import written
+from discreet.codec.parsing import Amount, exact
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
 from discreet.noise.mechanism import BlockMechanism, Mechanism
@@ -17,38 +19,30 @@ from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import LIARS, TWO_SITES, SumOnly
 from discreet.plan.rounds import Question, ResolvedRound, Round
-from discreet.privacy.loss import (
-    Amount,
-    ApproxDP,
-    Loss,
-    PureDP,
-    amount_from_text,
-    decimal_text,
-    exact,
-    fraction_of,
-    loss_of,
-)
+from discreet.privacy.loss import ApproxDP, Loss, PureDP, fraction_of, loss_of
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
-from discreet.statistic.blocks import Block
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.protocol import Block
 
+_OF_COHORT: Final = written(supplied="cohort")
+"""A plan's cohort holds these, so that the model cannot contradict it."""
 UnitName: TypeAlias = Literal["example", "subject", "client"]
 
 FIRST_ROUND: Final = Fraction(1, 5)
 """Share of the budget that finds out where unknown scores are."""
 FIRST_BRANCHING: Final = 64
-LOOK_CELLS: Final = 64
-_LOOK: Final = 60.0
-_LEAST_LOOK, _MOST_LOOK = 5, 20
-"""Signal of the smaller class that a look on the logit scale needs, and its least and
+PILOT_CELLS: Final = 64
+_PILOT: Final = 60.0
+_LEAST_PILOT, _MOST_PILOT = 5, 20
+"""Inverse noise scale of the smaller class that a pilot on the logit scale needs, and its least and
 most percent of the budget; the least suffices where nothing is known of the size."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistributedDP(SumOnly):
-    """Differential privacy of the opened sum; every site adds a share of the noise.
+    """Differential privacy of the revealed sum; every site adds a share of the noise.
 
     Args:
         epsilon: the loss; a decimal is taken as written.
@@ -69,8 +63,8 @@ class DistributedDP(SumOnly):
     delta: Amount = 0
     unit: UnitName = "example"
     max_examples: int | None = None
-    min_survivors: int | None = None
-    colluders: int | None = None
+    min_survivors: int | None = field(default=None, metadata=_OF_COHORT)
+    colluders: int | None = field(default=None, metadata=_OF_COHORT)
 
     name: ClassVar[str] = "distributed"
 
@@ -120,14 +114,14 @@ class DistributedDP(SumOnly):
 
     @property
     def pilots(self) -> bool:
-        """A look whose noise is pure."""
+        """A pilot round whose noise is pure."""
         return not self.delta
 
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Shares for the survivors that are guaranteed and do not collude."""
-        blocks = this.statistic.blocks(self.protects)
+        blocks = resolved.statistic.blocks(self.protects)
         honest = cohort.min_survivors - self.colluders_in(cohort)
-        return block_shares(this.loss, blocks, honest)
+        return block_shares(resolved.loss, blocks, honest)
 
     def cohort(self, sites: int | None = None) -> Cohort:
         """Ask all sites to survive unless told fewer."""
@@ -138,66 +132,47 @@ class DistributedDP(SumOnly):
         """Leave the cohort to the plan; a model that held it could contradict it."""
         return replace(self, min_survivors=None, colluders=None)
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Look first where scores lie when nothing public says it; then count there."""
-        found = None if self.delta else two_rounds(asked, self.inverse_scale(cohort))
-        return found or super(DistributedDP, self).rounds(asked, cohort)
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
-        table = {
-            **super(DistributedDP, self).table(),
-            "delta": decimal_text(exact(self.delta)),
-            "unit": self.unit,
-        }
-        if self.max_examples is not None:
-            table["max_examples"] = self.max_examples
-        return table
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(
-            amount_from_text(table["epsilon"]),
-            amount_from_text(table["delta"], name="delta"),
-            unit=table["unit"],
-            max_examples=table.get("max_examples"),
-        )
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Estimate in a pilot round where scores lie when nothing public says it."""
+        pilot = None if self.delta else two_rounds(question, self.inverse_scale(cohort))
+        return pilot or super(DistributedDP, self).rounds(question, cohort)
 
 
 def two_rounds(
-    asked: Question, inverse_scale: float | None
+    question: Question, inverse_scale: float | None
 ) -> tuple[Round, ...] | None:
-    """Return a first look and counts where it found scores; None if none is needed."""
-    if asked.edges is not None or not asked.binary:
+    """Return a pilot round and counts where it saw scores; None if none is needed."""
+    if question.edges is not None or not question.binary:
         return None
-    if asked.facts.scores.kind != "other":
+    if question.facts.scores.kind != "other":
         return (
             None
-            if inverse_scale is None or not asked.pilot
-            else _looked(asked, inverse_scale)
+            if inverse_scale is None or not question.pilot
+            else _piloted(question, inverse_scale)
         )
-    leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), asked.facts.scores)
+    leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), question.facts.scores)
     tree = Hierarchy(leaves, FIRST_BRANCHING)
-    bins = bins_for(asked.facts, None if inverse_scale is None else inverse_scale * 0.8)
-    adaptive = EquiDepthFrom(tree, bins, asked.cuts)
+    bins = bins_for(
+        question.facts, None if inverse_scale is None else inverse_scale * 0.8
+    )
+    adaptive = EquiDepthFrom(tree, bins, question.cuts)
     return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
 
 
-def _looked(asked: Question, inverse_scale: float) -> tuple[Round, ...]:
-    """Look at cells of a public prior on the logit scale, then count where scores are."""
-    facts = asked.facts
+def _piloted(question: Question, inverse_scale: float) -> tuple[Round, ...]:
+    """Count cells of a public prior on the logit scale, then count where scores are."""
+    facts = question.facts
     minority = minority_of(facts)
     percent = (
-        _LEAST_LOOK if minority is None else 100 * _LOOK / (inverse_scale * minority)
+        _LEAST_PILOT if minority is None else 100 * _PILOT / (inverse_scale * minority)
     )
-    share = Fraction(min(max(math.ceil(percent), _LEAST_LOOK), _MOST_LOOK), 100)
-    rule = spread_over(LOOK_CELLS, facts)
-    pilot = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=asked.cuts))
+    share = Fraction(min(max(math.ceil(percent), _LEAST_PILOT), _MOST_PILOT), 100)
+    rule = spread_over(PILOT_CELLS, facts)
+    pilot = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=question.cuts))
     bins = bins_for(facts, inverse_scale * (1 - float(share)), placed=True)
     return (
         Round(pilot, share),
-        Round(PlacedFrom(pilot, bins, asked.cuts), 1 - share),
+        Round(PlacedFrom(pilot, bins, question.cuts), 1 - share),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
+from discreet.codec.parsing import Amount, exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
@@ -23,21 +24,12 @@ from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import LIARS, PrivacyModel
 from discreet.plan.protocol import PROTOCOLS, SessionProtocol
-from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import (
-    Amount,
-    Loss,
-    PureDP,
-    amount_from_text,
-    decimal_text,
-    exact,
-    loss_of,
-)
+from discreet.privacy.loss import Loss, PureDP, loss_of
 from discreet.privacy.unit import LABEL, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import Statistic
@@ -149,35 +141,35 @@ class LabelDP(PrivacyModel):
                         "rank sums of its own mechanism"
                     )
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Take rank sums, or count over edges that somebody else chose."""
-        if not asked.binary:
+        if not question.binary:
             raise PlanError("label privacy counts two classes and no groups or weights")
         if self.needs_edges:
-            return super(LabelDP, self).rounds(asked, cohort)
-        if asked.edges is not None:
+            return super(LabelDP, self).rounds(question, cohort)
+        if question.edges is not None:
             raise PlanError(
                 f"the label mechanism {self.mechanism} gives the AUC alone: it has no "
                 "edges; use LabelDP(mechanism='curves')"
             )
         return (Round(RankSums(self.mechanism)),)
 
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Flips, noise on binned positives, or what ranks make of the budget."""
-        if isinstance(this.statistic, RankSums):
+        if isinstance(resolved.statistic, RankSums):
             terms = RankSumTerms.of(
-                this.statistic, this.loss, colluders=self.colluders_in(cohort)
+                resolved.statistic, resolved.loss, colluders=self.colluders_in(cohort)
             )
             return RankedNoise(terms)
-        if not isinstance(this.statistic, ClassHistogram):
+        if not isinstance(resolved.statistic, ClassHistogram):
             raise PlanError("label privacy counts two classes and no groups or weights")
-        if not isinstance(this.loss, PureDP):
+        if not isinstance(resolved.loss, PureDP):
             raise PlanError("label mechanisms that count per bin keep pure DP")
         match self.mechanism:
             case "response":
-                return RandomizedResponse(this.loss)
+                return RandomizedResponse(resolved.loss)
             case "binned":
-                return BinnedPositives(this.loss, len(this.statistic.edges))
+                return BinnedPositives(resolved.loss, len(resolved.statistic.edges))
             case name:
                 raise PlanError(
                     f"the label mechanism {name} counts nothing per bin: a plan holds "
@@ -190,9 +182,9 @@ class LabelDP(PrivacyModel):
 
         return PublicTotals(interpolation)
 
-    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+    def plan_for(self, question: Question, sites: Sequence[Examples]) -> Plan:
         """Take the edges from the scores, which are public here."""
-        if not asked.binary:
+        if not question.binary:
             raise PlanError(
                 "label privacy measures two classes and no groups or weights"
             )
@@ -200,16 +192,16 @@ class LabelDP(PrivacyModel):
             return plan_curves(
                 PublicScores.of(sites),
                 self,
-                thresholds=asked.thresholds,
-                edges=asked.edges,
-                prevalence=asked.facts.prevalence,
+                thresholds=question.thresholds,
+                edges=question.edges,
+                prevalence=question.facts.prevalence,
             )
-        if asked.thresholds is not None or asked.edges is not None:
+        if question.thresholds is not None or question.edges is not None:
             raise PlanError(
                 f"the label mechanism {self.mechanism} gives the AUC alone: it has no "
                 "thresholds, edges or curve; use LabelDP(mechanism='curves')"
             )
-        return super(LabelDP, self).plan_for(asked, sites)
+        return super(LabelDP, self).plan_for(question, sites)
 
     def edges(self, facts: PublicFacts, inverse_scale: float | None) -> EdgeRule:
         """Refuse: these edges come from the public scores."""
@@ -217,23 +209,6 @@ class LabelDP(PrivacyModel):
         raise PlanError(
             "under label privacy the edges come from the public scores: use "
             "discreet.evaluate, or give edges"
-        )
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
-        return {
-            **super(LabelDP, self).table(),
-            "delta": decimal_text(exact(self.delta)),
-            "mechanism": self.mechanism,
-        }
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(
-            amount_from_text(table["epsilon"]),
-            amount_from_text(table["delta"], name="delta"),
-            table["mechanism"],
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
+from discreet.codec.parsing import Amount, exact
 from discreet.data.edges import EdgeRule, Edges, Uniform, Warped
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
@@ -19,7 +20,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import Amount, Loss, PureDP, amount_from_text, exact
+from discreet.privacy.loss import Loss, PureDP
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram
@@ -90,23 +91,23 @@ class LocalDP(PrivacyModel):
                 "a tree for the levels mechanism; use laplace for others"
             )
 
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """The named mechanism, at every site the same."""
         del cohort
-        if not isinstance(this.loss, PureDP):
+        if not isinstance(resolved.loss, PureDP):
             raise PlanError("local mechanisms keep pure DP")
-        match self.mechanism, this.statistic:
+        match self.mechanism, resolved.statistic:
             case "laplace", statistic:
                 # One honest site: each site's own share is the whole noise.
                 return block_shares(
-                    this.loss, statistic.blocks(self.protects), honest=1
+                    resolved.loss, statistic.blocks(self.protects), honest=1
                 )
             case "levels", Hierarchy() as tree:
-                return LevelReports(this.loss, tree)
+                return LevelReports(resolved.loss, tree)
             case "unary", ClassHistogram(edges):
-                return UnaryReports(this.loss, edges)
+                return UnaryReports(resolved.loss, edges)
             case "arc", ClassHistogram(edges):
-                return CircularArc(this.loss.epsilon, edges)
+                return CircularArc(resolved.loss.epsilon, edges)
             case _:
                 raise PlanError(
                     f"{self.mechanism} messages do not count this statistic"
@@ -133,23 +134,14 @@ class LocalDP(PrivacyModel):
             case _:
                 return super(LocalDP, self).edges(facts, inverse_scale)
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Count over the papers' tree when asked to."""
         if self.mechanism != "levels":
-            return super(LocalDP, self).rounds(asked, cohort)
-        if not asked.binary or asked.edges is not None:
+            return super(LocalDP, self).rounds(question, cohort)
+        if not question.binary or question.edges is not None:
             raise PlanError("the levels mechanism counts two classes over its own tree")
-        leaves = Edges.realise(Uniform(2**LEVELS), asked.facts.scores)
+        leaves = Edges.realise(Uniform(2**LEVELS), question.facts.scores)
         return (Round(Hierarchy(leaves)),)
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
-        return {**super(LocalDP, self).table(), "mechanism": self.mechanism}
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        return cls(amount_from_text(table["epsilon"]), table["mechanism"])
 
 
 def _warped(bins: int, facts: PublicFacts) -> EdgeRule:

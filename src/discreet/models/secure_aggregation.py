@@ -1,10 +1,9 @@
-"""Exact sums, opened only in total."""
+"""Exact sums, revealed only in total."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator, Flat
@@ -19,7 +18,7 @@ from discreet.privacy.unit import Unit
 
 @dataclass(frozen=True, slots=True)
 class SecureAggregation(SumOnly):
-    """Exact sums, opened only in total: the coordinator learns nothing else.
+    """Exact sums, revealed only in total: the coordinator learns nothing else.
 
     There is no differential privacy: whoever reads the result learns the exact
     pooled counts, and a bin that a single example fills shows that example.
@@ -51,25 +50,19 @@ class SecureAggregation(SumOnly):
             LIARS,
         )
 
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """No noise."""
-        del this, cohort
+        del resolved, cohort
         return ExactSum()
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Leave some ten examples in a bin of every sum that is opened."""
-        if asked.edges is None and not asked.pilot:
-            sums = max(len(asked.groups or ()), 1) * cohort.random_groups
-            bins = bins_of_exact_sum(asked.facts.examples, sums)
-            asked = replace(asked, edges=spread_over(bins, asked.facts))
-        return super(SecureAggregation, self).rounds(asked, cohort)
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
+        """Leave some ten examples in a bin of every sum that is revealed."""
+        if question.edges is None and not question.pilot:
+            sums = max(len(question.groups or ()), 1) * cohort.random_groups
+            bins = bins_of_exact_sum(question.facts.examples, sums)
+            question = replace(question, edges=spread_over(bins, question.facts))
+        return super(SecureAggregation, self).rounds(question, cohort)
 
     def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """Exact counts need no smoothing."""
         return Flat(interpolation)
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        del table
-        return cls()

@@ -30,7 +30,7 @@ from discreet.mpc.transport import (
     make_certificates,
 )
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 
 DEFAULT_TIMEOUT: Final = 60.0
 

@@ -50,8 +50,7 @@ from discreet.mpc.program import Program, empty_class
 from discreet.mpc.shares import PARTIES, encode, padded_size
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release, one_release
-from discreet.plan.rounds import Question
+from discreet.plan.rounds import Question, Release, one_release
 from discreet.privacy.claim import Claim, Setting
 from discreet.report.evaluation import Evaluation, Source
 

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from discreet.codec.parsing import read_json, read_text
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
@@ -34,10 +35,9 @@ from discreet.mpc.transport import (
     default_names,
     make_certificates,
 )
-from discreet.parsing import read_json, read_text
 from discreet.privacy.composition import compose
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.policy import ANY, Policy
 from discreet.transport.loopback import LOOPBACK, free_port
 

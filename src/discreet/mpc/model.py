@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.parsing import Amount, exact, whole
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
@@ -18,24 +19,16 @@ from discreet.metrics.table import Metric
 from discreet.mpc.shares import PARTIES, encode, padded_size
 from discreet.noise.mechanism import AdditiveNoise, ExactSum, Mechanism
 from discreet.noise.polya import PolyaNoise, PolyaShares
-from discreet.parsing import whole
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import (
-    Amount,
-    Loss,
-    PureDP,
-    Unbounded,
-    amount_from_text,
-    exact,
-)
+from discreet.privacy.loss import Loss, PureDP, Unbounded
 from discreet.privacy.unit import ROW, Sensitivity, Unit
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import Before, Statistic
+from discreet.statistic.protocol import Statistic
 
 TieRule: TypeAlias = Literal["exact", "none"]
 _TITLES: Final[dict[Metric, str]] = {
@@ -105,20 +98,6 @@ class SharedRows(Statistic):
         """Return none: an area holds no histogram (``evaluate.estimates`` reads it)."""
         del counts, noise
         return {}
-
-    def table(self) -> dict[str, Any]:
-        """Return a plan's fields beside the name."""
-        return {"rows": self.rows, "metrics": list(self.metrics)}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        if edges:
-            raise PlanError("shared rows have no edges")
-        return cls(table["rows"], tuple(table["metrics"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,26 +358,6 @@ class ExactMPC(PrivacyModel):
             raise InputError("there are no examples: give a site that has some")
         rows = padded_size(max(sizes)) * len(sizes) if self.hide_sizes else sum(sizes)
         return areas_plan(self, replace(asked.facts, examples=rows), owners=len(sizes))
-
-    def table(self) -> dict[str, Any]:
-        """Return a plan's fields beside the model's name."""
-        return {
-            "ties": self.ties,
-            "hide_sizes": self.hide_sizes,
-            "interval": self.interval,
-            **super(ExactMPC, self).table(),
-        }
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
-        # A plan without the field is older than intervals, and reveals none.
-        hidden, interval = table["hide_sizes"], table.get("interval", False)
-        if not (isinstance(hidden, bool) and isinstance(interval, bool)):
-            raise PlanError("hide_sizes and interval are true or false")
-        epsilon = table.get("epsilon")
-        noisy = None if epsilon is None else amount_from_text(epsilon)
-        return cls(table["ties"], hidden, noisy, interval)
 
 
 def shared_rows(rounds: Sequence[Round]) -> SharedRows:

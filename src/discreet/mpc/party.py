@@ -40,6 +40,7 @@ from discreet.codec.messages import (
     Reader,
     Whole,
 )
+from discreet.codec.parsing import read_json
 from discreet.entropy import SYSTEM
 from discreet.errors import PlanError
 from discreet.mpc.computing import EngineEvent, Watchdog
@@ -64,7 +65,6 @@ from discreet.mpc.transport import (
     SessionFailedError,
     peer_name,
 )
-from discreet.parsing import read_json
 
 REPORT_SECONDS: Final = 5.0
 """Between two lines about a long phase."""

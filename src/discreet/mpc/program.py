@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
+from discreet.codec.parsing import decimal_text, exact
 from discreet.errors import (
     InputError,
     PlanError,
@@ -50,7 +51,6 @@ from discreet.optional import load
 from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
-from discreet.privacy.loss import decimal_text, exact
 
 VERSION: Final = 4
 """Changes with what is computed."""

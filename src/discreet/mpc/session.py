@@ -30,14 +30,16 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import tomli_w
 
-from discreet import parsing
+from discreet.codec import parsing
+from discreet.codec.documents import from_table, to_table
+from discreet.codec.parsing import read_toml, whole
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
@@ -45,7 +47,6 @@ from discreet.metrics.table import Metric
 from discreet.mpc.model import ExactMPC, areas_plan
 from discreet.mpc.program import Program
 from discreet.mpc.shares import PARTIES
-from discreet.parsing import read_toml, whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 
@@ -171,7 +172,7 @@ class MpcSession:
             "id": self.id,
             "metrics": list(program.metrics),
             "scores": self.plan.facts.scores.kind,
-            **program.model.table(),
+            **to_table(program.model),
             "analyst": self.analyst,
             "model": self.plan.model.name,
         }
@@ -224,7 +225,11 @@ class MpcSession:
             )
             for p in raw["party"]
         )
-        model = ExactMPC.from_table({"ties": "exact", "hide_sizes": False, **raw})
+        own = {
+            each.name: raw[each.name] for each in fields(ExactMPC) if each.name in raw
+        }
+        given = {"interval": False, **own}
+        model = from_table(ExactMPC, given, "the session", defaults=True)
         plan = _plan(
             model,
             owners,

@@ -12,8 +12,7 @@ from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import PlanError, ReleaseError
 from discreet.privacy.loss import Loss, Unbounded
-from discreet.statistic.blocks import BlockNoise
-from discreet.statistic.observed import BinCovariance, NoiseDistribution
+from discreet.statistic.observed import BinCovariance, BlockNoise, NoiseDistribution
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,8 @@ from discreet.errors import InputError, ReleaseError
 from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform
 from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import Loss, PureDP
-from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.hierarchy import Hierarchy, LevelNoise
 from discreet.statistic.observed import BinCovariance
-from discreet.statistic.tree import LevelNoise
 
 _CHUNK: Final = 2**14
 _LEVEL_CHUNK: Final = 2**12

@@ -1,87 +1,107 @@
 """Plans as TOML: a small file that people read, agree on and sign.
 
-The file holds rules, not realised numbers ("1024 warped bins"); the digest,
-computed from the realised edges, is written beside them and checked on reading.
+The file holds rules, not realised numbers ("1024 warped bins"). The digest is computed
+from the realised edges, written beside them and checked on reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import tomli_w
 
-from discreet.data.edges import EDGE_RULES, EdgeRule, Edges
-from discreet.data.scores import ScoreRange
+from discreet.codec.documents import Text, from_table, to_table, written
+from discreet.codec.parsing import amount_from_text, decimal_text, read_toml
+from discreet.data.edges import EdgeRule, Edges
+from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.errors import PlanError
-from discreet.parsing import read_toml
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import (
+    Cohort,
+    Member,
+    PublicFacts,
+    Roster,
+    key_from_text,
+    key_text,
+)
 from discreet.plan.plan import ModelRef, Plan
-from discreet.plan.privacy_model import MODELS, PrivacyModel
-from discreet.plan.roster import Member, Roster, key_from_text, key_text
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
-from discreet.privacy.loss import amount_from_text, decimal_text
-from discreet.statistic.protocol import STATISTICS, Before
+from discreet.statistic.protocol import STATISTICS, Statistic
 
-_KEYS: Final = {
-    *("version", "digest", "thresholds", "metrics"),
-    *("model", "facts", "privacy", "cohort", "round", "roster", "rehearsal"),
-}
+_Key = Annotated[bytes, Text(key_text, key_from_text)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    scores: ScoreKind
+    low: float | None = None
+    high: float | None = None
+    examples: int | None = None
+    prevalence: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Roster:
+    coordinator: _Key | None = None
+    sites: Mapping[str, _Key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanFile:
+    """The keys of a plan's file, in their order."""
+
+    version: int
+    digest: str | None = None
+    thresholds: tuple[float, ...]
+    metrics: frozenset[str]
+    model: ModelRef
+    facts: _Facts
+    privacy: PrivacyModel
+    cohort: Cohort
+    round: tuple[Mapping[str, Any], ...]
+    roster: _Roster | None = None
+    rehearsal: bool = field(default=False, metadata=written(left_out=True))
 
 
 def dumps(plan: Plan) -> str:
     """Write a plan as TOML."""
-    facts: dict[str, Any] = {"scores": plan.facts.scores.kind}
-    if plan.facts.scores.kind == "other":
-        facts |= {"low": plan.facts.scores.low, "high": plan.facts.scores.high}
-    for key in ("examples", "prevalence"):
-        value = getattr(plan.facts, key)
-        if value is not None:
-            facts[key] = value
-    cohort = {
-        "min_survivors": plan.cohort.min_survivors,
-        "colluders": plan.cohort.colluders,
-        "min_examples_per_site": plan.cohort.min_examples_per_site,
-    }
-    if plan.cohort.max_examples_per_site is not None:
-        cohort["max_examples_per_site"] = plan.cohort.max_examples_per_site
-    if plan.cohort.random_groups > 1:
-        cohort["random_groups"] = plan.cohort.random_groups
-    document: dict[str, Any] = {
-        "version": plan.version,
-        "digest": f"sha256:{plan.digest().hex()}",
-        "thresholds": list(plan.thresholds),
-        "metrics": sorted(plan.metrics),
-        "model": {"name": plan.model.name, "digest": plan.model.digest},
-        "facts": facts,
-        "privacy": _privacy_table(plan.privacy),
-        "cohort": cohort,
-        "round": [_round_table(r) for r in plan.rounds],
-    }
-    if plan.roster is not None:
-        document["roster"] = _roster_table(plan.roster)
-    if plan.rehearsal:
-        document["rehearsal"] = True
-    return tomli_w.dumps(document)
+    facts, scores, roster = plan.facts, plan.facts.scores, plan.roster
+    other = scores.kind == "other"
+    document = _PlanFile(
+        version=plan.version,
+        digest=_digest_text(plan),
+        thresholds=plan.thresholds,
+        metrics=plan.metrics,
+        model=plan.model,
+        facts=_Facts(
+            scores=scores.kind,
+            low=scores.low if other else None,
+            high=scores.high if other else None,
+            examples=facts.examples,
+            prevalence=facts.prevalence,
+        ),
+        privacy=plan.privacy,
+        cohort=plan.cohort,
+        round=tuple(_round_table(r) for r in plan.rounds),
+        roster=None
+        if roster is None
+        else _Roster(
+            coordinator=roster.coordinator,
+            sites={site.name: site.key for site in roster.sites},
+        ),
+        rehearsal=plan.rehearsal,
+    )
+    return tomli_w.dumps(to_table(document))
 
 
 def loads(text: str) -> Plan:
     """Read a plan from TOML; refuse it when the digest beside it does not fit."""
-    document = read_toml(text, "the plan")
-    unknown = sorted(set(document) - _KEYS)
-    if unknown:
-        raise PlanError(f"the plan has unknown keys: {', '.join(unknown)}")
-    try:
-        plan = _plan(document)
-    except KeyError as err:
-        raise PlanError(f"the plan lacks the key {err}") from None
-    except PlanError:
-        raise
-    except (TypeError, AttributeError, ValueError) as err:
-        raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
-    written = document.get("digest")
-    if written is not None and written != f"sha256:{plan.digest().hex()}":
+    what = "the plan"
+    document = from_table(_PlanFile, read_toml(text, what), what, defaults=True)
+    plan = _plan(document)
+    if document.digest not in (None, _digest_text(plan)):
         raise PlanError(
             "the plan's digest does not fit its contents: it was edited after it "
             "was written; agree on it again, or remove the digest"
@@ -89,91 +109,76 @@ def loads(text: str) -> Plan:
     return plan
 
 
-def _plan(document: dict[str, Any]) -> Plan:
-    facts = document["facts"]
-    scores = ScoreRange.declare(facts["scores"], facts.get("low"), facts.get("high"))
-    thresholds = tuple(float(t) for t in document["thresholds"])
-    return Plan(
-        privacy=MODELS[document["privacy"]["model"]].from_table(document["privacy"]),
-        rounds=_rounds(document["round"], scores, thresholds),
-        thresholds=thresholds,
-        metrics=frozenset(document["metrics"]),
-        facts=PublicFacts(facts.get("examples"), facts.get("prevalence"), scores),
-        cohort=Cohort(**document["cohort"]),
-        model=ModelRef(**document["model"]),
-        version=document["version"],
-        roster=_roster(document["roster"]) if "roster" in document else None,
-        rehearsal=document.get("rehearsal", False),
-    )
+def _digest_text(plan: Plan) -> str:
+    return f"sha256:{plan.digest().hex()}"
 
 
-def _roster_table(roster: Roster) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    if roster.coordinator is not None:
-        table["coordinator"] = key_text(roster.coordinator)
-    table["sites"] = {site.name: key_text(site.key) for site in roster.sites}
-    return table
-
-
-def _roster(table: dict[str, Any]) -> Roster:
-    unknown = sorted(set(table) - {"coordinator", "sites"})
-    if unknown:
-        raise PlanError(f"the plan's roster has unknown keys: {', '.join(unknown)}")
-    coordinator = table.get("coordinator")
-    return Roster(
-        tuple(Member(name, key_from_text(key)) for name, key in table["sites"].items()),
-        None if coordinator is None else key_from_text(coordinator),
-    )
-
-
-def _privacy_table(privacy: PrivacyModel) -> dict[str, Any]:
-    return {"model": privacy.name, **privacy.table()}
+def _plan(document: _PlanFile) -> Plan:
+    facts, roster = document.facts, document.roster
+    try:
+        scores = ScoreRange.declare(facts.scores, facts.low, facts.high)
+        return Plan(
+            privacy=document.privacy,
+            rounds=_rounds(document.round, scores, document.thresholds),
+            thresholds=document.thresholds,
+            metrics=document.metrics,
+            facts=PublicFacts(facts.examples, facts.prevalence, scores),
+            cohort=document.cohort,
+            model=document.model,
+            version=document.version,
+            roster=None
+            if roster is None
+            else Roster(
+                tuple(Member(name, key) for name, key in roster.sites.items()),
+                roster.coordinator,
+            ),
+            rehearsal=document.rehearsal,
+        )
+    except PlanError:
+        raise
+    except ValueError as err:  # data refused, as edges do
+        raise PlanError(f"the plan holds a value of the wrong kind: {err}") from None
 
 
 def _round_table(r: Round) -> dict[str, Any]:
-    statistic = r.statistic
     table = {
         "budget": decimal_text(r.budget),
-        "statistic": statistic.name,
-        **statistic.table(),
+        **to_table(r.statistic, Statistic, without=(Edges,)),
     }
-    if statistic.follows is None:  # else its edges are worked out from a release
-        table["edges"] = [_rule_table(e.rule) for e in statistic.binnings]
+    if r.statistic.follows is None:  # else its edges are worked out from a release
+        table["edges"] = [to_table(e.rule, EdgeRule) for e in r.statistic.binnings]
     return table
 
 
 def _rounds(
-    tables: list[dict[str, Any]], scores: ScoreRange, thresholds: tuple[float, ...]
+    tables: Sequence[Mapping[str, Any]],
+    scores: ScoreRange,
+    thresholds: tuple[float, ...],
 ) -> tuple[Round, ...]:
+    what = "a round of the plan"
     rounds: list[Round] = []
-    for table in tables:
-        budget: Fraction = amount_from_text(table["budget"], name="budget")
-        kind = STATISTICS[table["statistic"]]
+    for given in tables:
+        table = dict(given)
+        rules = from_table(
+            tuple[EdgeRule, ...], table.pop("edges", []), what, defaults=True
+        )
+        budget = amount_from_text(table.pop("budget", None), name="a round's budget")
+        kind = STATISTICS[table.get("statistic", "")]
         inserted = thresholds if kind.edges_hold_thresholds else ()
-        edges = [
-            Edges.realise(_rule(rule), scores, thresholds=inserted)
-            for rule in table.get("edges", [])
-        ]
-        before = Before(thresholds, rounds[-1].statistic if rounds else None)
-        read = Round(kind.from_table(table, edges, before), budget)
-        _refuse_unknown(table, _round_table(read), "a round of the plan")
-        rounds.append(read)
+        edges = (Edges.realise(r, scores, thresholds=inserted) for r in rules)
+        supplied: dict[object, Any] = {
+            Edges: lambda left=edges: _next(left),
+            "thresholds": thresholds,
+            "before": rounds[-1].statistic if rounds else None,
+        }
+        statistic = from_table(Statistic, table, what, supplied=supplied, defaults=True)
+        if next(edges, None) is not None:
+            raise PlanError("a round has more rules for edges than its statistic")
+        rounds.append(Round(statistic, budget))
     return tuple(rounds)
 
 
-def _refuse_unknown(
-    given: Mapping[str, Any], known: Mapping[str, Any], what: str
-) -> None:
-    """Refuse keys that would be passed over: whoever wrote them meant something."""
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise PlanError(f"{what} has unknown keys: {', '.join(unknown)}")
-
-
-def _rule_table(rule: EdgeRule) -> dict[str, Any]:
-    table = {k: list(v) if isinstance(v, tuple) else v for k, v in rule.table().items()}
-    return {"rule": rule.name, **table}
-
-
-def _rule(table: dict[str, Any]) -> EdgeRule:
-    return EDGE_RULES[table["rule"]].from_table(table)
+def _next(edges: Iterator[Edges]) -> Edges:
+    for each in edges:
+        return each
+    raise PlanError("a round has fewer rules for edges than its statistic")

@@ -18,11 +18,10 @@ from discreet.errors import PlanError
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.privacy.unit import Unit
-from discreet.statistic.blocks import cell_variance, law_of_block
-from discreet.statistic.cluster_products import Clusters
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.site_sums import USUAL_SHARE, SiteSums
+from discreet.statistic.observed import cell_variance, noise_of_block
+from discreet.statistic.site_sums import USUAL_SHARE, Clusters, SiteSums
 
 if TYPE_CHECKING:
     from discreet.plan.privacy_model import PrivacyModel
@@ -73,8 +72,8 @@ class HeterogeneityQuestion:
             inner,
             tuple(terms),
             self.within and not private,
-            self.clusters,
             self.share or USUAL_SHARE,
+            self.clusters,
         )
 
 
@@ -113,13 +112,13 @@ def shared(
     if heterogeneity.share is not None or not heterogeneity.effects:
         return replace(heterogeneity, share=heterogeneity.share or USUAL_SHARE)
     for share in SHARES:
-        found = replace(heterogeneity, share=share)
-        statistic = found.statistic(_few_bins(facts, heterogeneity), model.protects)
+        candidate = replace(heterogeneity, share=share)
+        statistic = candidate.statistic(_few_bins(facts, heterogeneity), model.protects)
         if all(
             spread.noise_of_tau2 <= spread.usual / 2
             for spread in predicted_spreads(statistic, model, facts, cohort)
         ):
-            return found
+            return candidate
     return replace(heterogeneity, share=SHARES[-1])
 
 
@@ -139,12 +138,16 @@ def predicted_spreads(
     All sites are as large as each other, have an effect in the middle of its range and
     the variance :math:`2/(n \pi (1 - \pi))`, and differ by what is usual.
     """
-    from discreet.plan.rounds import ResolvedRound  # noqa: PLC0415 - it knows this room
+    from discreet.plan.rounds import ResolvedRound  # noqa: PLC0415 - it imports this module
 
     sites = cohort.min_survivors
     noise = model.mechanism_for(ResolvedRound(0, statistic, model.loss), cohort)
-    opened = noise.open(np.zeros(statistic.size, dtype=np.int64), sites)
-    each = cell_variance(law_of_block(opened.noise, 1)) if opened.noise.scale else 0.0
+    revealed = noise.open(np.zeros(statistic.size, dtype=np.int64), sites)
+    each = (
+        cell_variance(noise_of_block(revealed.noise, 1))
+        if revealed.noise.scale
+        else 0.0
+    )
     size = _EACH if facts.examples is None else max(facts.examples / sites, 1.0)
     share = _PREVALENCE if facts.prevalence is None else facts.prevalence
     variance = 2.0 / (size * share * (1 - share))

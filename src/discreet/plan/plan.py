@@ -1,35 +1,33 @@
-"""The plan: what is asked, of whom, under which privacy. Public and agreed.
+"""The plan: what is question, of whom, under which privacy. Public and agreed.
 
-Nothing here sees examples: defaults come from ``PublicFacts``, and sites check
-that they talk about the same plan by its digest.
+Nothing here sees examples: ``recommend`` chooses from ``PublicFacts`` by written rules, and
+the plan records what they chose. Sites check by its digest that they talk about the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
+from discreet.codec.documents import canonical, typed, written
+from discreet.codec.parsing import name, whole
+from discreet.data.edges import EdgeRule
 from discreet.data.scores import FARTHEST
 from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
-from discreet.parsing import name, whole
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.lone_examples import LoneExamples
+from discreet.plan.bins import LoneExamples
+from discreet.plan.cohort import Cohort, PublicFacts, Roster
+from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.protocol import SessionProtocol
-from discreet.plan.release import Release
-from discreet.plan.roster import Roster
-from discreet.plan.rounds import ResolvedRound, Round
+from discreet.plan.rounds import Multiclass, Question, Release, ResolvedRound, Round
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import decimal_text, fraction_of
+from discreet.privacy.loss import fraction_of
 from discreet.statistic.protocol import Statistic
 
 VERSION: Final = 1
@@ -68,8 +66,8 @@ class Plan:
     cohort: Cohort = field(default_factory=Cohort)
     model: ModelRef = field(default_factory=ModelRef)
     version: int = VERSION
-    roster: Roster | None = None
-    rehearsal: bool = False
+    roster: Roster | None = field(default=None, metadata=written(left_out=True))
+    rehearsal: bool = field(default=False, metadata=written(left_out=True))
     """Whether made-up data is counted: another plan, with another digest."""
 
     def __post_init__(self) -> None:
@@ -113,9 +111,7 @@ class Plan:
                 raise PlanError("the edges are made for another range of scores")
             follows = r.statistic.follows
             if follows is not None and follows != before:
-                raise PlanError(
-                    "edges that a look places follow the round of that look"
-                )
+                raise PlanError("edges that a pilot round places follow that round")
             before = r.statistic
         self.privacy.accepts(self.rounds, self.cohort)
         if self.cohort.random_groups > 1 and (
@@ -139,25 +135,17 @@ class Plan:
         """Work out round i from the plan and the earlier releases alone."""
         if len(earlier) != i:
             raise PlanError(f"round {i} follows {i} releases, got {len(earlier)}")
-        this = self.rounds[i]
-        statistic = this.statistic
+        statistic = self.rounds[i].statistic
         if statistic.follows is not None:
             statistic = statistic.resolve(earlier[-1].total.astype(np.float64))
-        return ResolvedRound(i, statistic, fraction_of(self.privacy.loss, this.budget))
+        loss = fraction_of(self.privacy.loss, self.rounds[i].budget)
+        return ResolvedRound(i, statistic, loss)
 
     @cached_property
     def _canonical(self) -> bytes:
-        document = {"discreet": "plan", **_plain_fields(self)}
-        # What came later is written where it is used: older plans keep their digest.
-        if self.roster is None:
-            del document["roster"]
-        if not self.rehearsal:
-            del document["rehearsal"]
-        if self.cohort.max_examples_per_site is None:
-            del document["cohort"]["max_examples_per_site"]
-        if self.cohort.random_groups == 1:
-            del document["cohort"]["random_groups"]
-        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+        document = typed(self) | {"discreet": "plan"}
+        del document["type"]
+        return canonical(document)
 
     def canonical(self) -> bytes:
         """Return the one byte string of this plan: sorted JSON, floats in hex.
@@ -185,10 +173,9 @@ class Plan:
 
     @cached_property
     def _asked(self) -> bytes:
-        counted = [_without_rules(_plain(r.statistic)) for r in self.rounds]
+        counted = [_without_rules(typed(r.statistic)) for r in self.rounds]
         document = {"discreet": "asked", "rounds": counted}
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).digest()
+        return hashlib.sha256(canonical(document)).digest()
 
     def lone_examples(self) -> LoneExamples | None:
         """Return how many cells of an exact sum show one example; None under noise."""
@@ -220,8 +207,8 @@ class Plan:
             caveats = (*caveats, STRANGERS)
         discloses = self.protocol.disclosures(self, sites)
         if (groups := self.cohort.random_groups) > 1:
-            opened = f"the sum of each of {groups} random groups of sites"
-            discloses = (*discloses, opened)
+            seen = f"the sum of each of {groups} random groups of sites"
+            discloses = (*discloses, seen)
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
@@ -234,10 +221,6 @@ class Plan:
         )
 
 
-def _plain_fields(record: Any) -> dict[str, Any]:
-    return {f.name: _plain(getattr(record, f.name)) for f in fields(record)}
-
-
 def _without_rules(plain: Any) -> Any:
     """Leave out by which rule edges were made; their values are there."""
     if isinstance(plain, dict):
@@ -245,22 +228,67 @@ def _without_rules(plain: Any) -> Any:
     return plain
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case None | bool() | str() | int():
-            plain: Any = value
-        case float():
-            plain = value.hex() if math.isfinite(value) else str(value)
-        case Fraction():
-            plain = decimal_text(value)
-        case bytes():
-            plain = value.hex()
-        case frozenset():
-            plain = sorted(value)
-        case tuple():
-            plain = [_plain(v) for v in value]
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            plain = {"type": type(value).__name__, **_plain_fields(value)}
-        case _:
-            raise PlanError(f"a plan cannot hold a {type(value).__name__}")
-    return plain
+def recommend(  # noqa: PLR0913 - every public choice is a keyword
+    facts: PublicFacts,
+    privacy: PrivacyModel,
+    *,
+    thresholds: Sequence[float] | None = None,
+    edges: EdgeRule | None = None,
+    classes: Sequence[str] | None = None,
+    multiclass: Multiclass = "ovr",
+    groups: Sequence[str] | None = None,
+    heterogeneity: HeterogeneityQuestion | None = None,
+    max_weight: int | None = None,
+    pilot: bool = False,
+    cohort: Cohort | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Choose a plan from public facts. It never sees examples.
+
+    >>> from discreet import DistributedDP, SecureAggregation
+    >>> plan = recommend(PublicFacts(), SecureAggregation())
+    >>> len(plan.statistic.edges), plan.thresholds
+    (129, (0.5,))
+    >>> facts = PublicFacts(examples=32_000, prevalence=0.25)
+    >>> len(recommend(facts, DistributedDP(epsilon=1)).statistic.edges)
+    67
+    >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), pilot=True).rounds]
+    [0.05, 0.95]
+    """
+    question = Question(
+        facts,
+        None if thresholds is None else tuple(float(t) for t in thresholds),
+        edges,
+        None if classes is None else tuple(classes),
+        multiclass,
+        None if groups is None else tuple(groups),
+        heterogeneity,
+        max_weight,
+        pilot,
+    )
+    return planned(question, privacy, cohort=cohort, model=model)
+
+
+def planned(
+    question: Question,
+    privacy: PrivacyModel,
+    *,
+    cohort: Cohort | None = None,
+    model: ModelRef | None = None,
+) -> Plan:
+    """Let a privacy model say which rounds answer a question."""
+    # Before the model is agreed on: then it has no number of its own any more.
+    cohort = privacy.counted(cohort or privacy.cohort())
+    agreed = privacy.agreed()
+    metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
+    if question.facts.scores.kind == "other":
+        metrics -= {"brier"}
+    return Plan(
+        privacy=agreed,
+        rounds=agreed.rounds(question, cohort),
+        thresholds=question.cuts,
+        metrics=metrics,
+        facts=question.facts,
+        cohort=cohort,
+        model=model or ModelRef(),
+    )

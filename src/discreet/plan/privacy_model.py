@@ -3,17 +3,18 @@
 A model is one file in ``discreet.models``: what it promises and to whom, which
 rounds it accepts, which mechanism keeps the promise, how the answers travel, what
 it chooses when nobody else does, and its table in a plan's file. Nothing else in
-the house asks which model it is.
+the package asks which model it is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
+from discreet.codec.documents import tagged
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
@@ -26,7 +27,7 @@ from discreet.plan.heterogeneity import shared
 from discreet.plan.protocol import PROTOCOLS, SessionProtocol
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
-from discreet.privacy.loss import ApproxDP, Loss, PureDP, decimal_text
+from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import Unit
 from discreet.registry import Registry
 from discreet.statistic.protocol import Statistic
@@ -134,7 +135,7 @@ class PrivacyModel(ABC):
             raise PlanError("two rounds need pure distributed differential privacy")
 
     @abstractmethod
-    def mechanism_for(self, this: ResolvedRound, cohort: Cohort) -> Mechanism:
+    def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:
         """Return the mechanism of one round, the same at every site and reader."""
 
     def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
@@ -183,40 +184,29 @@ class PrivacyModel(ABC):
         """Return the bins for this kind of scores and noise."""
         return spread_over(bins_for(facts, inverse_scale), facts)
 
-    def rounds(self, asked: Question, cohort: Cohort) -> tuple[Round, ...]:
+    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Return the rounds that answer a question; one, by default."""
-        if asked.pilot:
+        if question.pilot:
             raise PlanError(
-                "a first look needs pure distributed differential privacy, or a "
+                "a pilot round needs pure distributed differential privacy, or a "
                 "curator's: an exact one would be as fine as the data itself"
             )
-        inverse_scale = self.inverse_scale(cohort, cells=asked.cells)
-        if inverse_scale is not None and asked.heterogeneity is not None:
-            heterogeneity = shared(asked.heterogeneity, self, asked.facts, cohort)
-            asked = replace(asked, heterogeneity=heterogeneity)
+        inverse_scale = self.inverse_scale(cohort, cells=question.cells)
+        if inverse_scale is not None and question.heterogeneity is not None:
+            heterogeneity = shared(question.heterogeneity, self, question.facts, cohort)
+            question = replace(question, heterogeneity=heterogeneity)
             inverse_scale *= 1 - float(heterogeneity.share or 0)
-        rule = asked.edges or self.edges(asked.facts, inverse_scale)
-        return (Round(asked.statistic(rule, self.protects)),)
+        rule = question.edges or self.edges(question.facts, inverse_scale)
+        return (Round(question.statistic(rule, self.protects)),)
 
-    def plan_for(self, asked: Question, sites: Sequence[Examples]) -> Plan:
+    def plan_for(self, question: Question, sites: Sequence[Examples]) -> Plan:
         """Return the plan that answers a question over these sites.
 
         Of the sites it uses their number, and what the model itself calls public.
         """
-        from discreet.plan.recommend import planned  # noqa: PLC0415 - it knows plans
+        from discreet.plan.plan import planned  # noqa: PLC0415 - it knows plans
 
-        return planned(asked, self, cohort=self.cohort(len(sites)))
-
-    # -- its lines in a plan's file ----------------------------------------
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the model's name."""
-        return {} if self.budget is None else {"epsilon": decimal_text(self.budget)}
-
-    @classmethod
-    @abstractmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """Read what ``table`` wrote."""
+        return planned(question, self, cohort=self.cohort(len(sites)))
 
 
 class SumOnly(PrivacyModel):
@@ -242,4 +232,5 @@ MODELS: Final[Registry[type[PrivacyModel]]] = Registry(
         "exact": "discreet.mpc.model:ExactMPC",
     },
 )
-"""Every model that a plan can hold, a stranger's own too."""
+"""Every model that a plan can hold, those of other packages too."""
+tagged(PrivacyModel, "model", MODELS)

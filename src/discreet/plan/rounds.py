@@ -1,20 +1,23 @@
-"""Rounds: one statistic each, its share of the budget, and the question behind it."""
+"""Rounds: one statistic each, its share of the budget, and its release."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from discreet.arrays import IntVector
 from discreet.data.edges import EdgeRule, Edges
-from discreet.errors import PlanError
+from discreet.errors import PlanError, ReleaseError
 from discreet.plan.bins import default_thresholds
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
-from discreet.statistic.grouped import Grouped
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import ClassHistogram, Grouped
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.weighted import Weighted
@@ -52,7 +55,7 @@ class Question:
         groups: names of disjoint groups.
         heterogeneity: what to say of how sites differ, if anything.
         max_weight: the largest weight of an example, where examples have weights.
-        pilot: whether a first round looks where the scores are and places the bins.
+        pilot: whether a pilot round estimates where the scores lie and places the bins.
     """
 
     facts: PublicFacts
@@ -77,7 +80,7 @@ class Question:
             )
         if self.pilot and (self.edges is not None or not self.binary):
             raise PlanError(
-                "a first look places the bins of two classes, without weights, groups, "
+                "a pilot round places the bins of two classes, without weights, groups, "
                 "how sites differ, or edges of one's own"
             )
 
@@ -119,3 +122,43 @@ class Question:
         if self.max_weight is not None:
             return Weighted(ClassHistogram(edges), self.max_weight, unit is None)
         return ClassHistogram(edges)
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """The revealed total of one round, and what it cost.
+
+    Everything in an evaluation is a function of the plan and its releases; no
+    example is read again. ``members`` are the numbers of the sites of a random
+    group, when the total is that group's and not everybody's.
+    """
+
+    plan_digest: bytes
+    session: bytes
+    round: int
+    total: IntVector
+    contributors: int
+    expected: int
+    loss: Loss
+    members: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.total.ndim != 1 or self.total.dtype != np.int64:
+            raise ReleaseError("a released total is a vector of 64-bit integers")
+        if not 0 <= self.contributors <= self.expected:
+            raise ReleaseError("there cannot be more contributors than expected sites")
+        frozen = self.total.copy()
+        frozen.flags.writeable = False
+        object.__setattr__(self, "total", frozen)
+
+
+def one_release(releases: Sequence[Release], digest: bytes, rounds: int) -> Release:
+    """Return the last round's release after checking that all belong to the plan."""
+    if [r.round for r in releases] != list(range(rounds)):
+        raise ReleaseError(f"the plan has {rounds} rounds, in order, one release each")
+    for release in releases:
+        if release.plan_digest != digest:
+            raise ReleaseError("this release was made under another plan")
+        if release.session != releases[0].session:
+            raise ReleaseError("the releases come from different sessions")
+    return releases[-1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Protocol
 
+from discreet.codec.documents import written
 from discreet.errors import BudgetError
 from discreet.privacy.composition import About, Spent, charged_total
 from discreet.privacy.exact_sums import shows_few_sites
@@ -42,7 +43,9 @@ class Use:
     signed: bool = field(default=False, compare=False)
     """Whether nothing of it can be revealed before this site signs who is in the sum:
     an exact secure sum, whose message is under masks until then."""
-    others: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    others: tuple[tuple[str, ...], ...] = field(
+        default=(), compare=False, metadata=written(supplied="settled")
+    )
     """The sites of further sums that were signed with it: those of other groups."""
 
     @property

@@ -13,24 +13,16 @@ all files is seen only by whoever noted a tag elsewhere.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import astuple, dataclass
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
 
-from discreet.errors import PlanError
-from discreet.parsing import read_json, whole
+from discreet.codec.documents import canonical, from_table, tagged, to_table
+from discreet.codec.parsing import read_json
 from discreet.privacy.account import Use
 from discreet.privacy.fingerprint import LedgerError, SiteSecret
-from discreet.privacy.loss import (
-    ApproxDP,
-    Loss,
-    PureDP,
-    Unbounded,
-    amount_from_text,
-    decimal_text,
-)
-from discreet.privacy.unit import Unit
+from discreet.privacy.loss import Loss
+from discreet.registry import Registry
 
 START: Final = bytes(32)
 """The tag before the first entry."""
@@ -99,133 +91,47 @@ class Refused:
 Entry: TypeAlias = Charge | Stored | Settled | Released | Refused
 
 
+KINDS: Final[Registry[type[Entry]]] = Registry(
+    "entry of a ledger",
+    {
+        kind.__name__.lower(): f"{__name__}:{kind.__name__}"
+        for kind in (Charge, Stored, Settled, Released, Refused)
+    },
+)
+LOSSES: Final[Registry[type[Loss]]] = Registry(
+    "privacy loss",
+    {
+        "pure": "discreet.privacy.loss:PureDP",
+        "approximate": "discreet.privacy.loss:ApproxDP",
+        "exact": "discreet.privacy.loss:Unbounded",
+    },
+)
+tagged(Entry, "entry", KINDS)
+tagged(Loss, "kind", LOSSES)
+
+
 def encode(entry: Entry) -> bytes:
     """Return the canonical bytes of an entry."""
-    return json.dumps(to_dict(entry), sort_keys=True, separators=(",", ":")).encode()
+    return canonical(to_table(entry, Entry))
 
 
 def decode(body: bytes) -> Entry:
     """Read what ``encode`` wrote; anything else is a ``LedgerError``."""
-    try:
-        return _entry(read_json(body, "an entry of the ledger", error=LedgerError))
-    except (KeyError, TypeError, ValueError, AttributeError, PlanError):
-        raise LedgerError(
-            "the ledger holds an entry that this discreet cannot read"
-        ) from None
-
-
-def _entry(document: dict[str, Any]) -> Entry:
-    at = _text(document["at"])
-    if document["entry"] == "refused":
-        return Refused(at)
-    session = bytes.fromhex(document["session"])
-    number = whole(document["round"], "a round")
-    match document["entry"]:
-        case "charge":
-            reusable, unit = document["reusable"], document["unit"]
-            return Charge(
-                at,
-                Use(
-                    _text(document["population"]),
-                    session,
-                    number,
-                    _loss(document["loss"]),
-                    bytes.fromhex(document["intent"]),
-                    bytes.fromhex(document["plan"]),
-                    _texts(document["sites"]),
-                    None if reusable is None else bytes.fromhex(reusable),
-                    _text(document["note"]),
-                    None if unit is None else Unit(*unit),
-                    bytes.fromhex(document["asked"]),
-                    # Charges of older releases do not say it: they are never released.
-                    signed=_flag(document.get("signed", False)),
-                ),
-            )
-        case "stored":
-            return Stored(at, session, number, bytes.fromhex(document["mark"]))
-        case "settled":
-            # Older releases settled the one sum that the site was in.
-            sums = document["sums"] if "sums" in document else [document["sites"]]
-            return Settled(at, session, number, tuple(_texts(s) for s in _list(sums)))
-        case "released":
-            withdrawn = document["withdrawn"]
-            return Released(
-                at,
-                session,
-                number,
-                tuple(
-                    (key, bytes.fromhex(withdrawn[key])) for key in sorted(withdrawn)
-                ),
-            )
-        case _:
-            raise LedgerError(
-                "the ledger holds an entry that this discreet cannot read"
-            )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a text is needed")
-    return value
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("a yes or no is needed")
-    return value
-
-
-def _list(values: object) -> list[object]:
-    if not isinstance(values, list):
-        raise TypeError("a list is needed")
-    return values
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(_text(value) for value in _list(values))
-
-
-def to_dict(entry: Entry) -> dict[str, Any]:
-    """Return an entry as plain values."""
-    match entry:
-        case Charge(at, use):
-            return {
-                "entry": "charge",
-                "at": at,
-                "population": use.population,
-                "session": use.session.hex(),
-                "round": use.round,
-                "loss": _loss_table(use.loss),
-                "intent": use.intent.hex(),
-                "plan": use.plan.hex(),
-                "sites": list(use.sites),
-                "reusable": None if use.reusable is None else use.reusable.hex(),
-                "note": use.note,
-                "unit": None if use.unit is None else list(astuple(use.unit)),
-                "asked": use.asked.hex(),
-                "signed": use.signed,
-            }
-        case Stored(at, session, number, mark):
-            named = {"session": session.hex(), "round": number, "mark": mark.hex()}
-            return {"entry": "stored", "at": at, **named}
-        case Settled(at, session, number, sums):
-            told = {"session": session.hex(), "round": number}
-            return {"entry": "settled", "at": at, **told, "sums": [*map(list, sums)]}
-        case Released(at, session, number, withdrawn):
-            told = {"session": session.hex(), "round": number}
-            proof = {key: signature.hex() for key, signature in withdrawn}
-            return {"entry": "released", "at": at, **told, "withdrawn": proof}
-        case Refused(at):
-            return {"entry": "refused", "at": at}
+    document = read_json(body, "an entry of the ledger", error=LedgerError)
+    entry: Entry = from_table(
+        cast("Any", Entry), document, "an entry of the ledger", error=LedgerError
+    )
+    return entry
 
 
 def public_dict(entry: Entry) -> dict[str, Any]:
     """Return an entry without the marks of data and messages, for export."""
-    document = to_dict(entry)
+    document = to_table(entry, Entry)
+    document |= document.pop("use", {})
     for mark in ("intent", "mark"):
         document.pop(mark, None)
-    if "reusable" in document:
-        document["reusable"] = document["reusable"] is not None
+    if isinstance(entry, Charge):
+        document["reusable"] = entry.use.reusable is not None
     return document
 
 
@@ -257,27 +163,3 @@ def unseal(secret: SiteSecret, raw: bytes) -> tuple[int, bytes]:
 def message_mark(secret: SiteSecret, session: bytes, number: int, raw: bytes) -> bytes:
     """Return the mark of a stored message."""
     return secret.mark("message", session, number.to_bytes(8, "big"), raw)
-
-
-def _loss_table(loss: Loss) -> dict[str, str]:
-    match loss:
-        case PureDP(epsilon):
-            return {"kind": "pure", "epsilon": decimal_text(epsilon)}
-        case ApproxDP(epsilon, delta):
-            amounts = {"epsilon": decimal_text(epsilon), "delta": decimal_text(delta)}
-            return {"kind": "approximate", **amounts}
-        case Unbounded():
-            return {"kind": "exact"}
-
-
-def _loss(table: dict[str, str]) -> Loss:
-    match table["kind"]:
-        case "pure":
-            return PureDP(amount_from_text(table["epsilon"]))
-        case "approximate":
-            epsilon, delta = table["epsilon"], table["delta"]
-            return ApproxDP(amount_from_text(epsilon), amount_from_text(delta))
-        case "exact":
-            return Unbounded()
-        case _:
-            raise LedgerError("the ledger holds a loss that this discreet cannot read")

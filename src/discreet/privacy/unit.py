@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from discreet.codec.parsing import whole
 from discreet.errors import PlanError
-from discreet.parsing import whole
 
 UnitKind: TypeAlias = Literal["example", "row", "label", "score", "client", "subject"]
 Relation: TypeAlias = Literal["add_remove", "replace", "flip"]

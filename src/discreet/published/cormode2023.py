@@ -36,7 +36,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import PlanError, ReleaseError
 from discreet.published.xu2025.quantiles import tree_quantiles
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import NoisyTree
 
 
 class BucketRule(Enum):

@@ -36,6 +36,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.parsing import Amount, exact
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError
@@ -57,7 +58,7 @@ from discreet.label.sum_noise import drawable
 from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
 from discreet.privacy.claim import Claim, Trust
-from discreet.privacy.loss import Amount, PureDP, exact
+from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
 from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic.rank_sums import SHARE_STEPS

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.codec.parsing import read_json, read_text
 from discreet.data.edges import Edges
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, MissingExtraError
 from discreet.metrics.logistic import CLOSEST, sigmoid
-from discreet.parsing import read_json, read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

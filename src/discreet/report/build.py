@@ -18,7 +18,7 @@ from discreet.label.rank_terms import REMEDY, RankFit, RankSumTerms, read
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release, one_release
+from discreet.plan.rounds import Release, one_release
 from discreet.privacy.claim import Claim
 from discreet.report.comparison import JointCounts, ModelComparison
 from discreet.report.decode_release import RevealedRound, open_release

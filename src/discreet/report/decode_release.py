@@ -23,7 +23,7 @@ from discreet.estimate.slopes import covariance_of
 from discreet.metrics.influence import NOISE_SDS
 from discreet.noise.mechanism import NoisyCounts
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release, one_release
+from discreet.plan.rounds import Release, one_release
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Statistic
 

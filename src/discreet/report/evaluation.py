@@ -24,7 +24,7 @@ from discreet.metrics.errors import Measured, measures, metric_influences
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.claim import Claim
 from discreet.report.exports import Exports
 from discreet.report.heterogeneity import Heterogeneity

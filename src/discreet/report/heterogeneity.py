@@ -24,11 +24,10 @@ from discreet.metrics.heterogeneity import (
 )
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
-from discreet.statistic.blocks import cell_variance, law_of_block
-from discreet.statistic.cluster_products import decoded
 from discreet.statistic.effect_terms import EffectTerms, Link
-from discreet.statistic.site_sums import SiteSums
-from discreet.statistic.within_site import WithinSums
+from discreet.statistic.observed import cell_variance, noise_of_block
+from discreet.statistic.site_sums import SiteSums, WithinSums
+from discreet.statistic.site_sums import decoded_products as decoded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -259,7 +258,7 @@ def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:
     exact = revealed.noise.scale == 0
     spreads = {}
     if statistic.effects:
-        each = 0.0 if exact else cell_variance(law_of_block(revealed.noise, 1))
+        each = 0.0 if exact else cell_variance(noise_of_block(revealed.noise, 1))
         for terms, numbers in statistic.cut(revealed.counts).items():
             matrix = terms.sums()
             effects = RandomEffects(

@@ -16,8 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from discreet.errors import DiscreetError
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.report.page import page_parts, render_template, script_json
 from discreet.report.prediction import Prediction, predict
 from discreet.report.svg import Frame, Stroke

@@ -52,8 +52,7 @@ from discreet.noise.mechanism import AdditiveNoise, NoNoise
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
-from discreet.plan.rounds import ResolvedRound, Round
+from discreet.plan.rounds import Release, ResolvedRound, Round
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.secagg.terms import Terms

@@ -21,7 +21,7 @@ import numpy as np
 from discreet.errors import ReleaseError
 from discreet.estimate.estimate import Interval
 from discreet.metrics.table import METRICS
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.secagg.graph import SiteGroups
 
 if TYPE_CHECKING:

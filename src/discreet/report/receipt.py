@@ -11,14 +11,14 @@ of one plan it was for: a ledger names each joining by that joining's fresh keys
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Final, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from discreet.codec.documents import canonical, from_table, to_table
 from discreet.errors import ReleaseError
 from discreet.plan.plan import Plan
 from discreet.privacy.account import Use
@@ -45,6 +45,11 @@ class Receipt:
     """When it was charged, UTC."""
     signature: str = ""
 
+    def __post_init__(self) -> None:
+        texts = (value for value in astuple(self) if isinstance(value, str))
+        if not all(text.isprintable() for text in texts):
+            raise ReleaseError("this is no receipt of a ledger: it was damaged")
+
     @classmethod
     def of(cls, use: Use, at: str, site: str) -> Self:
         """Return the receipt of a charge, not signed yet."""
@@ -58,27 +63,8 @@ class Receipt:
             at,
         )
 
-    @classmethod
-    def from_dict(cls, table: object) -> Self:
-        """Read what ``to_dict`` wrote."""
-        names = {each.name for each in fields(cls)}
-        if not isinstance(table, Mapping) or set(table) != names:
-            raise ReleaseError("this is no receipt of a ledger")
-        texts = [value for name, value in table.items() if name != "round"]
-        if type(table["round"]) is not int or not all(
-            isinstance(text, str) and text.isprintable() for text in texts
-        ):
-            raise ReleaseError("this is no receipt of a ledger: it was damaged")
-        return cls(**table)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
     def _message(self) -> bytes:
-        said = asdict(replace(self, signature=""))
-        plain = json.dumps(said, sort_keys=True, separators=(",", ":"))
-        return SIGNED_RECEIPT + plain.encode()
+        return SIGNED_RECEIPT + canonical(to_table(replace(self, signature="")))
 
     def signed(self, sign: Sign) -> Self:
         """Return it with the site's signature."""
@@ -118,7 +104,9 @@ def read_receipts(tables: Sequence[object], plan: Plan) -> tuple[Receipt, ...]:
     """Return the receipts of a report, each checked, by site and round."""
     if len(tables) > MOST_RECEIPTS:
         raise ReleaseError(f"a report holds at most {MOST_RECEIPTS:,} receipts")
-    found = [Receipt.from_dict(table) for table in tables]
+    found = [
+        from_table(Receipt, table, "a receipt", error=ReleaseError) for table in tables
+    ]
     if len(set(found)) != len(found):
         raise ReleaseError("the report holds a receipt twice")
     for receipt in found:

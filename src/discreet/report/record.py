@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, get_args
 
 import numpy as np
 
+from discreet.codec.documents import to_table
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.estimate.fit import Estimator, Fit
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.claim import Setting
 from discreet.registry import Registry
 
@@ -230,7 +231,7 @@ def marked(
     if sign is not None:
         marks["signature"] = sign(SIGNED + str(record["digest"]).encode()).hex()
     if receipts:
-        marks["receipts"] = [receipt.to_dict() for receipt in receipts]
+        marks["receipts"] = [to_table(receipt) for receipt in receipts]
     return {**record, **marks}
 
 

@@ -29,8 +29,8 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from discreet.codec.parsing import MOST_BYTES, read_json, shown
 from discreet.errors import DiscreetError, ReleaseError
-from discreet.parsing import MOST_BYTES, read_json, shown
 from discreet.plan.plan import Plan
 from discreet.report.receipt import Receipt, read_receipts
 from discreet.report.record import RECORD_VERSION, SIGNED, Made, plan_of, result_from

@@ -18,7 +18,7 @@ from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import DiscreetError, PlanError
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.claim import Setting
 from discreet.report.build import Result, result_of
 from discreet.secagg.errors import FaultySiteError, TooFewSitesError

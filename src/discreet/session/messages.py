@@ -29,7 +29,7 @@ from discreet.codec.messages import (
 from discreet.errors import PlanError
 from discreet.plan.file import loads
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.secagg.keys import NONCE_SIZE, SIGNATURE_SIZE
 
 DIGEST_SIZE: Final = 32

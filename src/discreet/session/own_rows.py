@@ -29,7 +29,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 from discreet.session.preview import plan_cuts
 from discreet.statistic.protocol import BinCounts
-from discreet.statistic.within_site import auc_and_variance
+from discreet.statistic.site_sums import auc_and_variance
 
 FAR_ODDS: Final = 4.0
 """Sites differ in prevalence; inverted labels of prevalence 1/3 change the odds by 4."""

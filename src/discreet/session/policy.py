@@ -4,25 +4,40 @@ A site never trusts the parameters that a coordinator sends: it compares the pla
 with this policy, and what the ledger has recorded with its caps. A refusal is one
 sentence for the operator; the coordinator learns only the word ``declined``, and the
 words that the operator wrote down for all refusals beforehand.
+
+The policy is a small TOML file that the operator writes and signs. Every key is known or
+refused: a misspelt cap must not pass for no cap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
 
-from discreet.errors import DiscreetError
-from discreet.parsing import MOST, name, whole
-from discreet.plan.lone_examples import expected_in_cell
+import tomli_w
+
+from discreet.codec.documents import Text, from_table, refuse_unknown, to_table, written
+from discreet.codec.parsing import (
+    MOST,
+    amount_from_text,
+    decimal_text,
+    exact,
+    name,
+    read_text,
+    read_toml,
+    whole,
+)
+from discreet.errors import DiscreetError, InputError
+from discreet.plan.bins import expected_in_cell
+from discreet.plan.cohort import key_from_text
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
-from discreet.plan.roster import key_from_text
 from discreet.privacy.account import Cap, Limits
 from discreet.privacy.composition import compose
-from discreet.privacy.loss import decimal_text
 
 DECLINED: Final = "declined"
 """All that a coordinator ever sees of a refusal, but for the policy's own words."""
@@ -35,16 +50,33 @@ many where nothing is known about the scores."""
 _FEWEST_BINS: Final = 3
 """Fewer are no histogram to plan with."""
 
-_NUMBERS: Final = (
-    *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
-    *("sites", "examples", "colluders", "smallest_cell"),
-)
+_TABLES: Final = {
+    "allow": ("privacy", "units", "coordinators", "models", "groups"),
+    "caps": (
+        *("epsilon_per_plan", "epsilon_total", "delta_total"),
+        *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
+    ),
+    "floors": ("sites", "examples", "colluders", "smallest_cell", "require_roster"),
+}
+_TEXTS: Final = ("population", "when_declining")
+"""The tables of a policy's file, and the texts before them."""
+_NUMBERS: Final = (*_TABLES["caps"][3:], *_TABLES["floors"][:-1])
 UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
 
 def legible(words: str) -> str:
-    """Return what may be shown of a stranger's words: one short line, no controls."""
+    """Return what may be shown of words that others wrote: one short line, no controls."""
     return "".join(c for c in words if c.isprintable())[:LONGEST_WORDS]
+
+
+def _cap(value: object) -> Fraction:
+    """Read an amount; operators may write it as a text or as a number."""
+    if isinstance(value, int | float):
+        return exact(value, name="it")  # which refuses a truth value
+    return amount_from_text(value, name="it")
+
+
+_Amount: TypeAlias = Annotated[Fraction, Text(decimal_text, _cap)]
 
 
 class PolicyError(DiscreetError):
@@ -79,7 +111,7 @@ class Policy:
             on; plans whose messages are private on their own need none.
         smallest_cell: the fewest examples of the smaller class that a plan without
             noise may expect in a cell, by its own public facts
-            (:func:`~discreet.plan.lone_examples.expected_in_cell`); 0 for any number.
+            (:func:`~discreet.plan.bins.expected_in_cell`); 0 for any number.
         require_roster: whether a plan without a roster is declined.
         when_declining: what a coordinator is told beside ``declined``, such as whom to
             call: always the same words, so that they tell nothing about the reason.
@@ -91,9 +123,9 @@ class Policy:
     coordinators: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    epsilon_per_plan: Fraction = Fraction(0)
-    epsilon_total: Fraction = Fraction(0)
-    delta_total: Fraction = Fraction(0)
+    epsilon_per_plan: _Amount = Fraction(0)
+    epsilon_total: _Amount = Fraction(0)
+    delta_total: _Amount = Fraction(0)
     exact_sums: int = 0
     sessions_per_plan: int = 1
     refusals_per_day: int = 20
@@ -103,7 +135,7 @@ class Policy:
     colluders: int = 0
     smallest_cell: int = 0
     require_roster: bool = True
-    when_declining: str = ""
+    when_declining: str = field(default="", metadata=written(left_out=True))
 
     def __post_init__(self) -> None:
         name(self.population, "the population of a policy", error=PolicyError)
@@ -183,7 +215,7 @@ class Policy:
         least = plan.cohort.min_survivors
         if least < self.sites:
             raise PolicyError(
-                f"the plan lets a sum of {least} sites be opened, and the policy asks "
+                f"the plan lets a sum of {least} sites be revealed, and the policy asks "
                 f"for at least {self.sites}"
             )
         told = plan.privacy.colluders_in(plan.cohort)
@@ -301,3 +333,51 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names) or "none"
+
+
+def load(path: str | Path) -> Policy:
+    """Read a policy from a file."""
+    file = Path(path)
+    try:
+        text = read_text(file, "a policy")
+    except (OSError, InputError):
+        raise PolicyError(f"{file.name}: no readable policy file") from None
+    return loads(text)
+
+
+def loads(text: str) -> Policy:
+    """Read a policy from TOML.
+
+    >>> policy = loads('''
+    ... population = "icu-2025-test"
+    ... [allow]
+    ... privacy = ["distributed"]
+    ... [caps]
+    ... epsilon_per_plan = "1"
+    ... epsilon_total = "3"
+    ... ''')
+    >>> policy.epsilon_total, policy.exact_sums
+    (Fraction(3, 1), 0)
+    """
+    what = "the policy"
+    document = read_toml(text, what, error=PolicyError)
+    refuse_unknown(document, (*_TEXTS, *_TABLES), what, PolicyError)
+    given = {key: document[key] for key in _TEXTS if key in document}
+    for title, keys in _TABLES.items():
+        table = document.get(title, {})
+        if not isinstance(table, dict):
+            raise PolicyError(f"[{title}] in the policy is a table")
+        refuse_unknown(table, keys, f"[{title}] in the policy", PolicyError)
+        given |= table
+    if "privacy" not in given:
+        raise PolicyError("the policy lacks allow.privacy, the allowed privacy models")
+    return from_table(Policy, given, what, error=PolicyError, defaults=True)
+
+
+def dumps(policy: Policy) -> str:
+    """Write a policy as TOML, every key with its value."""
+    values = to_table(policy)
+    document: dict[str, Any] = {key: values[key] for key in _TEXTS if key in values}
+    for title, keys in _TABLES.items():
+        document[title] = {key: values[key] for key in keys}
+    return tomli_w.dumps(document)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from discreet.codec.parsing import decimal_text
 from discreet.data.edges import Cuts
 from discreet.data.examples import Examples
 from discreet.data.pushdown import UNBOUNDED, RowLimit
@@ -19,7 +20,7 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Claim
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.loss import Loss, decimal_text, fraction_of
+from discreet.privacy.loss import Loss, fraction_of
 from discreet.session.admission import admit, check_data
 from discreet.session.policy import Policy
 

@@ -26,7 +26,7 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import SiteAccount, Use, answer_once
 from discreet.session.bounding import bounded
 from discreet.session.policy import Policy, PolicyError
-from discreet.statistic.bounds import within_bounds
+from discreet.statistic.protocol import within_bounds
 
 
 def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules

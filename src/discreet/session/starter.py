@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from discreet.plan.cohort import key_text
 from discreet.plan.plan import Plan
-from discreet.plan.roster import key_text
 from discreet.session.policy import MOST_BINS
 
 FEWEST_SITES: Final = 3

@@ -1,11 +1,9 @@
 """Statistics: what a site counts. They merge by addition and know their sensitivity."""
 
 from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
-from discreet.statistic.grouped import Grouped
 from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import ClassHistogram, Grouped, Paired
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
-from discreet.statistic.paired import Paired
 from discreet.statistic.protocol import BinCounts, Statistic
 from discreet.statistic.rank_sums import RankSums
 

@@ -1,31 +1,31 @@
-"""Second-round edges, read off a noisy first round that looked where the scores are."""
+"""Second-round edges, computed from a noisy pilot round that shows where scores are."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
+from discreet.codec.documents import written
+from discreet.codec.parsing import whole
 from discreet.data.edges import Edges, Listed
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import on_scale
 from discreet.errors import PlanError
-from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.statistic.consistency import consistent_levels
-from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.hierarchy import Hierarchy, consistent_levels
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import Before, Statistic, only_edges
+from discreet.statistic.protocol import Statistic
 
 _KERNEL: Final = (1, 2, 3, 2, 1)
-"""Weights of a cell of a look and its neighbours: sums of integers, exact anywhere."""
+"""Weights of a pilot's cell and its neighbours: sums of integers, exact anywhere."""
 _EVEN: Final = 0.25
-"""Share of the bins that lie as the look's own, wherever it saw scores."""
+"""Share of the bins that lie as the pilot's own, wherever it counted scores."""
 _END: Final = 0.5
 """Of a bin's share: so much beyond the farthest edge makes that edge one."""
 
@@ -36,32 +36,34 @@ class Refined(Statistic):
     A small part of the budget finds out where scores are, the rest counts there. Each
     site computes the edges by itself from the total that the coordinator broadcasts.
     No site can check that total, since it does not know the others' counts: a
-    coordinator who lies about it chooses the edges, as it chooses those of a plan. It
-    must tell all sites of a sum the same lie (the totals are in the digest that binds a
+    coordinator who sends a false one chooses the edges, as it chooses those of a plan. It
+    must send all sites of a sum the same one (the totals are in the digest that binds a
     round), and cannot change it later. Privacy does not rest on the edges: the noise is
     sized for any. ``thresholds`` become edges in any case.
     """
 
     bins: int
     thresholds: tuple[float, ...]
-    looks: ClassVar[type[Statistic]]
+    pilots: ClassVar[type[Statistic]]
     """Of which kind the round before is."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.follows, self.pilots):
+            raise PlanError(f"{self.name} bins follow their pilot round")
         whole(self.bins, "the number of bins")
         if not 2 <= self.bins <= self.most_bins:
             raise PlanError(
-                f"{self.name} bins are between 2 and the {self.most_bins} of the look"
+                f"{self.name} bins are between 2 and the {self.most_bins} of its pilot round"
             )
 
     @property
     @abstractmethod
     def edges(self) -> Edges:
-        """The edges of the look."""
+        """The edges of the pilot round."""
 
     @property
     def most_bins(self) -> int:
-        """More bins than the look tells apart are not worth their noise."""
+        """More bins than the pilot tells apart are not worth their noise."""
         return len(self.edges)
 
     @property
@@ -102,32 +104,19 @@ class Refined(Statistic):
             Edges.realise(Listed(values), scores, thresholds=self.thresholds)
         )
 
-    def table(self) -> dict[str, Any]:
-        """Return the number of bins; the edges are the look's."""
-        return {"bins": self.bins}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote; the look is the round before."""
-        only_edges(edges, 0)
-        if not isinstance(before.statistic, cls.looks):
-            raise PlanError(f"{cls.name} bins follow the round of their look")
-        # Each of them is a dataclass of these three.
-        return cls(before.statistic, table["bins"], before.thresholds)  # type: ignore[call-arg]
-
 
 @dataclass(frozen=True)
 class EquiDepthFrom(Refined):
     """Equally many examples a bin, by a tree over scores of which nothing is known."""
 
-    tree: Hierarchy
+    tree: Hierarchy = field(metadata=written(supplied="before"))
     bins: int
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = field(
+        default=(), metadata=written(supplied="thresholds")
+    )
 
     name: ClassVar[str] = "equi-depth"
-    looks: ClassVar[type[Statistic]] = Hierarchy
+    pilots: ClassVar[type[Statistic]] = Hierarchy
 
     @property
     def edges(self) -> Edges:
@@ -160,25 +149,27 @@ class EquiDepthFrom(Refined):
 
 @dataclass(frozen=True)
 class PlacedFrom(Refined):
-    r"""Bins where a look on the logit scale saw probabilities or logits.
+    r"""Bins where a pilot round on the logit scale counted probabilities or logits.
 
-    The look's cells hold even shares of a public prior. With :math:`m_k` the mean of
+    The pilot's cells hold even shares of a public prior. With :math:`m_k` the mean of
     both classes' shares in cell k, smoothed over its neighbours, bins hold even shares
     of :math:`\tfrac34 m_k + \tfrac14 /K`: most where scores are, some where the prior
     expects them. Cells are cut evenly on the logit scale. Sums of integers and quotients
     are the same on every machine, and edges are rounded to :math:`2^{-16}`.
     """
 
-    pilot: ClassHistogram
+    pilot: ClassHistogram = field(metadata=written(supplied="before"))
     bins: int
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = field(
+        default=(), metadata=written(supplied="thresholds")
+    )
 
     name: ClassVar[str] = "placed"
-    looks: ClassVar[type[Statistic]] = ClassHistogram
+    pilots: ClassVar[type[Statistic]] = ClassHistogram
 
     @property
     def edges(self) -> Edges:
-        """The look's cells."""
+        """The pilot's cells."""
         return self.pilot.edges
 
     @property
@@ -188,7 +179,7 @@ class PlacedFrom(Refined):
 
     @property
     def follows(self) -> Statistic:
-        """The look, whose round stands before."""
+        """The pilot, whose round stands before."""
         return self.pilot
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
@@ -220,13 +211,13 @@ def _shares(counts: FloatVector) -> FloatVector:
 
 
 def _cumulated(share: FloatVector) -> FloatVector:
-    """Return the law of the bins over the cells, from 0 to 1."""
+    """Return the bins' cumulative distribution over the cells, from 0 to 1."""
     total = float(np.cumsum(share)[-1])
     even = np.full(share.size, 1 / share.size)
     noise = (1 - _EVEN) * (share / total if total > 0 else even) + _EVEN * even
     running = np.append(0.0, np.cumsum(noise))
-    found: FloatVector = running / running[-1]
-    return found
+    cumulated: FloatVector = running / running[-1]
+    return cumulated
 
 
 def _balanced_cumulative(tree: Hierarchy, released: FloatVector) -> FloatVector:

@@ -38,20 +38,20 @@ not a number is 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.codec.documents import written
+from discreet.codec.parsing import number, whole
 from discreet.data.edges import Edges
 from discreet.errors import PlanError
-from discreet.parsing import MOST, number, whole
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
-from discreet.statistic.bounds import Bound
-from discreet.statistic.protocol import BinCounts
+from discreet.statistic.protocol import BinCounts, Bound
 
 Link: TypeAlias = Literal["logit", "log", "identity"]
 
@@ -121,7 +121,7 @@ SITE_EFFECTS: Final[Registry[SiteEffect]] = Registry(
         "net_benefit": "discreet.metrics.site_effects:NET_BENEFIT",
     },
 )
-"""Every effect that sites can compare, a stranger's own too."""
+"""Every effect that sites can compare, those of other packages too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class EffectTerms:
         anchor: the variance between sites for which the weights are made.
         unit: what a 1 is, in integers.
         fewest: examples of each class without which a site has no effect.
-        at: the threshold, for effects that have one.
         squared: whether the squares of the weights are added up too.
+        at: the threshold, for effects that have one.
     """
 
     effect: str
@@ -147,8 +147,8 @@ class EffectTerms:
     anchor: float
     unit: int
     fewest: int = FEWEST
+    squared: bool = field(default=True, metadata=written(left_out=True))
     at: float | None = None
-    squared: bool = True
 
     def __post_init__(self) -> None:
         row = SITE_EFFECTS[self.effect]
@@ -212,10 +212,10 @@ class EffectTerms:
             return np.zeros(self.size, dtype=np.int64)
         try:
             with np.errstate(all="ignore"):
-                found = self.row.of(edges, counts, self.at)
+                effect = self.row.of(edges, counts, self.at)
         except (ArithmeticError, ValueError):  # a fit that found no end
             return np.zeros(self.size, dtype=np.int64)
-        return self.of_effect(found)
+        return self.of_effect(effect)
 
     def of_effect(self, effect: Effect) -> IntVector:
         """Return the integers of an effect, kept in its range."""
@@ -228,8 +228,8 @@ class EffectTerms:
         b_phi = b * phi
         parts = [b_phi * phi, b_phi * (1 - phi), b * (1 - phi) ** 2, 1 - b, b * b]
         numbers = np.clip(np.nan_to_num(parts[: self.size], nan=0.0), 0.0, 1.0)
-        found: IntVector = np.rint(numbers * self.unit).astype(np.int64)
-        return found
+        rounded: IntVector = np.rint(numbers * self.unit).astype(np.int64)
+        return rounded
 
     def bounds(self) -> tuple[Bound, ...]:
         """The four parts of 1, each rounded by a half at most, and the square."""
@@ -274,35 +274,4 @@ class EffectTerms:
         squares = most * s * s + math.isqrt(4 * most * self.size * s * s) + 1
         return Sensitivity(
             most * s + off, squares + self.size, s if present else s + 1, unit
-        )
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says."""
-        table: dict[str, Any] = {
-            "effect": self.effect,
-            "low": self.low,
-            "high": self.high,
-            "least": self.least,
-            "anchor": self.anchor,
-            "unit": self.unit,
-            "fewest": self.fewest,
-        }
-        if not self.squared:
-            table["squared"] = False
-        return table if self.at is None else {**table, "at": self.at}
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> EffectTerms:
-        """Read what ``table`` wrote."""
-        at = table.get("at")
-        return cls(
-            table["effect"],
-            table["low"],
-            table["high"],
-            table["least"],
-            table["anchor"],
-            table["unit"],
-            table["fewest"],
-            None if at is None else number(at, "a threshold", least=-MOST, most=MOST),
-            table.get("squared", True),
         )

@@ -1,23 +1,98 @@
-"""A tree of histograms: the papers' way to answer range queries under noise."""
+r"""A tree of histograms: the papers' way to answer range queries under noise.
+
+*Consistency.* A released tree is made one in which every node is the sum of its children.
+A :class:`~discreet.statistic.hierarchy.Hierarchy` counts each example once a
+level, so the levels tell the same story several times, each with noise of its
+own. Hay, Rastogi, Miklau and Suciu (2010) combine them by weighted averaging (from
+the leaves up) and mean consistency (from the top down): two linear passes that
+give the least-squares solution. Here in the general form: any branching, a
+different one a level if need be, and any variance a level; the root is not
+counted, because the papers do not count it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
+from discreet.codec.parsing import whole
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
-from discreet.errors import PlanError
-from discreet.parsing import whole
+from discreet.errors import PlanError, ReleaseError
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import ClassHistogram
-from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import Before, BinCounts, Statistic, only_edges
-from discreet.statistic.tree import released_tree
+from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
+from discreet.statistic.protocol import BinCounts, Statistic
+
+
+def consistent_levels(
+    levels: Sequence[FloatVector], variances: Sequence[float]
+) -> list[FloatVector]:
+    r"""Return the generalised least-squares estimate of every level.
+
+    ``levels`` run from the top to the leaves; a level's length is a multiple of
+    the length above it. ``variances`` are those of one count at each level.
+
+    *Weighted averaging*, upwards: with b children of variance :math:`v_{l+1}`,
+
+    .. math::
+        z_l = w\,y_l + (1 - w) \sum_{\text{children}} z_{l+1}, \qquad
+        w = \frac{b\,v_{l+1}}{\sigma_l^2 + b\,v_{l+1}}, \qquad
+        v_l = \frac{\sigma_l^2\,b\,v_{l+1}}{\sigma_l^2 + b\,v_{l+1}}.
+
+    *Mean consistency*, downwards: what a parent has more than its children is
+    shared among them equally. With one variance for all levels, w at i levels
+    above the ground is :math:`(b^i - b^{i-1})/(b^i - 1)`, as Hay prints it.
+
+    A variance of zero at every level (exact counts) leaves the counts alone; at
+    some of the levels it means that these are known exactly.
+
+    >>> import numpy as np
+    >>> top, leaves = consistent_levels(
+    ...     [np.array([10.0]), np.array([3.0, 4.0])], [1.0, 1.0]
+    ... )
+    >>> top.tolist(), leaves.tolist()
+    ([9.0], [4.0, 5.0])
+    """
+    check_levels(levels, variances)
+    averaged, own = [levels[-1]], variances[-1]
+    for level, variance in zip(levels[-2::-1], variances[-2::-1], strict=True):
+        below = averaged[0].reshape(level.size, -1)
+        summed = below.shape[1] * own
+        total = variance + summed
+        weight = summed / total if total else 1.0
+        own = variance * weight
+        averaged.insert(0, weight * level + (1.0 - weight) * below.sum(axis=1))
+    consistent = averaged[:1]
+    for level in averaged[1:]:
+        children = level.reshape(consistent[-1].size, -1)
+        missing = (consistent[-1] - children.sum(axis=1)) / children.shape[1]
+        consistent.append((children + missing[:, None]).ravel())
+    return consistent
+
+
+def check_levels(levels: Sequence[FloatVector], variances: Sequence[float]) -> None:
+    """Refuse levels that are not a tree, or variances that are not one a level."""
+    if not levels or len(levels) != len(variances):
+        raise ReleaseError(
+            f"a tree needs one variance a level, got {len(levels)} levels and "
+            f"{len(variances)} variances"
+        )
+    if not all(math.isfinite(v) and v >= 0 for v in variances):
+        raise ReleaseError("the variance of a level must be finite and not negative")
+    above = 1
+    for level in levels:
+        if level.ndim != 1 or level.size < above or level.size % above:
+            raise ReleaseError(
+                f"a level of {level.size} counts cannot hang below one of {above}"
+            )
+        above = level.size
 
 
 @dataclass(frozen=True)
@@ -83,13 +158,13 @@ class Hierarchy(Statistic):
 
     def levels(self, vector: FloatVector) -> list[BinCounts]:
         """Cut a released vector into its levels, the leaves last."""
-        found, start = [], 0
+        levels, start = [], 0
         for level in range(1, self.height + 1):
             width = self.branching**level
             middle, end = start + width, start + 2 * width
-            found.append(BinCounts(vector[start:middle], vector[middle:end]))
+            levels.append(BinCounts(vector[start:middle], vector[middle:end]))
             start = end
-        return found
+        return levels
 
     def parts(
         self, counts: FloatVector, noise: NoiseDistribution
@@ -103,14 +178,138 @@ class Hierarchy(Statistic):
             )
         }
 
-    def table(self) -> dict[str, Any]:
-        """Return the branching."""
-        return {"branching": self.branching}
+
+def merged_levels(
+    leaves: FloatVector, branching: int, height: int
+) -> list[FloatVector]:
+    """Return the levels of an exact tree over these leaves, the leaves last."""
+    if branching < 2 or height < 1 or leaves.size != branching**height:
+        raise PlanError(
+            f"a tree of branching {branching} and height {height} has "
+            f"{branching**height} leaves, got {leaves.size}"
+        )
+    levels = [leaves]
+    for _ in range(height - 1):
+        levels.insert(0, levels[0].reshape(-1, branching).sum(axis=1))
+    return levels
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTree:
+    """A released tree over both classes: the counts of every level, with noise.
+
+    ``variances`` holds the variance of one count at each level; zeros are an
+    exact tree, from secure aggregation without noise.
+    """
+
+    edges: Edges
+    negatives: tuple[FloatVector, ...]
+    positives: tuple[FloatVector, ...]
+    variances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for levels in (self.negatives, self.positives):
+            check_levels(levels, self.variances)
+            if levels[-1].size != len(self.edges):
+                raise ReleaseError(
+                    f"the tree has {levels[-1].size} leaves, the edges make "
+                    f"{len(self.edges)} bins"
+                )
 
     @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        return cls(only_edges(edges)[0], table["branching"])
+    def from_release(
+        cls, hierarchy: Hierarchy, vector: FloatVector, *, variance: float
+    ) -> NoisyTree:
+        """Cut a released vector whose cells all have noise of one variance.
+
+        With budget eps and L1 sensitivity h (the height), every cell has
+        discrete Laplace noise of scale h/eps: eps/h a level.
+        """
+        if vector.shape != (hierarchy.size,):
+            raise ReleaseError(
+                f"a release of this tree has {hierarchy.size} counts, got {vector.size}"
+            )
+        levels = hierarchy.levels(vector)
+        return cls(
+            hierarchy.edges,
+            tuple(level.negatives for level in levels),
+            tuple(level.positives for level in levels),
+            (variance,) * hierarchy.height,
+        )
+
+    @cached_property
+    def consistent(self) -> NoisyTree:
+        """The tree with every node the sum of its children.
+
+        Its variances are those of the raw counts; the noise of consistent
+        counts is smaller and correlated.
+        """
+        return NoisyTree(
+            self.edges,
+            tuple(consistent_levels(self.negatives, self.variances)),
+            tuple(consistent_levels(self.positives, self.variances)),
+            self.variances,
+        )
+
+    @property
+    def merged(self) -> tuple[FloatVector, ...]:
+        """The levels of all examples, both classes together.
+
+        A sum of what is released already: it costs no further budget.
+        """
+        return tuple(n + p for n, p in zip(self.negatives, self.positives, strict=True))
+
+    @property
+    def totals(self) -> tuple[float, float]:
+        """Released numbers of negatives and positives, which must be positive."""
+        totals = float(self.negatives[0].sum()), float(self.positives[0].sum())
+        for name, total in zip(("negatives", "positives"), totals, strict=True):
+            if total <= 0:
+                raise ReleaseError(
+                    f"the released number of {name} is not positive: too few "
+                    "examples for this epsilon; use a larger one or more sites"
+                )
+        return totals
+
+
+def released_tree(
+    hierarchy: Hierarchy, vector: FloatVector, noise: NoiseDistribution
+) -> NoisyTree:
+    """Return a release as a tree, with the variances that its noise has."""
+    variance = float(noise.covariance(vector).negatives[0])
+    tree = NoisyTree.from_release(hierarchy, vector, variance=variance)
+    if isinstance(noise, LevelNoise):
+        return replace(tree, variances=noise.variances)
+    return tree
+
+
+@dataclass(frozen=True)
+class LevelNoise:
+    """Independent noise with one variance a level, that of a node nobody holds.
+
+    What drawing the clients of a level adds is left out: it is small beside the
+    bits' noise wherever the noise matters.
+    """
+
+    variances: tuple[float, ...]
+    tree: Hierarchy
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation at the leaves."""
+        return float(np.sqrt(self.variances[-1]))
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """The leaves' variance for every bin of a histogram over the leaves."""
+        return BinCovariance.everywhere(self.variances[-1], at)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw normal noise for a class's levels after each other, twice."""
+        widths = [self.tree.branching ** (k + 1) for k in range(self.tree.height)]
+        each = np.repeat(np.sqrt(self.variances), widths)
+        if at.size != 2 * each.size:
+            each = np.full(at.size // 2, self.scale)
+        drawn: FloatArray = rng.normal(size=(size, at.size)) * np.tile(each, 2)
+        return drawn

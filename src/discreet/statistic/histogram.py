@@ -1,25 +1,27 @@
-"""The class histogram: the one vector from which every metric is estimated."""
+"""Class histograms: of all examples, of each group, of two models on the same examples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.codec.parsing import name
+from discreet.data.cells import canonical
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
+from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
-from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram, SummedNoise
 from discreet.statistic.protocol import (
-    Before,
     BinCounts,
     Statistic,
     check_binary,
     check_columns,
-    only_edges,
     tally,
 )
 
@@ -71,14 +73,6 @@ class ClassHistogram(Statistic):
         """The histogram itself."""
         return {"": NoisyHistogram(self.edges, *self.split(counts), noise)}
 
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del table, before
-        return cls(only_edges(edges)[0])
-
 
 def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVector:
     """Return label * bins + bin, the place of each example in the vector."""
@@ -87,3 +81,189 @@ def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVe
     np.multiply(labels, len(edges), out=cells, dtype=np.intp)
     cells += edges.bins_of(scores)
     return cells
+
+
+OTHER: Final = "other"
+"""A declared group of this name takes the examples of every undeclared one."""
+
+
+@dataclass(frozen=True)
+class Grouped(Statistic):
+    """A class histogram a group. Groups come from the plan, never from the data.
+
+    An example is in one group, so the sensitivity is that of one histogram.
+    """
+
+    inner: ClassHistogram
+    groups: tuple[str, ...]
+
+    name: ClassVar[str] = "grouped"
+
+    def __post_init__(self) -> None:
+        for group in self.groups:
+            name(group, "a group's name")
+        texts = {canonical(group) for group in self.groups}
+        if None in texts:
+            raise PlanError("a group's name is no word for a missing value, such as NA")
+        if not self.groups or len(texts) != len(self.groups):
+            raise PlanError(
+                "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
+            )
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column, the same bins in every group."""
+        return self.inner.binnings
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """The groups."""
+        return self.groups
+
+    @property
+    def size(self) -> int:
+        """One histogram a group."""
+        return len(self.groups) * self.inner.size
+
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples."""
+        check_columns(examples, self.inner.edges)
+        check_binary(examples)
+        return tally(examples, self, self._cells)
+
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Leave out rows of groups that the plan does not name."""
+        if batch.groups is None:  # a refusal would tell an empty site from others
+            return np.zeros(len(batch), dtype=np.bool_)
+        return super().fits(batch) & (self._places(batch) >= 0)
+
+    def _places(self, batch: Batch) -> NDArray[np.intp]:
+        if batch.groups is None:
+            if len(batch):
+                raise InputError(
+                    "the plan counts by group, but the examples carry no group column"
+                )
+            return np.zeros(0, dtype=np.intp)
+        code = {canonical(group): k for k, group in enumerate(self.groups)}
+        other = code.get(OTHER, -1)
+        places = [code.get(group, other) for group in batch.groups.tolist()]
+        return np.asarray(places, dtype=np.intp)
+
+    def _cells(self, batch: Batch) -> CodeVector:
+        index = self._places(batch)
+        strange = int(np.count_nonzero(index < 0))
+        if strange:
+            raise InputError(
+                f"{strange} of {len(batch)} examples belong to no declared group; "
+                "the plan must name every group, for instance one called other"
+            )
+        return self.inner.cells(batch) + index * self.inner.size
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """Disjoint groups cost nothing."""
+        return self.inner.sensitivity(unit)
+
+    def split(self, vector: FloatVector) -> dict[str, BinCounts]:
+        """Return each group's histogram."""
+        blocks = vector.reshape(len(self.groups), -1)
+        return {
+            group: self.inner.split(block)
+            for group, block in zip(self.groups, blocks, strict=True)
+        }
+
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
+        """Each group's histogram."""
+        return {
+            group: NoisyHistogram(self.inner.edges, *split, noise)
+            for group, split in self.split(counts).items()
+        }
+
+
+@dataclass(frozen=True)
+class Paired(Statistic):
+    """Histograms of two score columns.
+
+    ``marginals``: one class histogram a model; L1 is 2. ``joint``: counts per
+    class and pair of bins, which also shows how the two models' errors go
+    together; L1 is 1, but there are many more cells for the noise to fill.
+    """
+
+    a: Edges
+    b: Edges
+    form: Literal["marginals", "joint"] = "marginals"
+
+    name: ClassVar[str] = "paired"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("marginals", "joint"):
+            raise PlanError("a paired statistic has the form marginals or joint")
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """One score column a model."""
+        return (self.a, self.b)
+
+    @property
+    def compares(self) -> bool:
+        """Two models on the same examples."""
+        return True
+
+    @property
+    def joint(self) -> bool:
+        """Whether it counts pairs of bins."""
+        return self.form == "joint"
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        a, b = len(self.a), len(self.b)
+        return 2 * (a * b if self.form == "joint" else a + b)
+
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples."""
+        check_columns(examples, self.a, self.b)
+        check_binary(examples)
+        return tally(examples, self, self._cells)
+
+    def _cells(self, batch: Batch) -> CodeVector:
+        first, second = batch.scores
+        if self.form == "joint":
+            row = class_cells(self.a, first, batch.labels)
+            return row * len(self.b) + self.b.bins_of(second)
+        return np.concatenate(
+            [
+                class_cells(self.a, first, batch.labels),
+                class_cells(self.b, second, batch.labels) + 2 * len(self.a),
+            ]
+        )
+
+    def sensitivity(self, unit: Unit) -> Sensitivity:
+        """One cell a marginal, or one joint cell."""
+        cells = 1 if self.form == "joint" else 2
+        return additive(unit, cells=cells, cells_flipped=2 * cells)
+
+    def split(self, vector: FloatVector) -> tuple[BinCounts, BinCounts]:
+        """Return the two models' class histograms."""
+        if self.form == "joint":
+            table = vector.reshape(2, len(self.a), len(self.b))
+            first, second = table.sum(axis=2), table.sum(axis=1)
+        else:
+            cut = 2 * len(self.a)
+            first, second = vector[:cut].reshape(2, -1), vector[cut:].reshape(2, -1)
+        return BinCounts(*first), BinCounts(*second)
+
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
+        """The two models' histograms, a and b."""
+        first, second = self.split(counts)
+        noises = (noise, noise)
+        if self.form == "joint" and noise.scale:
+            table = counts.reshape(2, len(self.a), len(self.b))
+            noises = (SummedNoise(noise, table, 2), SummedNoise(noise, table, 1))
+        return {
+            "a": NoisyHistogram(self.a, *first, noises[0]),
+            "b": NoisyHistogram(self.b, *second, noises[1]),
+        }

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.codec.parsing import name
 from discreet.data.cells import canonical
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
-from discreet.parsing import name
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.histogram import class_cells
-from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+from discreet.statistic.observed import (
+    NoiseDistribution,
+    NoisyHistogram,
+    SummedNegatives,
+)
 from discreet.statistic.protocol import (
-    Before,
     BinCounts,
     Statistic,
     check_columns,
-    only_edges,
     tally,
 )
-from discreet.statistic.summed import SummedNegatives
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,6 @@ class _OfClasses(Statistic):
             name: NoisyHistogram(self.edges, *split, noise)
             for name, split in self.split(counts).items()
         }
-
-    def table(self) -> dict[str, Any]:
-        """Return the classes' names."""
-        return {"classes": list(self.classes)}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        return cls(only_edges(edges)[0], tuple(table["classes"]))
 
 
 @dataclass(frozen=True)

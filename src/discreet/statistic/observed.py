@@ -1,7 +1,8 @@
-"""What is observed: a released class histogram and the law of its noise."""
+"""What is observed: a released class histogram and the distribution of its noise."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
@@ -13,7 +14,7 @@ from discreet.data.edges import Edges
 from discreet.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from discreet.statistic.tree import NoisyTree
+    from discreet.statistic.hierarchy import NoisyTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +137,116 @@ def _isotonic_steps(counts: FloatVector) -> FloatVector:
     running = np.cumsum(counts)
     fitted = isotonic_regression(running).x
     return np.diff(np.clip(fitted, 0.0, max(float(running[-1]), 0.0)), prepend=0.0)
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """Independent noise of its own distribution in each block.
+
+    As the noise of a class histogram it is that of the first block.
+    """
+
+    sizes: tuple[int, ...]
+    noises: tuple[NoiseDistribution, ...]
+
+    @property
+    def scale(self) -> float:
+        """The first block's."""
+        return self.noises[0].scale
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """The first block's."""
+        return self.noises[0].covariance(at[: self.sizes[0]])
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw simulated noise, block by block."""
+        cuts = np.split(at, np.cumsum(self.sizes)[:-1])
+        drawn = [
+            noise.sample(cut, size, rng)
+            for noise, cut in zip(self.noises, cuts, strict=True)
+        ]
+        return np.concatenate(drawn, axis=1)
+
+
+def noise_of_block(noise: NoiseDistribution, place: int) -> NoiseDistribution:
+    """Return one block's noise distribution; noise without blocks is the same everywhere."""
+    return noise.noises[place] if isinstance(noise, BlockNoise) else noise
+
+
+def cell_variance(noise: NoiseDistribution) -> float:
+    """Return the variance of additive noise in any one number."""
+    return float(noise.covariance(np.zeros(2)).negatives[0])
+
+
+@dataclass(frozen=True)
+class SummedNegatives:
+    """Independent additive noise, the negatives' bins each a sum of several cells.
+
+    A class against the rest of a one-vs-one release: the rest is the sum of the
+    other classes' histograms, and so is its noise.
+    """
+
+    noise: NoiseDistribution
+    cells: int
+
+    @property
+    def scale(self) -> float:
+        """The scale in a single cell, as the positives have it."""
+        return self.noise.scale
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Return the noise's own, as often as cells were added."""
+        one = self.noise.covariance(at)
+        return BinCovariance(self.cells * one.negatives, one.positives, one.cross)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Add up draws for the negatives."""
+        total = self.noise.sample(at, size, rng)
+        half = at.size // 2
+        for _ in range(self.cells - 1):
+            total[:, :half] += self.noise.sample(at, size, rng)[:, :half]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class SummedNoise:
+    """The noise of sums over one side of a table of joint counts.
+
+    ``axis`` 1 leaves the first model's bins, 2 the second's.
+    """
+
+    joint: NoiseDistribution
+    table: FloatArray
+    axis: int
+
+    @property
+    def scale(self) -> float:
+        """The scale of one cell's noise times the root of the cells added up."""
+        return self.joint.scale * math.sqrt(self.table.shape[self.axis])
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Add up the cells' variances; cells are independent of each other."""
+        del at
+        each = self.joint.covariance(self.table.ravel())
+        shape = self.table.shape[1:]
+        return BinCovariance(
+            *(
+                part.reshape(shape).sum(axis=self.axis - 1)
+                for part in (each.negatives, each.positives, each.cross)
+            )
+        )
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw the cells' noise and add it up."""
+        del at
+        drawn = self.joint.sample(self.table.ravel(), size, rng)
+        found: FloatArray = drawn.reshape(size, *self.table.shape).sum(
+            axis=self.axis + 1
+        )
+        return found.reshape(size, -1)

@@ -1,23 +1,80 @@
-"""What every statistic is, and how one is counted over a stream of batches."""
+"""What every statistic is, and how one is counted over a stream of batches.
+
+*Bounds.* Noise is sized for what a statistic argues that a unit can change. Here the argument is
+made true: a vector is brought into the declared range whatever computed it, number by
+number and in all. Moving a vector into its range depends on that vector alone and
+changes none that is in it, so no neighbours get further apart than the range allows.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from fractions import Fraction
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
+from discreet.codec.documents import tagged
+from discreet.codec.parsing import MOST
 from discreet.data.edges import Edges, column_cuts
 from discreet.data.examples import Batch, Examples
-from discreet.errors import InputError, PlanError
+from discreet.errors import InputError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
-from discreet.statistic.blocks import Block
-from discreet.statistic.bounds import Bound
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+
+MOST_COUNT: Final = MOST
+"""No site counts more in one number: a float still holds it exactly."""
+
+
+class Block(NamedTuple):
+    """Some numbers of a vector, how far one unit moves them, and their share."""
+
+    size: int
+    sensitivity: Sensitivity
+    share: Fraction = Fraction(1)
+
+
+class Bound(NamedTuple):
+    """Some consecutive numbers of a vector: none below 0, none above ``each``."""
+
+    size: int
+    each: int = MOST_COUNT
+    total: int | None = None
+    """The most that they add up to, where the statistic knows it."""
+
+
+def within_bounds(vector: NDArray[np.generic], bounds: Sequence[Bound]) -> IntVector:
+    """Return the vector in its range; what is not a number there is 0.
+
+    >>> within_bounds(np.array([3, -1, 9, 9]), [Bound(2), Bound(2, each=5, total=8)])
+    array([3, 0, 5, 3])
+    """
+    size = sum(bound.size for bound in bounds)
+    if vector.shape != (size,) or vector.dtype.kind not in "iufb":
+        return np.zeros(size, dtype=np.int64)
+    if vector.dtype.kind == "f":
+        limit = float(MOST_COUNT)
+        vector = np.rint(np.nan_to_num(vector, nan=0, posinf=limit, neginf=0))
+        vector = np.clip(vector, 0, limit)
+    numbers: IntVector = np.clip(vector, 0, MOST_COUNT).astype(np.int64)
+    start = 0
+    for bound in bounds:
+        block = numbers[start : start + bound.size]
+        start += bound.size
+        np.minimum(block, min(bound.each, MOST_COUNT), out=block)
+        if bound.total is None or not block.size:
+            continue
+        # A float holds this sum exactly as far as any total reaches.
+        left = min(bound.total, MOST_COUNT)
+        if block.sum(dtype=np.float64) > left:
+            for place in np.flatnonzero(block):
+                block[place] = min(int(block[place]), left)
+                left -= int(block[place])
+    return numbers
 
 
 class Statistic(ABC):
@@ -114,7 +171,7 @@ class Statistic(ABC):
         return {}
 
     def admits(self, unit: Unit | None, sites: int) -> None:
-        """Raise ``PlanError`` if a sum over so few sites must not be opened."""
+        """Raise ``PlanError`` if a sum over so few sites must not be revealed."""
         del unit, sites
 
     @property
@@ -136,24 +193,6 @@ class Statistic(ABC):
         del released
         return self
 
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the name and the edges' rules."""
-        return {}
-
-    @classmethod
-    @abstractmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-
-
-class Before(NamedTuple):
-    """What stands before a round in a plan: thresholds, and the round before."""
-
-    thresholds: tuple[float, ...]
-    statistic: Statistic | None
-
 
 STATISTICS: Final[Registry[type[Statistic]]] = Registry(
     "statistic",
@@ -162,9 +201,9 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "one-vs-rest": "discreet.statistic.multiclass:OneVsRest",
         "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
         "site-sums": "discreet.statistic.site_sums:SiteSums",
-        "grouped": "discreet.statistic.grouped:Grouped",
+        "grouped": "discreet.statistic.histogram:Grouped",
         "weighted": "discreet.statistic.weighted:Weighted",
-        "paired": "discreet.statistic.paired:Paired",
+        "paired": "discreet.statistic.histogram:Paired",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
         "placed": "discreet.statistic.adaptive:PlacedFrom",
@@ -172,14 +211,8 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "shared-rows": "discreet.mpc.model:SharedRows",
     },
 )
-"""Every statistic that a plan can hold, a stranger's own too."""
-
-
-def only_edges(edges: Sequence[Edges], wanted: int = 1) -> Sequence[Edges]:
-    """Refuse a round whose file gives more or fewer rules than columns."""
-    if len(edges) != wanted:
-        raise PlanError(f"a round of this statistic has {wanted} rules for its edges")
-    return edges
+"""Every statistic that a plan can hold, those of other packages too."""
+tagged(Statistic, "statistic", STATISTICS)
 
 
 class BinCounts(NamedTuple):
@@ -226,7 +259,7 @@ def tally(
     the statistic has a place for; the others are left out, or counted in the first
     cell where every row has to count.
 
-    ``cells`` may look at a score's bin alone, and gives a row's further entries after
+    ``cells`` may use a score's bin alone, and gives a row's further entries after
     those of all rows: a source may count rows that are alike in that (``Cuts``).
     ``amounts`` says how much each entry adds instead of one, and whether rows that do
     not fit may be refused.
@@ -248,6 +281,6 @@ def tally(
         return total, aside
 
     cuts = column_cuts(examples.scores, examples.columns, statistic.binnings)
-    found = examples.scan(counted, cuts)
-    examples.set_aside += sum(aside for _, aside in found)
-    return sum((total for total, _ in found), np.zeros(statistic.size, dtype=np.int64))
+    sums = examples.scan(counted, cuts)
+    examples.set_aside += sum(aside for _, aside in sums)
+    return sum((total for total, _ in sums), np.zeros(statistic.size, dtype=np.int64))

@@ -7,16 +7,14 @@ taken, and how they are protected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import (
-    Any,
     ClassVar,
     Final,
     Literal,
     NoReturn,
-    Self,
     TypeAlias,
 )
 
@@ -24,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector
+from discreet.codec.parsing import Amount, exact
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import PlanError
-from discreet.privacy.loss import Amount, amount_from_text, decimal_text, exact
 from discreet.privacy.unit import LABEL, Sensitivity, Unit
 from discreet.registry import Registry
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import Before, Statistic, only_edges
+from discreet.statistic.protocol import Statistic
 
 RankAggregation: TypeAlias = Literal["plain", "secagg"]
 RANK_MECHANISMS: Final = Registry[object](
@@ -120,24 +118,6 @@ class RankSums(Statistic):
         """Return nothing: there is no histogram in rank sums."""
         del counts, noise
         return {}
-
-    def table(self) -> dict[str, Any]:
-        """Return what a plan's file says beside the name."""
-        return {
-            "mechanism": self.mechanism,
-            "share": decimal_text(exact(self.share)),
-            "aggregation": self.aggregation,
-        }
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        del before
-        only_edges(edges, 0)
-        share = amount_from_text(table["share"], name="share")
-        return cls(table["mechanism"], share, table["aggregation"])
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """How far one flipped label moves the sums, over the range of the weights.

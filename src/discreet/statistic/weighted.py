@@ -22,25 +22,25 @@ scores inside a class, for which Kish's number may be too large or too small.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
+from discreet.codec.documents import written
+from discreet.codec.parsing import whole
 from discreet.data.batches import Batch
 from discreet.data.cells import numbers
 from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError
-from discreet.parsing import whole
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import (
-    Before,
     Statistic,
     check_binary,
     check_columns,
@@ -66,11 +66,11 @@ class ScaledNoise:
 
     @property
     def scale(self) -> float:
-        """The law's own, times the factor."""
+        """The noise's own, times the factor."""
         return self.noise.scale * self.factor
 
     def covariance(self, at: FloatVector) -> BinCovariance:
-        """Return the law's own, times the factor twice."""
+        """Return the noise's own, times the factor twice."""
         one, twice = self.noise.covariance(at / self.factor), self.factor**2
         return BinCovariance(
             one.negatives * twice, one.positives * twice, one.cross * twice
@@ -79,7 +79,7 @@ class ScaledNoise:
     def sample(
         self, at: FloatVector, size: int, rng: np.random.Generator
     ) -> FloatArray:
-        """Draw the law's own, times the factor."""
+        """Draw the noise's own, times the factor."""
         return self.noise.sample(at / self.factor, size, rng) * self.factor
 
 
@@ -88,7 +88,7 @@ class Weighted(Statistic):
     """Sums of weights per class and bin; with ``squares`` also of their squares."""
 
     inner: ClassHistogram
-    most: int
+    most: int = field(metadata=written(key="max_weight"))
     """The largest weight of an example, public."""
     squares: bool = False
 
@@ -204,15 +204,3 @@ class Weighted(Statistic):
                 refusal=refusal,
             )
         }
-
-    def table(self) -> dict[str, Any]:
-        """Return the largest weight, and whether squares are released."""
-        return {"max_weight": self.most, "squares": self.squares}
-
-    @classmethod
-    def from_table(
-        cls, table: Mapping[str, Any], edges: Sequence[Edges], before: Before
-    ) -> Self:
-        """Read what ``table`` wrote."""
-        inner = ClassHistogram.from_table(table, edges, before)
-        return cls(inner, table["max_weight"], table["squares"])

@@ -10,8 +10,8 @@ from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError, PlanError
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.plan.rounds import Round
 from discreet.report.comparison import ModelComparison
 from discreet.statistic import Paired

@@ -16,7 +16,7 @@ from discreet.entropy import SYSTEM, Entropy, child
 from discreet.errors import InputError
 from discreet.label.response_keys import ResponseKeys
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.account import MemoryAccount
 from discreet.session.coordinator import Coordinator
 from discreet.session.messages import Kind, Message

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Unpack, overload
 
+from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
@@ -15,7 +16,6 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator, WithStatistic
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.response_keys import ResponseKeys
-from discreet.parsing import whole
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan

@@ -22,9 +22,9 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.admission import admit
 from discreet.session.checkup import ENOUGH_BYTES, check_room
 from discreet.session.respond import use_of

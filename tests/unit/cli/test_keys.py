@@ -16,9 +16,8 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
-from discreet.session import policyfile
+from discreet.plan.plan import ModelRef, recommend
+from discreet.session import policy as policyfile
 from discreet.transport.certificates import hosts_of, read_certificate
 from discreet.transport.flower import keys
 from discreet.transport.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from discreet.cli.plan import plan as command
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
-from discreet.plan.roster import key_text
+from discreet.plan.cohort import key_text
 from discreet.statistic import RankSums
 
 pytestmark = pytest.mark.long

@@ -11,12 +11,10 @@ from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts, key_text
 from discreet.plan.file import dumps
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import key_text
-from discreet.session import policyfile
+from discreet.plan.plan import ModelRef, recommend
+from discreet.session import policy as policyfile
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from discreet.entropy import Seeded
 from discreet.estimate.curves import Curves
 from discreet.noise.laplace import LaplaceNoise
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.statistic.observed import NoisyHistogram
 from discreet.transport.simulation import run
 

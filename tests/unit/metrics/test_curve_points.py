@@ -16,7 +16,7 @@ from discreet.estimate.fit import Flat
 from discreet.metrics.curve_points import roc_points
 from discreet.metrics.thresholds import at_threshold
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.range_queries import RangeQueries
 from discreet.report.build import evaluation

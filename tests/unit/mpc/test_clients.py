@@ -13,8 +13,8 @@ from discreet.mpc.clients import Owner, make_packages
 from discreet.mpc.fleet import allowing, local_session
 from discreet.mpc.model import ExactMPC
 from discreet.mpc.shares import PAD, combine, encode
+from discreet.plan.cohort import key_text
 from discreet.plan.plan import ModelRef
-from discreet.plan.roster import key_text
 from discreet.privacy.account import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.session.policy import PolicyError

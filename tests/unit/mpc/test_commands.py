@@ -6,7 +6,7 @@ from discreet.mpc.fleet import allowing
 from discreet.mpc.session import MpcSession
 from discreet.mpc.transport import EXIT_SESSION
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 
 
 @pytest.fixture

@@ -27,9 +27,8 @@ from discreet.mpc.program import Program
 from discreet.mpc.shares import encode
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.rounds import Release
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP, Unbounded
 from mpc_reference import ROWS, Reference, decoded, program

@@ -79,7 +79,7 @@ def test_the_order_of_members_the_id_and_the_noise_are_part_of_the_agreement(ses
         ("version = 3", "version = ", "not valid TOML"),
         ("interval = true", "interval = 1", "true or false"),
         ('model = ""', 'model = "a\\u001b[2J"', "printable characters"),
-        ('ties = "exact"', 'ties = "some"', "ties are"),
+        ('ties = "exact"', 'ties = "some"', "ties in the session is one of"),
         ('scores = "probability"', 'scores = "other"', "scores are"),
         ("hide_sizes = false", "hide_sizes = 0", "true or false"),
         ("hide_sizes = false", "hidden = false", "unknown keys: hidden"),

@@ -12,8 +12,7 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.data.scores import ScoreRange
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import ModelRef, Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.rounds import Round
 from discreet.statistic import ClassHistogram, Hierarchy, Paired
 from discreet.transport.simulation import evaluate
@@ -94,7 +93,10 @@ def test_an_edited_plan_is_refused():
         (('statistic = "histogram"', 'statistic = "mean"'), "unknown statistic"),
         (("min_survivors = 1", "min_survivors = 0"), "sites that survive"),
         (('budget = "1"', 'budget = "1/0"'), "ratio"),
-        (('scores = "probability"', "scores = 1"), "wrong kind"),
+        (
+            ('scores = "probability"', "scores = 1"),
+            "scores in facts in the plan is one of",
+        ),
         (("bins = 128", 'bins = "many"'), "whole number"),
         (("version = 1", "version = "), "not valid TOML"),
         (('scores = "probability"', ""), "lacks the key 'scores'"),

@@ -3,19 +3,12 @@ from fractions import Fraction
 import pytest
 
 from discreet import BudgetError, PlanError, SecureAggregation
+from discreet.codec.parsing import amount_from_text, decimal_text, exact
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.account import Cap, MemoryAccount, Permit, Use
 from discreet.privacy.composition import Spent, compose
-from discreet.privacy.loss import (
-    ApproxDP,
-    PureDP,
-    Unbounded,
-    amount_from_text,
-    decimal_text,
-    exact,
-    fraction_of,
-)
+from discreet.privacy.loss import ApproxDP, PureDP, Unbounded, fraction_of
 from discreet.privacy.unit import Unit
 
 HALF = PureDP(Fraction(1, 2))

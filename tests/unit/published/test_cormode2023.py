@@ -17,8 +17,7 @@ from discreet.published.cormode2023 import (
     histogram_auc,
     unary_variance,
 )
-from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.tree import NoisyTree
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree
 from oracles import auc_by_pairs
 
 

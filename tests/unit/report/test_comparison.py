@@ -17,7 +17,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.plan.rounds import Round
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
@@ -25,7 +25,7 @@ from discreet.report.build import result_of
 from discreet.report.comparison import JointCounts, ModelComparison
 from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic import Paired
-from discreet.statistic.summed import SummedNoise
+from discreet.statistic.observed import SummedNoise
 from discreet.transport.in_process import simulate
 from oracles import auc_by_pairs
 

@@ -20,8 +20,7 @@ from discreet.data.edges import Support, Uniform, Warped
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.report.build import evaluation, result_of
 from discreet.transport.in_process import simulate
 from discreet.transport.simulation import run

@@ -13,8 +13,8 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, UndefinedMetricWarning
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.release import Release
+from discreet.plan.plan import recommend
+from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.transport.in_process import simulate
 

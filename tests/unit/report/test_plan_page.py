@@ -7,8 +7,7 @@ import pytest
 
 import discreet
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import ModelRef, recommend
 from discreet.report.plan_page import plan_page
 
 pytestmark = pytest.mark.long

@@ -11,9 +11,8 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError
 from discreet.models.label import LabelDP
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
+from discreet.plan.plan import recommend
 from discreet.report import prediction
 from discreet.report.prediction import (
     SPREADS,

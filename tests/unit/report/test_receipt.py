@@ -8,12 +8,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import discreet
+from discreet.codec.documents import to_table
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.estimate.fit import Flat
-from discreet.plan.cohort import PublicFacts
-from discreet.plan.roster import Member, Roster
+from discreet.plan.cohort import Member, PublicFacts, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import fraction_of
 from discreet.report.receipt import Receipt
@@ -53,7 +53,7 @@ def receipt(result, site="east", **changes):
         unit=plan.privacy.protects,
     )  # fmt: skip
     made = replace(Receipt.of(use, AT, site), **changes)
-    return made.signed(KEYS[site].sign).to_dict()
+    return to_table(made.signed(KEYS[site].sign))
 
 
 @pytest.mark.parametrize("form", ["html", "json"])
@@ -118,9 +118,10 @@ def test_a_round_of_two_is_charged_its_share(result):
         ({"at": "2027"}, "signature does not fit"),
         ({"site": "west"}, "not in the plan's roster"),
         ({"site": "north"}, "signature does not fit"),
-        ({"round": True}, "damaged"),
-        ({"unit": 3}, "damaged"),
-        ({"more": ""}, "no receipt"),
+        ({"round": True}, "round in a receipt must be a whole number"),
+        ({"unit": 3}, "unit in a receipt must be a text"),
+        ({"unit": "a\x1b[2J"}, "damaged"),
+        ({"more": ""}, "a receipt has unknown keys: more"),
     ],
 )
 def test_a_receipt_that_does_not_fit_is_refused(result, changes, sentence):
@@ -135,7 +136,7 @@ def test_a_receipt_that_does_not_fit_is_refused(result, changes, sentence):
 def test_what_is_no_list_of_receipts_says_so(result, tables):
     document = json.loads(result.to_json())
     document["release"]["receipts"] = tables
-    with pytest.raises(ReleaseError, match=r"no receipt|no record"):
+    with pytest.raises(ReleaseError, match=r"a receipt must be a table|no record"):
         verify(json.dumps(document))
 
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import discreet
 from discreet.errors import ReleaseError
-from discreet.plan.roster import Member, Roster
+from discreet.plan.cohort import Member, Roster
 from discreet.report.record import Made, digest
 from discreet.report.verification import verify
 

@@ -16,12 +16,10 @@ from discreet.entropy import Entropy, Seeded
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.noise.response import ResponseKey
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.file import dumps
-from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import (

@@ -10,9 +10,8 @@ import discreet
 from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import BudgetError, DiscreetError, InputError
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
+from discreet.plan.plan import recommend
 from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.privacy.ledger import Ledger
 from discreet.session.admission import admit, check_data

@@ -17,7 +17,7 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.privacy.account import MemoryAccount
 from discreet.report.evaluation import Evaluation
 from discreet.secagg import site as steps

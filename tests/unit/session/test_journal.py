@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
-from discreet.plan.release import Release
+from discreet.plan.rounds import Release
 from discreet.session.coordinator import Coordinator, Transport
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message

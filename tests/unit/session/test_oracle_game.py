@@ -26,8 +26,7 @@ from discreet.models.local import LocalDP
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session.bounding import bounded
 from discreet.session.coordinator import Coordinator

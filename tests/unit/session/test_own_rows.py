@@ -19,8 +19,7 @@ from discreet.cli.preview import preview as preview_command
 from discreet.models.label import LabelDP
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.rounds import Round
 from discreet.session.own_rows import OwnAuc, OwnRows, own_rows
 from discreet.statistic import Paired

@@ -10,12 +10,10 @@ import pytest
 import discreet
 from discreet.data.edges import Uniform
 from discreet.models.label import LabelDP
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster, key_text
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_text
+from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.account import Cap, Limits
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.policy import Policy, PolicyError
 
 TEXT = """
@@ -181,7 +179,7 @@ def test_an_exact_plan_whose_declared_size_makes_small_cells_likely_is_refused(
     [
         ("epsilon_total", "epsilon_totals", "unknown keys: epsilon_totals"),
         ("[floors]", "[floor]", "unknown keys: floor"),
-        ('population = "icu-2025-test"', "", "lacks its population"),
+        ('population = "icu-2025-test"', "", "lacks the key 'population'"),
         ('population = "icu-2025-test"', 'population = " "', "names the population"),
         ("privacy = [", "units2 = [", "unknown keys"),
         ('"local"]', '"locale"]', "'locale'"),
@@ -199,7 +197,11 @@ def test_an_exact_plan_whose_declared_size_makes_small_cells_likely_is_refused(
         ("max_bins = 200", "max_bins = 0", "at least 1"),
         ("require_roster = false", "require_roster = 0", "true or false"),
         ("require_roster = false", 'require_roster = "no"', "true or false"),
-        ('models = ["sepsis-*"]', 'models = "sepsis-*"', "list of texts"),
+        (
+            'models = ["sepsis-*"]',
+            'models = "sepsis-*"',
+            "models in the policy must be a list",
+        ),
         ("ed25519:AQ", "ed25519:!Q", "neither base64 nor hexadecimal"),
         ("[caps]", "[caps", "not valid TOML"),
     ],

@@ -19,11 +19,10 @@ from discreet.errors import InputError
 from discreet.models.label import LabelDP
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.preview import preview
 from discreet.session.respond import respond
 from policies import open_policy

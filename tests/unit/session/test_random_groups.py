@@ -12,7 +12,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.report.prediction import check_protocol
 from discreet.secagg.graph import drawn_groups
 from discreet.transport import simulation

@@ -18,8 +18,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.privacy.ledger import Ledger
 from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import AbortedError, evaluation_of

@@ -10,7 +10,7 @@ import discreet
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.session.respond import respond
 from policies import open_policy

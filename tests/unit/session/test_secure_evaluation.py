@@ -7,7 +7,7 @@ import discreet
 from discreet import InputError
 from discreet.entropy import Seeded
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.transport.in_process import simulate
 
 PRIVACY = {

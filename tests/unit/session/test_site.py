@@ -18,9 +18,8 @@ from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import ModelRef
+from discreet.plan.plan import ModelRef, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.recommend import recommend
 from discreet.privacy.account import Permit
 from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger

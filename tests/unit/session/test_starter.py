@@ -12,14 +12,11 @@ from typer.testing import CliRunner
 import discreet
 from discreet.cli.main import app
 from discreet.data.scores import ScoreRange
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_text
 from discreet.plan.file import dumps
-from discreet.plan.plan import ModelRef
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster, key_text
-from discreet.session import policyfile
-from discreet.session.policy import Policy, PolicyError
-from discreet.session.policyfile import _TABLES
+from discreet.plan.plan import ModelRef, recommend
+from discreet.session import policy as policyfile
+from discreet.session.policy import _TABLES, Policy, PolicyError
 from discreet.session.starter import Starter
 
 KEY = b"\1" * 32

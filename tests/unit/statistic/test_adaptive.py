@@ -1,4 +1,4 @@
-"""Edges that a first look places: where the scores are, the same for every reader."""
+"""Edges that a pilot round places: where the scores are, the same for every reader."""
 
 from fractions import Fraction
 
@@ -14,8 +14,7 @@ from discreet.entropy import Seeded
 from discreet.errors import PlanError
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.plan import Plan
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.plan.rounds import Round
 from discreet.statistic import ClassHistogram, PlacedFrom
 from discreet.transport.simulation import run, simulate
@@ -115,23 +114,23 @@ def test_a_plan_says_that_it_looks_first_and_what_the_look_costs():
 @pytest.mark.parametrize(
     "privacy", [SecureAggregation(), LocalDP(1), DistributedDP(1, "1e-6")]
 )
-def test_a_look_is_refused_where_its_noise_is_not_pure(privacy):
-    with pytest.raises(PlanError, match="first look needs pure"):
+def test_a_pilot_round_is_refused_where_its_noise_is_not_pure(privacy):
+    with pytest.raises(PlanError, match="pilot round needs pure"):
         recommend(PublicFacts(1000, 0.5), privacy, pilot=True)
 
 
 @pytest.mark.parametrize(
     "also", [{"edges": Warped(8)}, {"groups": ["a", "b"]}, {"max_weight": 3}]
 )
-def test_a_look_is_refused_with_what_it_cannot_place(also):
+def test_a_pilot_round_is_refused_with_what_it_cannot_place(also):
     with pytest.raises(PlanError, match="places the bins of two classes"):
         recommend(PublicFacts(1000, 0.5), DistributedDP(1), pilot=True, **also)
 
 
-def test_placed_bins_follow_their_own_look():
+def test_placed_bins_follow_their_own_pilot_round():
     facts = PublicFacts(1000, 0.5)
     plan = recommend(facts, DistributedDP(1), pilot=True)
-    with pytest.raises(PlanError, match="follow the round"):
+    with pytest.raises(PlanError, match="follow that round"):
         Plan(DistributedDP(1), (Round(plan.statistic),), facts=facts)
     with pytest.raises(PlanError, match="between 2 and"):
         PlacedFrom(LOOK, 1)

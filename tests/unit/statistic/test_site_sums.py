@@ -22,15 +22,22 @@ from discreet.plan.rounds import ResolvedRound, Round
 from discreet.privacy.loss import Unbounded
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.session.protocols.secure_sum import can_release
-from discreet.statistic import BinCounts, ClassHistogram, cluster_products, within_site
+from discreet.statistic import BinCounts, ClassHistogram
 from discreet.statistic.effect_terms import (
     MOST_UNIT,
     SITE_EFFECTS,
     Effect,
     EffectTerms,
 )
-from discreet.statistic.site_sums import MOST_BYTES, SiteSums
-from discreet.statistic.within_site import WithinSums
+from discreet.statistic.site_sums import (
+    MOST_BYTES,
+    SiteSums,
+    WithinSums,
+    decoded_products,
+    encoded_pairs,
+    encoded_products,
+    features,
+)
 
 EDGES = Edges.realise(Warped(64), thresholds=(0.5,))
 INNER = ClassHistogram(EDGES)
@@ -84,11 +91,11 @@ def test_rounding_is_within_the_bound_of_the_docstring():
 def test_no_sum_can_overflow():
     assert MOST_UNIT * MAX_ENTRIES < 2**62
     full = BinCounts(np.full(65, 1e9), np.full(65, 1e9))
-    assert within_site.encoded(full).max() * MAX_ENTRIES < 2**62
+    assert encoded_pairs(full).max() * MAX_ENTRIES < 2**62
     counts = np.full(INNER.size, 10**9)
     for kind in ("site", "subject"):
         examples = Examples([0.99] * 2000, [1] * 2000, subjects=["one"] * 2000)
-        numbers = cluster_products.encoded(kind, INNER, counts, examples)
+        numbers = encoded_products(kind, INNER, counts, examples)
         assert numbers.max() * MAX_ENTRIES < 2**62
     with pytest.raises(PlanError, match="unit of an effect"):
         replace(EffectTerms.of("auc", private=False), unit=MOST_UNIT + 1)
@@ -235,8 +242,8 @@ def test_clusters_products_equal_brute_force():
     who = rng.integers(0, 90, 300)
     statistic = SiteSums(INNER, clusters="subject")
     numbers = statistic.count(Examples(s, y, subjects=who))
-    found = cluster_products.decoded("subject", statistic.cluster_sums(numbers * 1.0))
-    x = cluster_products.features(len(EDGES))
+    found = decoded_products("subject", statistic.cluster_sums(numbers * 1.0))
+    x = features(len(EDGES))
     cells = INNER.cells(next(iter(Examples(s, y).batches())))
     known = np.zeros((6, 6))
     for person in range(90):

@@ -14,7 +14,7 @@ from discreet.errors import InputError, PlanError
 from discreet.noise.mechanism import NoNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps, loads
-from discreet.plan.recommend import recommend
+from discreet.plan.plan import recommend
 from discreet.privacy.unit import Unit
 from discreet.statistic import ClassHistogram
 from discreet.statistic.weighted import Weighted

@@ -37,9 +37,8 @@ from discreet.published.xu2025.quantiles import (
     tree_quantiles,
 )
 from discreet.published.xu2025.tree_fit import ScoreCurves, read_tree
-from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree
 
 Strategy: TypeAlias = Literal["separate", "combine"]
 

@@ -33,9 +33,8 @@ from discreet.noise.laplace import simulate_discrete_laplace
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.published.xu2025.quantiles import Ecdf
 from discreet.published.xu2025.tree_fit import ScoreCurves, read_tree
-from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree
 from discreet.statistic.observed import NoisyHistogram
-from discreet.statistic.tree import NoisyTree
 
 Norm: TypeAlias = Literal["l1", "l2"]
 

@@ -16,9 +16,8 @@ from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curves, Polyline, RocPath, Traced, precision_of
 from discreet.estimate.fit import Fit, WithStatistic, unusable_fit
 from discreet.published.xu2025.quantiles import Ecdf
-from discreet.statistic.hierarchy import Hierarchy
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from discreet.statistic.tree import NoisyTree
 
 _PIECES: Final = 16
 _POINTS: Final = 2048

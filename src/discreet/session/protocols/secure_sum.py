@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
 from discreet.errors import DiscreetError, PlanError
+from discreet.plan.cohort import key_text
 from discreet.plan.plan import Plan
-from discreet.plan.roster import key_text
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded

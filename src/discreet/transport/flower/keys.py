@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from discreet.errors import InputError
+from discreet.plan.cohort import Member, Roster
 from discreet.plan.plan import Plan
-from discreet.plan.roster import Member, Roster
 from discreet.secret_files import (
     SecretFileError,
     check_secret,

@@ -35,7 +35,7 @@ from discreet.errors import InputError
 from discreet.failures import sentence
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
-from discreet.session import policyfile
+from discreet.session import policy as policyfile
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.rehearsal import (
     PERMISSIVE,

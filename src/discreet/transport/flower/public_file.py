@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
+from discreet.codec.parsing import read_text, read_toml
 from discreet.errors import InputError, PlanError
-from discreet.parsing import read_text, read_toml
-from discreet.plan.roster import key_from_text, key_text
+from discreet.plan.cohort import key_from_text, key_text
 from discreet.secagg.keys import signature_holds
 from discreet.transport.certificates import read_certificate
 

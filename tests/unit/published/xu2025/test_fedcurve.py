@@ -24,7 +24,7 @@ from discreet.published.xu2025.quantiles import (
     quantile_fractions,
     tree_quantiles,
 )
-from discreet.statistic.tree import NoisyTree, merged_levels
+from discreet.statistic.hierarchy import NoisyTree, merged_levels
 
 
 @pytest.fixture

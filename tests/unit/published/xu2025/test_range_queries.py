@@ -18,8 +18,7 @@ from discreet.published.xu2025.range_queries import (
     simulate_path_noise,
     smooth,
 )
-from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.tree import NoisyTree, merged_levels
+from discreet.statistic.hierarchy import Hierarchy, NoisyTree, merged_levels
 from fuzzing import draws
 
 series = st.lists(st.floats(-0.5, 1.5, allow_nan=False), min_size=1, max_size=12)

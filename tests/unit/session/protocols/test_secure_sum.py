@@ -14,9 +14,9 @@ from discreet.entropy import Seeded
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Member, Roster
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.roster import Member, Roster
 from discreet.privacy.ledger_entries import Released, Settled
 from discreet.secagg.messages import Confirmation, RevealRequest, Survivors, Withdrawal
 from discreet.secagg.site_state import restore_site

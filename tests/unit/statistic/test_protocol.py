@@ -19,8 +19,8 @@ from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.session.policy import Policy
 from discreet.session.respond import respond
 from discreet.statistic import ClassHistogram
-from discreet.statistic.bounds import MOST_COUNT, Bound, within_bounds
 from discreet.statistic.effect_terms import SITE_EFFECTS, Effect, EffectTerms
+from discreet.statistic.protocol import MOST_COUNT, Bound, within_bounds
 from discreet.statistic.site_sums import SiteSums
 
 EDGES = Edges.realise(Uniform(4))

@@ -9,9 +9,15 @@ import discreet
 from discreet.errors import InputError, PlanError
 from discreet.models.label import LabelDP
 from discreet.plan import file as planfile
-from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.recommend import recommend
-from discreet.plan.roster import Member, Roster, key_from_text, key_text
+from discreet.plan.cohort import (
+    Cohort,
+    Member,
+    PublicFacts,
+    Roster,
+    key_from_text,
+    key_text,
+)
+from discreet.plan.plan import recommend
 from discreet.secagg.terms import Terms
 
 
@@ -110,7 +116,7 @@ def test_a_key_exchanged_in_the_file_is_seen_by_the_digest():
 
 def test_an_unknown_key_in_the_roster_is_refused():
     text = planfile.dumps(replace(PLAN, roster=ROSTER))
-    with pytest.raises(PlanError, match="roster has unknown keys: site"):
+    with pytest.raises(PlanError, match="roster in the plan has unknown keys: site;"):
         planfile.loads(text.replace("[roster.sites]", "[roster.site]"))
 
 

@@ -14,18 +14,19 @@ from discreet import (
     SecureAggregation,
     recommend,
 )
-from discreet.data.edges import Edges, Uniform, Warped
-from discreet.parsing import (
+from discreet.codec.parsing import (
     MOST_BYTES,
+    amount_from_text,
+    exact,
     name,
     read_json,
     read_text,
     read_toml,
     whole,
 )
+from discreet.data.edges import Edges, Uniform, Warped
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort
-from discreet.privacy.loss import amount_from_text, exact
 from discreet.privacy.unit import Unit
 from discreet.session.policy import Policy, PolicyError
 

@@ -1,9 +1,8 @@
-"""Bounded reading of what strangers write: numbers, names, TOML and JSON.
+"""Bounded readers: numbers, names, amounts, TOML and JSON that others wrote.
 
-A plan, a policy, a session or a ledger entry may come from anybody. Whatever it
-holds, reading it takes little time and memory, and a value of the wrong kind is
-refused with one sentence: a truth value is no integer, 3.5 sites are none, and
-``1e999999999`` is not worked out.
+A plan, a policy, a session or a ledger entry may come from anybody. Reading it takes
+little time and memory, and a value of the wrong kind is refused with one sentence that
+quotes nothing: a truth value is no integer, and ``1e999999999`` is not worked out.
 """
 
 from __future__ import annotations
@@ -12,17 +11,24 @@ import json
 import math
 import re
 import tomllib
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from discreet.errors import DiscreetError, InputError, PlanError
 
 _PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)$")
+_MOST_DIGITS: Final = 50
+"""Of an amount that somebody writes; more are a mistake or an attack."""
 MOST_BYTES: Final = 2**23
 """Of one document: a plan with a million listed edges does not fit, and need not."""
 LONGEST_NAME: Final = 200
 MOST: Final = 2**53
 """The largest integer of a plan, which a float still holds exactly."""
+
+Amount: TypeAlias = int | float | str | Decimal | Fraction
+"""How a caller may write an epsilon; 0.1 means one tenth, not its nearest float."""
 
 
 def whole(
@@ -53,9 +59,9 @@ def number(
     most: float,
     error: type[DiscreetError] = PlanError,
 ) -> float:
-    """Return a finite float within limits; a truth value, a text or NaN is none.
+    """Return a float within limits; a truth value, a text or NaN is none.
 
-    Every float that strangers write has a range of its own, narrow enough that nothing
+    Every float of a document has a range of its own, narrow enough that nothing
     computed from it overflows.
 
     >>> number(0.5, "the anchor", least=0, most=100)
@@ -90,11 +96,71 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def exact(amount: Amount, *, name: str = "epsilon") -> Fraction:
+    """Read an amount as the decimal number that was written.
+
+    >>> exact(0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(amount, Fraction):
+        return _few_digits(amount, name)
+    # An over-long text is as little a number as a truth value.
+    text = "" if isinstance(amount, bool) else str(amount)[: _MOST_DIGITS + 1]
+    try:
+        decimal = Decimal(text if len(text) <= _MOST_DIGITS else "")
+    except InvalidOperation:
+        raise PlanError(f"{name} must be a decimal number of few digits") from None
+    if not decimal.is_finite():
+        raise PlanError(f"{name} must be finite")
+    # Before it is worked out: 1e999999999 has a billion digits.
+    if decimal and not -_MOST_DIGITS <= decimal.adjusted() <= _MOST_DIGITS:
+        raise PlanError(f"{name} is too large or too small to be meant")
+    return Fraction(decimal)
+
+
+def _few_digits(amount: Fraction, name: str) -> Fraction:
+    if max(abs(amount.numerator), amount.denominator) >= 10 ** (2 * _MOST_DIGITS):
+        raise PlanError(f"{name} needs fewer digits: round it")
+    return amount
+
+
+def decimal_text(amount: Fraction) -> str:
+    """Write an amount as an exact decimal where it is one, else as a ratio.
+
+    >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(1, 3))
+    ('0.1', '1/3')
+    """
+    rest = amount.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return f"{amount.numerator}/{amount.denominator}"
+    # Scaled integers, not Decimal division, which rounds to its context.
+    digits = 0
+    while (amount * 10**digits).denominator != 1:
+        digits += 1
+    before, after = divmod(int(amount * 10**digits), 10**digits)
+    return f"{before}.{after:0{digits}d}" if digits else str(before)
+
+
+def amount_from_text(text: object, *, name: str = "epsilon") -> Fraction:
+    """Read what ``decimal_text`` wrote."""
+    if not isinstance(text, str):
+        raise PlanError(f"{name} is written as a text, such as '1.5'")
+    if "/" in text and len(text) <= 4 * _MOST_DIGITS:
+        try:
+            return _few_digits(Fraction(text), name)
+        except (ValueError, ZeroDivisionError):
+            raise PlanError(f"{name} must be a decimal number or a ratio") from None
+    return exact(text, name=name)
+
+
 def read_text(path: Path, what: str) -> str:
     """Read a file of UTF-8 text that should hold ``what``, such as "a plan".
 
-    Somebody may name a file of scores where a plan belongs: what is said then is
-    which file it was, never what stood there.
+    Somebody may name a file of scores where a plan belongs: the error names the file
+    and quotes nothing of it.
     """
     try:
         with path.open("rb") as file:
@@ -116,7 +182,10 @@ def read_toml(
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise error(f"{what} is not valid TOML at {_toml_place(err)}") from None
+        # The rest of its message quotes the text.
+        place = _PLACE.search(str(err))
+        where = place.group(1) if place else "a place that is not known"
+        raise error(f"{what} is not valid TOML at {where}") from None
     except (RecursionError, ValueError):
         raise error(f"{what} is nested too deeply or holds no number") from None
 
@@ -126,7 +195,7 @@ def read_json(
 ) -> Any:
     """Read JSON of bounded size and depth, with finite numbers and no key twice.
 
-    Of a doubled key readers take the first or the last, so that two of them may see two
+    Of a doubled key readers take the first or the last: two of them may see two
     documents in one text.
     """
     _check_size(len(text), what, error)
@@ -162,9 +231,3 @@ def _finite(text: str) -> float:
 def _check_size(size: int, what: str, error: type[DiscreetError]) -> None:
     if size > MOST_BYTES:
         raise error(f"{what} has more than the {MOST_BYTES:,} bytes it may have")
-
-
-def _toml_place(error: tomllib.TOMLDecodeError) -> str:
-    """Say where a text stopped being TOML; the rest of the message quotes it."""
-    found = _PLACE.search(str(error))
-    return found.group(1) if found else "a place that is not known"

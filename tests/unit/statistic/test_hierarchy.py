@@ -7,9 +7,12 @@ from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
-from discreet.statistic.consistency import consistent_levels
-from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.tree import NoisyTree, merged_levels
+from discreet.statistic.hierarchy import (
+    Hierarchy,
+    NoisyTree,
+    consistent_levels,
+    merged_levels,
+)
 
 
 def printed_recipe(levels, b):
