@@ -183,7 +183,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
 
     from discreet.session import messages
     from discreet.session.site import Site
-    from discreet.transport.flower.client import InFile, handler, memory_beside
+    from discreet.session.state import memory_beside
+    from discreet.transport.flower.client import InFile, handler
 
     if (folder / site / "older").exists():
         messages.VERSION = 1  # type: ignore[misc]

@@ -22,6 +22,7 @@ from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
+from discreet.codec.messages import MalformedMessageError
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
@@ -42,8 +43,8 @@ from discreet.session.messages import Kind, MessageError
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.retrying import Delivery
-from discreet.session.state import UsedStateError
-from discreet.transport.flower.client import InFolder, flip_key
+from discreet.session.state import InFolder, UsedStateError
+from discreet.transport.flower.client import flip_key
 from discreet.transport.flower.keys import (
     CoordinatorKeys,
     SiteKeys,
@@ -354,7 +355,7 @@ def test_a_letter_survives_flowers_records() -> None:
     ],
 )
 def test_content_that_is_no_letter_is_refused(content: RecordDict) -> None:
-    with pytest.raises(MessageError):
+    with pytest.raises(MalformedMessageError):
         from_content(content)
 
 

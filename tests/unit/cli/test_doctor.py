@@ -352,7 +352,8 @@ def test_a_site_goes_on_with_the_session_that_has_spent_its_budget(
         this = plan.resolve(0, [])
         ledger.reserve(use_of(plan, this, session=session, population="people"))
     assert "fails budget" in site(folder)[1]
-    state = Progress(session, 0, session, 1, plan, np.zeros(0, np.int64), b"talk")
+    totals = np.zeros(0, np.int64)
+    state = Progress(session, 0, session, 1, plan.digest(), totals, b"talk")
     kept_beside(path).path.write_bytes(state.encode())
     assert interrupted_session(plan, path) == session
     code, said = site(folder)

@@ -139,6 +139,8 @@ class JoiningSite:
 
     def _site(self, message: Message, context: Context) -> Site:
         del message, context
+        identity, response_key = self.keys.identity(), flip_key(self.ledger)
+        # The ledger is opened when nothing else can fail: the site closes it.
         return Site(
             lambda _: self.examples,
             self.policy,
@@ -146,8 +148,8 @@ class JoiningSite:
             self.entropy,
             memory_beside(self.ledger),
             self.plan,
-            self.keys.identity(),
-            flip_key(self.ledger),
+            identity,
+            response_key,
             log=self.tell,
             rehearsal=self.rehearse,
         )

@@ -128,16 +128,19 @@ def _site_of(
 
     def site_of(message: Message, context: Context) -> Site:
         policy, ledger = rules_of(context)
-        identity = _path(context, IDENTITY)
+        path = _path(context, IDENTITY)
+        identity = None if path is None else read_identity(path)
+        response_key = flip_key(ledger)
         model = keep_model(message, context)
+        # The ledger is opened when nothing else can fail: the site closes it.
         return Site(
             lambda plan: _examples(scored, model, plan, context, rehearsal=rehearsal),
             policy,
             Ledger(ledger, limits=policy.limits()),
             entropy,
             memory_beside(ledger),
-            identity=None if identity is None else read_identity(identity),
-            response_key=flip_key(ledger),
+            identity=identity,
+            response_key=response_key,
             rehearsal=rehearsal,
             simulated=policy is PERMISSIVE and not rehearsal,
         )
