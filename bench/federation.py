@@ -42,7 +42,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import Coordinator, StepReport
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
-from discreet.session.retrying import Delivery
+from discreet.session.retrying import Retrying
 from discreet.session.site import Site
 from discreet.session.state import memory_beside
 from discreet.transport.flower.client import handler
@@ -55,7 +55,7 @@ from discreet.transport.flower.keys import (
 )
 from discreet.transport.flower.processes import OFFLINE, superlink
 from discreet.transport.flower.records import ACTION
-from discreet.transport.flower.server import GridCarrier, connected
+from discreet.transport.flower.server import GridTransport, connected
 from discreet.transport.flower.serving import serve
 from discreet.transport.flower.tasks import coordinator_grid, register
 from discreet.transport.loopback import LOOPBACK, free_port
@@ -79,7 +79,7 @@ POLICY = Policy(
 class Measured:
     """An exchange that notes the time and the bytes of each step."""
 
-    carried: Delivery
+    carried: Retrying
     seconds: list[float] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
@@ -141,7 +141,7 @@ def measure(folder: Path, sites: int, bins: int) -> None:
             empty = statistics.median(_empty_query(grid, nodes) for _ in range(3))
             for name, plan in _plans(roster, sites, bins).items():
                 signer = keys.identity() if plan.roster is not None else None
-                exchange = Measured(Delivery(GridCarrier(grid), 600))
+                exchange = Measured(Retrying(GridTransport(grid), 600))
                 steps: list[StepReport] = []
                 session = Coordinator(
                     plan, nodes, exchange, identity=signer, watch=steps.append

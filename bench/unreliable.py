@@ -31,7 +31,7 @@ from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.journal import Journal
 from discreet.session.messages import Message
 from discreet.session.policy import Policy
-from discreet.session.retrying import Delivery, Lost
+from discreet.session.retrying import Lost, Retrying
 from discreet.session.site import Site
 from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess
@@ -166,7 +166,7 @@ def _one_session(folder: Path, rng: np.random.Generator) -> str:
         away=0.01 * (rng.random() < 0.3),
     )
     carrier = Unreliable(_sites(folder, rng).answer, rng, faults)
-    exchange = Delivery(carrier, 120.0, carrier.now, carrier.sleep)
+    exchange = Retrying(carrier, 120.0, carrier.now, carrier.sleep)
     saved = b""
 
     def keep(journal: bytes) -> None:

@@ -42,7 +42,7 @@ from discreet.session.coordinator import AbortedError
 from discreet.session.messages import Kind, MessageError
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
-from discreet.session.retrying import Delivery
+from discreet.session.retrying import Retrying
 from discreet.session.state import InFolder, UsedStateError
 from discreet.transport.flower.client import flip_key
 from discreet.transport.flower.keys import (
@@ -58,7 +58,7 @@ from discreet.transport.flower.records import (
     save_state,
     to_content,
 )
-from discreet.transport.flower.server import GridCarrier
+from discreet.transport.flower.server import GridTransport
 from discreet.transport.loopback import free_port
 from flower_loop import LoopGrid, Node
 
@@ -216,7 +216,7 @@ def test_a_model_that_the_plan_does_not_name_is_not_scored(
     grid: LoopGrid, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = replace(plan_for(DistributedDP("1")), model=plan_for(PRIVACY[0]).model)
-    exchange = Delivery(GridCarrier(grid, WEIGHTS), 0.5)  # type: ignore[arg-type]
+    exchange = Retrying(GridTransport(grid, WEIGHTS), 0.5)  # type: ignore[arg-type]
     from discreet.session.coordinator import Coordinator
 
     with pytest.raises(AbortedError, match="3 declined"):

@@ -1,10 +1,15 @@
-"""A model, a statistic and a metric of a stranger's, added from outside the house."""
+"""A model, a statistic, a metric, a protocol and a transport from another package."""
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -20,15 +25,25 @@ from discreet.noise.polya import PolyaShares
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import MODELS, PrivacyModel
+from discreet.plan.protocol import PROTOCOLS
 from discreet.plan.rounds import Round
+from discreet.privacy.account import MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity, additive
+from discreet.session.coordinator import Coordinator
+from discreet.session.messages import Kind, Message
 from discreet.session.policy import Policy
+from discreet.session.retrying import Lost, Retrying
+from discreet.session.site import Site
+from discreet.session.state import InMemory
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
 from discreet.statistic.protocol import STATISTICS, Statistic, tally
+from discreet.transport.in_process import InProcess
 from discreet.transport.simulation import run
+from examples.extending.in_bodies import InBodies, register
+from examples.extending.plain_http import HttpTransport, served
 from policies import open_policy
 
 
@@ -129,11 +144,13 @@ def _added():
     MODELS.add("whispered", Whispered)
     STATISTICS.add("mirrored", Mirrored)
     METRICS.add("prevalence", PREVALENCE)
+    register()
     yield
     for registry, name in (
         (MODELS, "whispered"),
         (STATISTICS, "mirrored"),
         (METRICS, "prevalence"),
+        (PROTOCOLS, "in-bodies"),
     ):
         del registry._entries[name]
 
@@ -145,11 +162,10 @@ def sites():
     return [discreet.Examples(s[i::3], y[i::3]) for i in range(3)]
 
 
-def planned(**more):
+def planned(privacy=None, **more):
     facts = discreet.PublicFacts(9000, 0.3)
-    plan = discreet.recommend(
-        facts, Whispered(Fraction(1)), cohort=Cohort(3), thresholds=()
-    )
+    privacy = privacy or Whispered(Fraction(1))
+    plan = discreet.recommend(facts, privacy, cohort=Cohort(3), thresholds=())
     edges = plan.statistic.edges
     return discreet.Plan(
         plan.privacy,
@@ -186,3 +202,89 @@ def test_a_policy_knows_the_strangers_model():
 
 def vars_of(policy):
     return {name: getattr(policy, name) for name in policy.__slots__}
+
+
+class InBodiesModel(Whispered):
+    """The same model, with answers that travel by another package's protocol."""
+
+    carried_by: ClassVar[str] = "in-bodies"
+
+
+def deployed_sites(plan):
+    policy = open_policy(
+        population="p", privacy=(plan.privacy.name,), epsilon_per_plan=1, sites=3
+    )
+    return {
+        node: Site(
+            lambda _, examples=examples: examples,
+            policy,
+            MemoryAccount(),
+            Seeded(bytes([node])),
+            InMemory(),
+            plan,
+        )
+        for node, examples in enumerate(sites(), 1)
+    }
+
+
+def released(plan, transport):
+    releases = Coordinator(plan, (1, 2, 3), transport, Seeded(b"c")).run()
+    return [(each.contributors, each.total.tolist()) for each in releases]
+
+
+def in_process(plan):
+    reasons = []
+    of_node = {node: lambda s=site: s for node, site in deployed_sites(plan).items()}
+    answers = released(plan, InProcess(of_node, lambda *why: reasons.append(why)))
+    assert not reasons
+    return answers
+
+
+def secure_sum_plan():
+    private = discreet.DistributedDP(1)
+    facts = discreet.PublicFacts(9000, 0.3)
+    return discreet.recommend(facts, private, cohort=Cohort(3), thresholds=())
+
+
+def over_http(plan):
+    reasons = []
+    with ExitStack() as open_ports:
+        addresses = {
+            node: open_ports.enter_context(served(site, reasons.append))
+            for node, site in deployed_sites(plan).items()
+        }
+        answers = released(plan, Retrying(HttpTransport(addresses), 20.0))
+    assert not reasons
+    return answers
+
+
+def test_a_secure_sum_over_http_is_the_one_in_process():
+    plan = secure_sum_plan()
+    assert plan.protocol.masked
+    assert over_http(plan) == in_process(plan)
+
+
+def test_an_http_transport_reports_what_was_not_answered_as_lost():
+    message = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
+        address = f"http://127.0.0.1:{closed.server_port}/"
+    transport = HttpTransport({1: address})
+    transport.send(1, message, seconds=1.0)
+    while not (arrived := list(transport.receive())):
+        time.sleep(0.01)
+    assert arrived == [(1, Lost(message.digest()))]
+
+
+def test_bytes_that_are_no_message_change_nothing_at_a_site_behind_http():
+    site = deployed_sites(secure_sum_plan())[1]
+    with served(site, pytest.fail) as address, pytest.raises(HTTPError) as refused:
+        urlopen(address, b"no message", 5.0)  # noqa: S310 - our own server
+    refused.value.close()
+    assert refused.value.code == 400
+
+
+def test_another_packages_protocol_carries_a_plan_between_sites():
+    plan = planned(privacy=InBodiesModel(Fraction(1)))
+    assert isinstance(plan.protocol, InBodies)
+    relayed = in_process(planned())
+    assert in_process(plan) == over_http(plan) == relayed

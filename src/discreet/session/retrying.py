@@ -1,9 +1,9 @@
-"""Letters over a carrier that loses, delays, doubles and reorders them.
+"""Retries, over a transport that loses, delays, doubles and reorders messages.
 
-Whoever does not answer is sent the same letter again, until the step is over. That is
-safe because a site answers a letter that it knows with the very bytes of its first
-answer. What a carrier reports as lost is not silence: a node that was away for a
-moment, or a message that expired, says nothing about the site.
+A site that does not answer is sent the same message again until the step is over. That
+is safe because a site answers a known message with the very bytes of its first answer.
+A message that the transport reports as lost is not silence: a node may have been away
+for a moment, or the message may have expired.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from discreet.session.messages import Kind, Message
 SHORTEST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 STEP_SECONDS: Final = 120.0
-"""How long a step waits for a site; who is later counts as silent. A site that was
-killed and started again is let in by Flower within a third of it."""
+"""How long a step waits for a site; a later one counts as silent. Flower lets a site
+that was killed and started again in within a third of it."""
 WAIT_SECONDS: Final = 300.0
 """How long either end waits for the other to come."""
 END_SECONDS: Final = 30.0
-"""How long the last letter waits: the result does not depend on who has read it, and a
-site whose line was cut is let in again within 20 s."""
+"""How long the last message waits: the result does not depend on who has read it, and
+a site whose connection was cut is let in again within 20 s."""
 AGAIN_SECONDS: Final = 1.0
-"""How soon a letter that was reported lost is sent again."""
+"""How soon a message that was reported lost is sent again."""
 SILENT_SECONDS: Final = 15.0
-"""How soon a letter that nothing is known about is sent again."""
+"""How soon a message is sent again of which nothing is known."""
 
 
 def pause(waited: float) -> float:
     """Return how long to wait before asking again: a tenth of the time until now.
 
-    So nobody's news is noticed later than a tenth of the time that it took, and a
-    wait of hours asks every two seconds.
+    So no answer is noticed later than a tenth of the time that it took, and a wait
+    of hours asks every two seconds.
 
     >>> pause(0.0), pause(5.0), pause(3600.0)
     (0.05, 0.5, 2.0)
@@ -46,23 +46,26 @@ def pause(waited: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The carrier says that a letter will not be answered."""
+    """The transport reports that a message will not be answered."""
 
     about: bytes
-    """The letter's digest."""
+    """The message's digest."""
     for_good: bool = False
     """Whether sending it again is useless: the site's program failed on it."""
 
 
-class Carrier(Protocol):
-    """Carries single letters, as well as it can."""
+class UnreliableTransport(Protocol):
+    """Carries single messages, as well as it can: the port of a transport.
+
+    It may lose, delay, double and reorder them; ``Retrying`` makes up for that.
+    """
 
     def send(self, node: int, message: Message, *, seconds: float) -> None:
-        """Pass a letter on; nobody waits for its answer after so many seconds."""
+        """Pass a message on; nobody waits for its answer after so many seconds."""
         ...
 
     def receive(self) -> Iterable[tuple[int, Message | Lost]]:
-        """Return what has come since the last call, by node."""
+        """Return what has arrived since the last call, by node."""
         ...
 
 
@@ -71,18 +74,18 @@ Waiting: TypeAlias = Callable[[Collection[int], float], None]
 
 
 @dataclass
-class Delivery:
-    """An exchange that sends a letter until it is answered or its step is over.
+class Retrying:
+    """A transport that sends a message until it is answered or its step is over.
 
     Args:
-        carrier: carries single letters.
+        transport: carries single messages.
         step_seconds: how long to wait for the slowest site.
         now: the time in seconds; any clock that does not go back.
         sleep: waits for some seconds.
         waiting: told before each wait.
     """
 
-    carrier: Carrier
+    transport: UnreliableTransport
     step_seconds: float = STEP_SECONDS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -94,7 +97,7 @@ class Delivery:
             raise InputError("a step must wait a positive number of seconds")
 
     def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        """Return the answers by node; who is silent or too late is left out."""
+        """Return the answers by node; silent and late nodes are left out."""
         digests = {node: message.digest() for node, message in messages.items()}
         began = self.now()
         deadline = began + self._patience(messages)
@@ -102,7 +105,7 @@ class Delivery:
         answers: dict[int, Message] = {}
         while self._due and self.now() <= deadline:
             self._send_what_is_due(messages, deadline)
-            for node, answer in self.carrier.receive():
+            for node, answer in self.transport.receive():
                 if node not in self._due or answer.about != digests[node]:
                     continue  # late, doubled, or of another step
                 match answer:
@@ -132,5 +135,5 @@ class Delivery:
         now = self.now()
         for node, due in self._due.items():
             if due <= now < deadline:
-                self.carrier.send(node, messages[node], seconds=deadline - now)
+                self.transport.send(node, messages[node], seconds=deadline - now)
                 self._due[node] = now + SILENT_SECONDS

@@ -32,8 +32,8 @@ from discreet.session.retrying import (
     END_SECONDS,
     LONGEST_PAUSE,
     SILENT_SECONDS,
-    Delivery,
     Lost,
+    Retrying,
 )
 from discreet.session.state import Progress
 from discreet.transport.in_process import InProcess
@@ -72,8 +72,8 @@ class Scripted:
     def receive(self) -> Iterable[tuple[int, Message | Lost]]:
         return [(1, found) for found in (self.script.pop(0) if self.script else [])]
 
-    def exchange(self, seconds: float = 60.0) -> Delivery:
-        return Delivery(self, seconds, self.now, self.sleep)
+    def exchange(self, seconds: float = 60.0) -> Retrying:
+        return Retrying(self, seconds, self.now, self.sleep)
 
 
 ASKED = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"question")
@@ -166,7 +166,7 @@ def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
     federation = Federation(tmp_path)
     inner = federation.exchange()
     carrier = Unreliable(inner.answer, np.random.default_rng(network), Faults(lost=0.3))
-    exchange = Delivery(carrier, 300.0, carrier.now, carrier.sleep)
+    exchange = Retrying(carrier, 300.0, carrier.now, carrier.sleep)
     signer = COORDINATOR if signed_by else None
     session = Coordinator(plan, range(1, 4), exchange, Seeded(b"coordinator"), signer)
     (release,) = session.run()

@@ -24,10 +24,10 @@ from discreet.session.coordinator import (
 )
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message
-from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Delivery
+from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Retrying
 from discreet.transport.flower.keys import CA, CoordinatorKeys
 from discreet.transport.flower.processes import MOST_BYTES, superlink, wait_until_free
-from discreet.transport.flower.server import GridCarrier, connected
+from discreet.transport.flower.server import GridTransport, connected
 
 _FLOWER: Final = logging.getLogger("flwr")
 
@@ -89,9 +89,9 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
             numbers = tasks.register(link, authority, admitted)
             node_ids = dict(enumerate(numbers.values(), 1))
             with tasks.coordinator_grid(link, authority) as grid:
-                carrier = GridCarrier(grid, node_ids=node_ids)
-                delivery = Delivery(carrier, step_seconds, waiting=shown.waiting)
-                meeting = _Meeting(delivery, grid, node_ids, wait_seconds, shown)
+                single = GridTransport(grid, node_ids=node_ids)
+                retrying = Retrying(single, step_seconds, waiting=shown.waiting)
+                meeting = _Meeting(retrying, grid, node_ids, wait_seconds, shown)
                 if journal is None:
                     journal = Journal(meeting.wait(node_ids))
                 return _run(plan, keys, journal, meeting, shown, saved)
@@ -141,7 +141,7 @@ def _run(
 class _Meeting:
     """Waits for the sites of a session, once, before they are asked."""
 
-    delivery: Delivery
+    retrying: Retrying
     grid: Grid
     node_ids: Mapping[int, int]
     wait_seconds: float
@@ -164,11 +164,11 @@ class _Meeting:
         return tuple(sorted(place_of[node] for node in present))
 
     def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        """Exchange letters; who was in an interrupted session may come back first."""
+        """Exchange messages; who was in an interrupted session may come back first."""
         over = all(message.kind is Kind.END for message in messages.values())
         if not self.waited and not over:
             self.wait(messages)
-        return self.delivery(messages)
+        return self.retrying(messages)
 
 
 def _nobody(messages: Mapping[int, Message], /) -> Mapping[int, Message]:

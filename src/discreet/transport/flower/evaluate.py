@@ -19,9 +19,9 @@ from discreet.report.build import Result
 from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import Coordinator, StepReport, evaluation_of
 from discreet.session.rehearsal import check_agreed
-from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Delivery
+from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Retrying
 from discreet.transport.flower.records import model_digest
-from discreet.transport.flower.server import GridCarrier, connected
+from discreet.transport.flower.server import GridTransport, connected
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
@@ -74,7 +74,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     session = Coordinator(
         plan,
         connected(grid, wanted=wanted, wait_seconds=wait_seconds, among=nodes),
-        Delivery(GridCarrier(grid, model), step_seconds),
+        Retrying(GridTransport(grid, model), step_seconds),
         entropy=entropy,
         identity=identity,
         watch=watch,

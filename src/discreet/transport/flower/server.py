@@ -1,4 +1,4 @@
-"""The coordinator over a Flower grid: letters out, answers and errors in."""
+"""The coordinator over a Flower grid: messages out, answers and errors in."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _FOR_GOOD: Final = frozenset(
         ErrorCode.INVALID_FAB,
     }
 )
-"""The site's program was reached and failed; every other error is the carrier's."""
+"""The site's program was reached and failed; every other error is the transport's."""
 
 
 @dataclass
-class GridCarrier:
-    """Carries single letters through a grid.
+class GridTransport:
+    """Carries single messages through a grid.
 
     Args:
         grid: reaches the nodes.
@@ -50,7 +50,7 @@ class GridCarrier:
     _refused: list[tuple[int, Lost]] = field(default_factory=list, init=False)
 
     def send(self, node: int, letter: SessionMessage, *, seconds: float) -> None:
-        """Push a letter: one at a time, since a grid leaves out what it refuses."""
+        """Push a message: one at a time, since a grid leaves out what it refuses."""
         content = to_content(letter)
         if self.model is not None and letter.kind is Kind.INVITE:
             content[MODEL] = self.model
