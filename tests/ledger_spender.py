@@ -4,8 +4,8 @@ from fractions import Fraction
 
 from discreet.errors import BudgetError
 from discreet.privacy.account import Cap, Limits, Use
-from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import LedgerError
 from discreet.privacy.loss import PureDP
 
 

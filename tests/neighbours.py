@@ -34,7 +34,7 @@ from discreet.data.pushdown import UNBOUNDED, weight_name
 from discreet.data.scores import ScoreRange
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, OneVsRest, Paired
 from discreet.statistic.weighted import Weighted
 

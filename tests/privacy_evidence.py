@@ -43,7 +43,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Release, Round
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import (
     ClassHistogram,
     EquiDepthFrom,

@@ -31,10 +31,14 @@ from pathlib import Path
 import numpy as np
 
 from discreet.privacy.account import Use, answer_once
-from discreet.privacy.fingerprint import LedgerError, secret_path, write_private
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import encode, entry_tag, seal
-from discreet.privacy.ledger_file import LedgerFile, head_path
+from discreet.privacy.ledger_entries import LedgerError, encode, entry_tag, seal
+from discreet.privacy.ledger_file import (
+    LedgerFile,
+    head_path,
+    secret_path,
+    write_private,
+)
 from discreet.privacy.loss import PureDP
 
 POPULATION = "icu"

@@ -6,8 +6,8 @@ from fractions import Fraction
 from itertools import count
 
 from discreet.privacy.account import Use, answer_once
-from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import LedgerError
 from discreet.privacy.loss import PureDP
 
 LOSS = PureDP(Fraction(1, 2))

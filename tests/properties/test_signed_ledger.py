@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import BudgetError
-from discreet.privacy.account import Limits, Use
-from discreet.privacy.exact_sums import combine_to_few
+from discreet.privacy.account import Limits, Use, combine_to_few
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Unbounded
 from fuzzing import draws

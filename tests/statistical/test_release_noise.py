@@ -12,7 +12,7 @@ from discreet.noise.unary import UnaryEncoding
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import recommend
 from discreet.privacy.loss import PureDP
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.transport.in_process import simulate
 from statistical_checks import around_zero, assert_fits, laplace_pmf
 

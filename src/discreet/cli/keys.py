@@ -13,7 +13,7 @@ from discreet.errors import InputError
 from discreet.plan.cohort import Roster, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
-from discreet.session.starter import Starter
+from discreet.session.policy import Starter
 from discreet.transport.certificates import SERVER_DAYS
 from discreet.transport.flower import keys as made
 from discreet.transport.flower.keys import CoordinatorKeys

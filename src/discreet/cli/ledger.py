@@ -26,11 +26,11 @@ from discreet.privacy.composition import (
     tighter_epsilon,
     units_of,
 )
-from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import (
     Charge,
     Entry,
+    LedgerError,
     Refused,
     Released,
     Settled,

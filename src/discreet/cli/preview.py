@@ -22,8 +22,7 @@ from discreet.errors import InputError
 from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
-from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
-from discreet.session.preview import Preview
+from discreet.session.preview import CONFIRM, OwnRows, Preview, own_rows
 from discreet.session.preview import preview as make_preview
 
 

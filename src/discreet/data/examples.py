@@ -218,7 +218,7 @@ class Examples:
     def bounded_in_place(self, most: int, *, alone: bool) -> Examples | None:
         """Have the source keep a few rows of each subject, or of all together.
 
-        None where it cannot: the rule for that (``session.bounding``) then needs the rows.
+        None where it cannot: the rule for that (``session.respond``) then needs the rows.
         """
         if self.label_code != LabelCode() or self.every_row:
             return None

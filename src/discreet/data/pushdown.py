@@ -144,7 +144,7 @@ def bounded(
     *,
     strict: bool = False,
 ) -> Any | None:
-    """Keep at most so many rows of each subject, by the rule of ``session.bounding``.
+    """Keep at most so many rows of each subject, by the rule of ``session.respond``.
 
     Rows that do not fit belong to nobody's sample, and go on to the rule for them.
     Without a subject column all rows are one client's. None where an engine would

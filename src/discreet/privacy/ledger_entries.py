@@ -9,26 +9,55 @@ with the site's secret s: whoever changes, removes or inserts an entry needs s t
 make the tags fit again. Dropping the last entries is seen by the sealed head, a file of
 its own with the number of entries and the last tag. Putting back old copies of
 all files is seen only by whoever noted a tag elsewhere.
+
+Data and messages are marked by the same secret. A plain hash of a few counts could be
+found by trying counts; a keyed one (HMAC-SHA256) tells nothing to whoever lacks the
+secret, which stays in a file beside the ledger that only its owner may read.
 """
 
 from __future__ import annotations
 
+import hmac
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from discreet.codec.documents import canonical, from_table, tagged, to_table
 from discreet.codec.parsing import read_json
+from discreet.errors import BudgetError, InputError
 from discreet.privacy.account import Use
-from discreet.privacy.fingerprint import LedgerError, SiteSecret
 from discreet.privacy.loss import Loss
 from discreet.registry import Registry
 
+SECRET_SIZE: Final = 32
 START: Final = bytes(32)
 """The tag before the first entry."""
+_DOMAIN: Final = b"discreet/1/site/"
 _HEAD_WORDS: Final = 3
 _DIGITS: Final = 19
 """Fewer digits than this fit eight bytes."""
+
+
+class LedgerError(BudgetError):
+    """The ledger cannot be read or written, or is not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSecret:
+    """A key that never leaves the site: it marks data, entries and messages."""
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != SECRET_SIZE:
+            raise InputError(f"a site's secret has {SECRET_SIZE} bytes")
+
+    def mark(self, purpose: str, *parts: bytes) -> bytes:
+        """Return the HMAC of the parts, each with its length, for one purpose."""
+        name = purpose.encode()
+        framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        message = _DOMAIN + len(name).to_bytes(1, "big") + name + framed
+        return hmac.digest(self.secret, message, "sha256")
 
 
 class TamperedLedgerError(LedgerError):
@@ -151,9 +180,9 @@ def unseal(secret: SiteSecret, raw: bytes) -> tuple[int, bytes]:
     words = raw.split()
     if len(words) == _HEAD_WORDS and words[0].isdigit() and len(words[0]) < _DIGITS:
         with suppress(ValueError):
-            found = int(words[0]), bytes.fromhex(words[1].decode())
-            if seal(secret, *found) == raw:
-                return found
+            head = int(words[0]), bytes.fromhex(words[1].decode())
+            if seal(secret, *head) == raw:
+                return head
     raise LedgerError(
         "the ledger's head was changed, or belongs to another secret; restore the "
         "ledger, its head and its secret from one backup"

@@ -22,26 +22,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from discreet import secret_files
 from discreet.entropy import SYSTEM, Entropy
 from discreet.privacy.account import Use
-from discreet.privacy.fingerprint import (
-    SECRET_SIZE,
-    LedgerError,
-    SiteSecret,
-    check_folder,
-    check_private,
-    read_private,
-    read_secret,
-    secret_path,
-    write_private,
-)
 from discreet.privacy.ledger_entries import (
+    SECRET_SIZE,
     START,
     Charge,
     Entry,
+    LedgerError,
     Refused,
     Released,
     Settled,
+    SiteSecret,
     Stored,
     TamperedLedgerError,
     decode,
@@ -51,7 +44,6 @@ from discreet.privacy.ledger_entries import (
     seal,
     unseal,
 )
-from discreet.secret_files import sync_folder
 
 SCHEMA_VERSION: Final = 2
 _APPLICATION: Final = 0x64736372
@@ -62,6 +54,54 @@ _SCHEMA: Final = (
     """CREATE TABLE message (session BLOB, round INTEGER, bytes BLOB,
     PRIMARY KEY (session, round)) STRICT""",
 )
+
+
+def secret_path(ledger: Path) -> Path:
+    """Return where the secret of a ledger is kept."""
+    return ledger.with_name(ledger.name + ".secret")
+
+
+def read_secret(path: Path) -> SiteSecret:
+    """Read a ledger's secret; refuse one that others could have read."""
+    content = read_private(path)
+    if len(content) != SECRET_SIZE:
+        raise LedgerError(
+            f"the ledger's secret {path.name} has {len(content)} bytes instead of "
+            f"{SECRET_SIZE}; restore it from a backup"
+        )
+    return SiteSecret(content)
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file that others may read or write, or that is not there."""
+    read_private(path, size=0)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a ledger whose folder others may write to."""
+    try:
+        secret_files.check_folder(path)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(str(err)) from None
+
+
+def read_private(path: Path, *, size: int = -1) -> bytes:
+    """Read a file that is its owner's alone."""
+    try:
+        return secret_files.read_secret(path, what="the ledger's file", size=size)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(
+            f"{err}; restore it from a backup if it is lost, for without it nothing "
+            "can be charged"
+        ) from None
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone: whole and on disk, or as it was before."""
+    try:
+        secret_files.write_secret(path, content, over=True)
+    except secret_files.SecretFileError as err:
+        raise LedgerError(f"{err}; nothing was sent") from None
 
 
 def head_path(ledger: Path) -> Path:
@@ -84,7 +124,7 @@ def make_ledger(path: Path, *, entropy: Entropy = SYSTEM) -> None:
     check_folder(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        sync_folder(path.parent)
+        secret_files.sync_folder(path.parent)
     except OSError as err:
         raise LedgerError(
             f"the ledger {path.name} cannot be made ({err.strerror})"

@@ -1,20 +1,44 @@
-"""A site's answer to one round: the one place where data meets randomness.
+r"""A site's answer to one round: the one place where data meets randomness.
 
 The order is fixed: policy, stored answer, charge, data, clip, noise, store, send. Nothing
 that depends on the data is said outside a charge, not even by a refusal: rows that do
 not fit the plan have a rule (``Examples.fitted``), and a retry gets the stored bytes
-whatever the data now say.
+whatever the data now say. ``admit`` checks the policy and the caps, in a session and
+before it. ``check_data`` is for the operator before joining: inside a session its refusal
+would tell the coordinator something about the data.
+
+*Bounded contributions.* At most k examples of a subject or client count. Which rows a
+subject keeps is decided by its own rows alone, whatever their order in a file or table.
+Of its m rows, sorted by score, label and group, the r-th (from 1) is kept when m <= k,
+or when
+
+.. math:: (r k + h) \bmod m < k,
+   \qquad h = (48271\, x \bmod (2^{31} - 1)) \bmod m
+
+with x the subject's number (a hash of a text that is no whole number). That is
+systematic sampling: exactly k rows, spread over the subject's scores, and with h even
+over subjects each row has the chance k/m. So adding or removing a subject changes nobody
+else's rows, a second round or a retry keeps the same ones, and a database can do it by a
+window function (``discreet.data.pushdown.bounded``), since all numbers are whole.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.arrays import IntVector
-from discreet.data.examples import Examples
+from discreet.data.batches import RawBatch
+from discreet.data.cells import numbers
+from discreet.data.examples import Batch, Examples
+from discreet.data.labels import LabelCode
+from discreet.data.pushdown import MULTIPLIER, PRIME
 from discreet.entropy import Entropy, child
 from discreet.errors import InputError
 from discreet.failures import is_of_the_system, sentence
@@ -24,16 +48,24 @@ from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import SiteAccount, Use, answer_once
-from discreet.session.bounding import bounded
+from discreet.privacy.loss import fraction_of
+from discreet.privacy.unit import Unit
 from discreet.session.policy import Policy, PolicyError
 from discreet.statistic.protocol import within_bounds
+
+_NEW_SESSION: Final = b""
+"""A session that was not charged for anything."""
+_EVERYBODY: Final = "0"
+"""Under unit client all rows of a site belong to one."""
+_WHOLE: Final = re.compile("-?[0-9]{1,19}")
+"""Whole numbers that a database has too."""
 
 
 def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     examples: Examples | Callable[[], Examples],
     account: SiteAccount,
     plan: Plan,
-    this: ResolvedRound,
+    resolved: ResolvedRound,
     *,
     session: bytes,
     population: str,
@@ -55,7 +87,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
         examples: the site's data, or what opens them, called after the charge.
         account: who pays; a ``Ledger`` outlives the process.
         plan: what is asked.
-        this: the round, worked out from the plan and the earlier releases.
+        resolved: the round, worked out from the plan and the earlier releases.
         session: names one run of the plan; a retry has the same.
         population: whom the data is about.
         entropy: where noise comes from.
@@ -86,20 +118,20 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
             held if strict else held.fitted(),
             ResponseKeys(response_key, account),
             plan,
-            this,
+            resolved,
             session=session,
             population=population,
             entropy=entropy,
         )
-    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
-    use = use_of(plan, this, session=session, population=population, sites=sites)
+    mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
+    use = use_of(plan, resolved, session=session, population=population, sites=sites)
     use = replace(use, signed=signed)
 
     def protected() -> bytes:
         held = examples if isinstance(examples, Examples) else examples()
-        exact = _counted(held, plan, this, strict=strict, log=log)
-        exact = confined(exact, plan, this, log=log)
-        noise = child(entropy, f"noise of round {this.index}")
+        exact = _counted(held, plan, resolved, strict=strict, log=log)
+        exact = confined(exact, plan, resolved, log=log)
+        noise = child(entropy, f"noise of round {resolved.index}")
         return mechanism.protect(exact, entropy=noise).astype("<i8").tobytes()
 
     message = answer_once(account, use, protected)
@@ -109,20 +141,20 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
 def _counted(
     examples: Examples,
     plan: Plan,
-    this: ResolvedRound,
+    resolved: ResolvedRound,
     *,
     strict: bool,
     log: Callable[[str], None] | None,
 ) -> IntVector:
     if strict:
-        return exact_counts(examples, plan, this)
+        return exact_counts(examples, plan, resolved)
     unit = plan.privacy.protects
     # Who may see how many rows there are would see that one is missing.
     fitted = examples.fitted(every_row=unit is not None and unit.relation == "replace")
-    this.statistic.count(fitted.emptied())  # wrong columns: whatever the rows are
+    resolved.statistic.count(fitted.emptied())  # wrong columns: whatever the rows are
     try:
         kept = bounded(fitted, unit)
-        exact = this.statistic.count(kept)
+        exact = resolved.statistic.count(kept)
     except Exception as error:
         if unit is None or is_of_the_system(error):
             raise
@@ -132,9 +164,9 @@ def _counted(
                 f"counting failed ({sentence(error, doing='counting')}); zeros were "
                 "counted instead, with the plan's noise: this site is missing in the result"
             )
-        return np.zeros(this.statistic.size, dtype=np.int64)
+        return np.zeros(resolved.statistic.size, dtype=np.int64)
     if unit is None:
-        this.statistic.takes(exact)
+        resolved.statistic.takes(exact)
     aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
     if aside and log is not None:
         log(f"{aside} rows did not fit the plan; its rule for such rows was used")
@@ -150,7 +182,7 @@ def _counted(
 def confined(
     exact: IntVector,
     plan: Plan,
-    this: ResolvedRound,
+    resolved: ResolvedRound,
     *,
     log: Callable[[str], None] | None = None,
 ) -> IntVector:
@@ -159,21 +191,21 @@ def confined(
     The noise is sized for that range. A number outside of it is a mistake in the
     statistic, and to refuse would tell that the data led there: the log alone says so.
     """
-    kept = within_bounds(exact, this.statistic.bounds(plan.privacy.protects))
+    kept = within_bounds(exact, resolved.statistic.bounds(plan.privacy.protects))
     if not np.array_equal(kept, exact) and log is not None:
         log(
             f"what was counted left the range of the statistic "
-            f"{this.statistic.name!r} and was clipped to it: please report this as a "
+            f"{resolved.statistic.name!r} and was clipped to it: please report this as a "
             "mistake in discreet, or in the plan's own statistic"
         )
     return kept
 
 
-def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVector:
+def exact_counts(examples: Examples, plan: Plan, resolved: ResolvedRound) -> IntVector:
     """Count one round's statistic: this validates every row, and draws nothing."""
-    exact = this.statistic.count(bounded(examples, plan.privacy.protects))
+    exact = resolved.statistic.count(bounded(examples, plan.privacy.protects))
     if plan.privacy.protects is None:
-        this.statistic.takes(exact)
+        resolved.statistic.takes(exact)
     floor = plan.cohort.min_examples_per_site
     if floor and len(examples) < floor:
         raise InputError(
@@ -190,7 +222,7 @@ def exact_counts(examples: Examples, plan: Plan, this: ResolvedRound) -> IntVect
 
 def use_of(
     plan: Plan,
-    this: ResolvedRound,
+    resolved: ResolvedRound,
     *,
     session: bytes,
     population: str,
@@ -204,11 +236,194 @@ def use_of(
     return Use(
         population,
         session,
-        this.index,
-        this.loss,
+        resolved.index,
+        resolved.loss,
         plan=plan.digest(),
         sites=tuple(sorted(sites)),
         note=": ".join(part for part in (plan.model.name, protects) if part),
         unit=unit,
         asked=plan.asked(),
     )
+
+
+def admit(
+    plan: Plan,
+    policy: Policy,
+    ledger: SiteAccount,
+    *,
+    session: bytes | None = None,
+    sites: Sequence[str] | None = None,
+) -> None:
+    """Check policy and caps; look at no data, charge nothing, send nothing.
+
+    Args:
+        plan: what is asked.
+        policy: the site's rules.
+        ledger: what was spent; opened with the limits of the policy.
+        session: the run, when it may have been charged already: what it has paid
+            for is not counted twice.
+        sites: who is in the sum; by default the plan's roster.
+
+    Raises:
+        PolicyError: the plan is not allowed here.
+        BudgetError: the population cannot pay for the whole plan.
+    """
+    policy.check(plan)
+    first = plan.resolve(0, [])
+    ledger.check(
+        [
+            use_of(
+                plan,
+                resolved,
+                session=session or _NEW_SESSION,
+                population=policy.population,
+                sites=sites,
+            )
+            for resolved in (first, *_later(plan, first))
+        ]
+    )
+
+
+def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
+    """Count once and throw the counts away: for the operator, before joining.
+
+    Raises:
+        PolicyError: there are fewer examples than the policy asks for.
+        InputError: the data is not what the plan counts.
+    """
+    if plan.protocol.counts_alone:
+        exact_counts(examples, plan, plan.resolve(0, []))
+    if policy is not None and len(examples) < policy.examples:
+        raise PolicyError(
+            f"this site has fewer than the {policy.examples} examples that its policy "
+            "asks for"
+        )
+
+
+def _later(plan: Plan, first: ResolvedRound) -> list[ResolvedRound]:
+    """Return what the further rounds cost; what they count is not known yet."""
+    return [
+        ResolvedRound(i, first.statistic, fraction_of(plan.privacy.loss, r.budget))
+        for i, r in enumerate(plan.rounds)
+        if i
+    ]
+
+
+def bounded(examples: Examples, unit: Unit | None) -> Examples:
+    """Return the examples with at most ``unit.max_examples`` of each unit."""
+    if unit is None or unit.kind not in ("subject", "client"):
+        return examples
+    in_place = examples.bounded_in_place(unit.examples, alone=unit.kind == "subject")
+    if in_place is not None:
+        return in_place
+    classes = examples.label_code.classes
+    whole = _kept(examples, unit)
+    kept = Examples.from_source(
+        lambda: iter([whole] if len(whole.labels) else []),
+        labels=LabelCode(classes=classes),
+        scores=examples.scores,
+        columns=examples.columns,
+        name=examples.name,
+    )
+    kept.lenient = examples.lenient
+    return kept
+
+
+def _kept(examples: Examples, unit: Unit) -> RawBatch:
+    """Read everything once; return the rows that count."""
+    batches: list[Batch] = []
+    subjects: list[str] = []
+    for batch in examples.batches():
+        named = _subjects(batch, unit, lenient=examples.lenient)
+        known = np.array([name is not None for name in named], dtype=np.bool_)
+        examples.set_aside += int(np.count_nonzero(~known))
+        batches.append(batch.where(known))
+        subjects.extend(name for name in named if name is not None)
+    if not batches:
+        none = np.zeros(0)
+        return RawBatch((none,) * examples.columns, none.astype(np.int64))
+    names, code = _coded(subjects)
+    seed = np.array([_seed(name) for name in names], dtype=np.int64)
+    rows = _joined(batches)
+    groups = [] if rows.groups is None else [_in_order(rows.groups.tolist())]
+    amounts = [] if rows.amounts is None else [numbers(rows.amounts)]
+    order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
+    kept = np.sort(order[_places(code[order], seed, unit.examples)])
+    classes = examples.label_code.classes
+    labels = rows.labels[kept]
+    return RawBatch(
+        tuple(column[kept] for column in rows.scores),
+        labels if classes is None else np.array(classes, dtype=object)[labels],
+        None if rows.groups is None else rows.groups[kept],
+        None if rows.subjects is None else rows.subjects[kept],
+        amounts=None if rows.amounts is None else rows.amounts[kept],
+        worded=True,
+    )
+
+
+def _places(
+    code: NDArray[np.int64], seed: NDArray[np.int64], most: int
+) -> NDArray[np.bool_]:
+    """Say which rows are kept, of rows that are sorted by subject."""
+    many = np.bincount(code, minlength=seed.size)
+    ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
+    m = many[code]
+    h = (seed * MULTIPLIER % PRIME)[code] % m
+    kept: NDArray[np.bool_] = (m <= most) | ((ranks * most + h) % m < most)
+    return kept
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    def column(parts: list[Any]) -> Any:
+        return None if parts[0] is None else np.concatenate(parts)
+
+    return Batch(
+        tuple(column(list(c)) for c in zip(*(b.scores for b in batches), strict=True)),
+        column([b.labels for b in batches]),
+        column([b.groups for b in batches]),
+        column([b.subjects for b in batches]),
+        amounts=column([b.amounts for b in batches]),
+    )
+
+
+def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the different texts, and which of them each one is."""
+    places: dict[str, int] = {}
+    code = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(code, dtype=np.int64)
+
+
+def _in_order(groups: list[str | None]) -> NDArray[np.int64]:
+    """Return each group's place in the order of all, so that no text sets a width."""
+    ordered = sorted({"" if group is None else group for group in groups})
+    places = {group: k for k, group in enumerate(ordered)}
+    return np.array([places[group or ""] for group in groups], dtype=np.int64)
+
+
+def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[str | None]:
+    """Return whom each row belongs to; None is nobody, if the reader is lenient."""
+    if unit.kind == "client":
+        return [_EVERYBODY] * len(batch)
+    if batch.subjects is None and not lenient:
+        raise InputError(
+            "the plan protects subjects, but the examples carry no subject "
+            "column; name it with subject="
+        )
+    if batch.subjects is None:
+        return [None] * len(batch)
+    named: list[str | None] = batch.subjects.tolist()
+    missing = named.count(None)
+    if missing and not lenient:
+        raise InputError(
+            f"{missing} of {len(batch)} rows name no subject; a row without one "
+            "cannot be bounded"
+        )
+    return named
+
+
+def _seed(subject: str) -> int:
+    """Return a subject's number; of a text that is no whole number, a hash."""
+    if _WHOLE.fullmatch(subject):
+        return int(subject) % PRIME
+    digest = hashlib.blake2b(subject.encode(), digest_size=16).digest()
+    return int.from_bytes(digest, "big") % PRIME

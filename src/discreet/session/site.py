@@ -29,7 +29,6 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import SiteAccount
 from discreet.privacy.ledger import Ledger
 from discreet.secagg.keys import signature_holds
-from discreet.session.admission import admit
 from discreet.session.messages import (
     EndNotice,
     Invitation,
@@ -42,7 +41,7 @@ from discreet.session.messages import (
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.protocols import Protocol, SiteRound, protocol_of
 from discreet.session.rehearsal import check_agreed
-from discreet.session.respond import respond
+from discreet.session.respond import admit, respond
 from discreet.session.state import (
     Progress,
     SiteMemory,

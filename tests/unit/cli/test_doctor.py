@@ -25,9 +25,8 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
-from discreet.session.admission import admit
 from discreet.session.checkup import ENOUGH_BYTES, check_room
-from discreet.session.respond import use_of
+from discreet.session.respond import admit, use_of
 from discreet.session.state import Progress
 from discreet.transport.flower.joining import (
     JoiningSite,

@@ -26,9 +26,8 @@ from discreet.errors import InputError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
-from discreet.session.bounding import bounded
-from discreet.session.own_rows import own_rows
-from discreet.session.preview import plan_bound, plan_cuts
+from discreet.session.preview import own_rows, plan_bound, plan_cuts
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, EquiDepthFrom, Grouped, Hierarchy
 
 WARDS = ("a", "b", "other")

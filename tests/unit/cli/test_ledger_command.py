@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from discreet.cli.ledger import app
 from discreet.privacy.account import Use
-from discreet.privacy.fingerprint import secret_path
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.loss import PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
 

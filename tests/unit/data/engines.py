@@ -9,7 +9,7 @@ import discreet
 from discreet.data.edges import Edges, Listed, Support, Uniform, Warped
 from discreet.data.scores import ScoreRange
 from discreet.privacy.unit import Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, Hierarchy
 
 LOGIT = ScoreRange.declare("logit")

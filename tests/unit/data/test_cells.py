@@ -20,7 +20,7 @@ from discreet.data.cells import canonical, equal, number, numbers, texts
 from discreet.data.edges import Edges, Uniform
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, OneVsRest
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted

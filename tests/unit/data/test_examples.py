@@ -9,7 +9,7 @@ from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreRange
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped
 
 SECRET = 0.31415926

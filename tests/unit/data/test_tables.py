@@ -19,7 +19,7 @@ from discreet.data.scores import ScoreRange
 from discreet.data.tables import TableSource
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, Paired
 from tests.unit.data import engines
 

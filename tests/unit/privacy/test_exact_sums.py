@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from discreet.privacy import exact_sums
-from discreet.privacy.exact_sums import combine_to_few, shows_few_sites
+from discreet.privacy import account
+from discreet.privacy.account import combine_to_few, shows_few_sites
 
 
 def isolated(sums, fewest):
@@ -55,7 +55,7 @@ def test_a_combination_of_many_sums_is_found_where_no_pair_shows_it():
 
 
 def test_too_many_ways_to_combine_are_refused(monkeypatch):
-    monkeypatch.setattr(exact_sums, "_MOST_LOOKS", 10)
+    monkeypatch.setattr(account, "_MOST_COMBINATIONS", 10)
     rng = np.random.default_rng(1)
     sums = [[str(i) for i in range(40) if rng.random() < 0.5] for _ in range(6)]
     assert "too many ways" in str(shows_few_sites(sums[0], sums[1:], 5))

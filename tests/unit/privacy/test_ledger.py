@@ -17,9 +17,8 @@ from discreet.privacy.account import (
     answer_once,
 )
 from discreet.privacy.composition import Spent, compose
-from discreet.privacy.fingerprint import LedgerError, SiteSecret
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import public_dict
+from discreet.privacy.ledger_entries import LedgerError, SiteSecret, public_dict
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL
 from ledger_spender import spend

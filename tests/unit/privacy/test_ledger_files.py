@@ -10,10 +10,9 @@ import pytest
 from discreet.errors import BudgetError
 from discreet.privacy import ledger_file
 from discreet.privacy.account import Cap, Limits, Use
-from discreet.privacy.fingerprint import LedgerError, secret_path
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import TamperedLedgerError, seal
-from discreet.privacy.ledger_file import head_path
+from discreet.privacy.ledger_entries import LedgerError, TamperedLedgerError, seal
+from discreet.privacy.ledger_file import head_path, secret_path
 from discreet.privacy.loss import PureDP
 
 HALF = PureDP(Fraction(1, 2))

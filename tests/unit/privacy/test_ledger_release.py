@@ -7,9 +7,15 @@ import pytest
 
 from discreet.errors import BudgetError
 from discreet.privacy.account import Cap, Limits, Use
-from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import Charge, Released, Settled, decode, encode
+from discreet.privacy.ledger_entries import (
+    Charge,
+    LedgerError,
+    Released,
+    Settled,
+    decode,
+    encode,
+)
 from discreet.privacy.loss import PureDP, Unbounded
 
 SITES = tuple(f"site-{i}" for i in range(10))

@@ -14,9 +14,8 @@ from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.plan import recommend
 from discreet.privacy.account import MemoryAccount, Use, answer_once
 from discreet.privacy.ledger import Ledger
-from discreet.session.admission import admit, check_data
 from discreet.session.policy import PolicyError
-from discreet.session.respond import respond
+from discreet.session.respond import admit, check_data, respond
 from policies import open_policy
 
 ROSTER = Roster(tuple(Member(n, n.encode() * 32) for n in "abcdefgh"))

@@ -5,7 +5,7 @@ import discreet
 from discreet import InputError
 from discreet.data.edges import Edges, Uniform
 from discreet.privacy.unit import EXAMPLE, Unit
-from discreet.session.bounding import bounded
+from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, OneVsRest
 
 TWO = Unit("subject", "add_remove", max_examples=2)

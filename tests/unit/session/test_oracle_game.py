@@ -28,9 +28,9 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan, recommend
 from discreet.privacy.ledger import Ledger
-from discreet.session.bounding import bounded
 from discreet.session.coordinator import Coordinator
 from discreet.session.messages import Invitation, Kind, Message, session_of
+from discreet.session.respond import bounded
 from discreet.session.site import Site
 from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess

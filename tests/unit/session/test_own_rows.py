@@ -21,7 +21,7 @@ from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import Plan, recommend
 from discreet.plan.rounds import Round
-from discreet.session.own_rows import OwnAuc, OwnRows, own_rows
+from discreet.session.preview import OwnAuc, OwnRows, own_rows
 from discreet.statistic import Paired
 
 PLAN = recommend(

@@ -21,8 +21,8 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import Permit
-from discreet.privacy.fingerprint import LedgerError
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import LedgerError
 from discreet.session.coordinator import (
     AbortedError,
 )

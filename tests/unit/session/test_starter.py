@@ -16,8 +16,7 @@ from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.session import policy as policyfile
-from discreet.session.policy import _TABLES, Policy, PolicyError
-from discreet.session.starter import Starter
+from discreet.session.policy import _TABLES, Policy, PolicyError, Starter
 
 KEY = b"\1" * 32
 ROSTER = Roster(tuple(Member(n, n.encode() * 32) for n in "abc"), coordinator=KEY)

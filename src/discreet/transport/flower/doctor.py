@@ -22,7 +22,6 @@ from discreet.errors import DiscreetError, InputError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import check_secret, read_secret
-from discreet.session.admission import admit, check_data
 from discreet.session.checkup import (
     Check,
     Note,
@@ -32,9 +31,10 @@ from discreet.session.checkup import (
     check_writable,
 )
 from discreet.session.coordinator import NO_ROSTER
-from discreet.session.own_rows import CONFIRM, OwnRows, own_rows
 from discreet.session.policy import Policy
+from discreet.session.preview import CONFIRM, OwnRows, own_rows
 from discreet.session.rehearsal import check_agreed
+from discreet.session.respond import admit, check_data
 from discreet.transport.certificates import (
     check_dates,
     hosts_of,

@@ -13,7 +13,6 @@ from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
-from discreet.session.admission import admit, check_data
 from discreet.session.messages import Ending, EndNotice, Kind
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
@@ -23,6 +22,7 @@ from discreet.session.rehearsal import (
     throwaway_folder,
     throwaway_ledger,
 )
+from discreet.session.respond import admit, check_data
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.session.site import Site
 from discreet.session.state import Progress, memory_beside
