@@ -1,4 +1,4 @@
-"""The ledger: charged first, chained, shared by processes, true to its caps."""
+"""The ledger: charged first, chained, shared by processes, true to its caps; releases."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +18,12 @@ from discreet.privacy.account import (
 )
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import LedgerError, SiteSecret, public_dict
+from discreet.privacy.ledger_entries import (
+    LedgerError,
+    Released,
+    SiteSecret,
+    public_dict,
+)
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL
 from ledger_spender import spend
@@ -378,3 +383,197 @@ def test_losses_about_different_units_are_converted_before_they_are_capped(path)
             ledger.reserve(use(b"c", loss=PureDP(Fraction(1, 100)), unit=LABEL))
     with Ledger(path) as again:
         assert [u.unit for u in again.uses("icu")] == [EXAMPLE, LABEL]
+
+
+LIMITS = Limits(Cap(exact_sums=1), sessions_per_plan=1, fewest_sites=3)
+
+
+def signed(session, **more):
+    signed = more.pop("signed", True)
+    return Use(
+        "icu", session, 0, Unbounded(), plan=b"p", sites=SITES, signed=signed, **more
+    )
+
+
+@pytest.fixture
+def capped(path):
+    with Ledger.new(path, limits=LIMITS) as opened:
+        yield opened
+
+
+def sent(capped, session, **more):
+    """Charge and store, as before masked counts leave."""
+    capped.record(capped.reserve(signed(session, **more)), b"counts")
+
+
+def exact_sums(capped):
+    return capped.spent("icu").exact_sums
+
+
+def test_what_was_never_signed_is_given_back(capped, path):
+    sent(capped, b"a")
+    capped.release(b"a", 0)
+    assert exact_sums(capped) == 0
+    assert capped.uses("icu") == []
+    sent(capped, b"b")  # neither the cap nor the sessions of a plan stand in its way
+    with Ledger(path, limits=LIMITS) as again:
+        assert exact_sums(again) == 1
+        again.verify()
+
+
+def test_a_released_sum_is_never_signed_charged_or_sent_again(capped):
+    sent(capped, b"a")
+    capped.release(b"a", 0)
+    for act in (
+        lambda: capped.settle(b"a", 0, [SITES]),
+        lambda: capped.reserve(signed(b"a")),
+        lambda: capped.replay(b"a", 0),
+        lambda: capped.record(capped.reserve(signed(b"a")), b"counts"),
+    ):
+        with pytest.raises(BudgetError, match="has released its charge"):
+            act()
+
+
+def test_releasing_twice_writes_once(capped):
+    sent(capped, b"a")
+    capped.release(b"a", 0)
+    capped.release(b"a", 0)
+    assert sum(isinstance(e, Released) for e in capped.entries()) == 1
+
+
+def test_what_was_signed_stays_charged(capped):
+    sent(capped, b"a")
+    capped.settle(b"a", 0, [SITES])
+    with pytest.raises(BudgetError, match="has signed this sum; its charge stands"):
+        capped.release(b"a", 0)
+    assert exact_sums(capped) == 1
+
+
+def test_others_withdrawals_release_what_was_signed(capped, path):
+    sent(capped, b"a")
+    capped.settle(b"a", 0, [SITES])
+    capped.release(b"a", 0, withdrawn={"site-3": b"signature"})
+    assert exact_sums(capped) == 0
+    with pytest.raises(BudgetError, match="has released its charge"):
+        capped.settle(b"a", 0, [SITES])  # asked again before a share leaves
+    with Ledger(path) as again:
+        (released,) = (e for e in again.entries() if isinstance(e, Released))
+        assert released.withdrawn == (("site-3", b"signature"),)
+
+
+def test_a_release_counts_for_no_difference(capped):
+    """Only what can be revealed is compared."""
+    sent(capped, b"a")
+    capped.settle(b"a", 0, [SITES])
+    capped.release(b"a", 0, withdrawn={"site-3": b"signature"})
+    sent(capped, b"b")
+    capped.settle(b"b", 0, [SITES[:-1]])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        signed(b"a", signed=False),
+        replace(signed(b"a"), loss=PureDP(1), signed=False),
+    ],
+    ids=["readable without a signature", "noisy"],
+)
+def test_other_charges_are_never_released(capped, use):
+    """Exact values of compute parties, answers that are readable as they travel."""
+    capped.record(capped.reserve(use), b"counts")
+    with pytest.raises(BudgetError, match="can be released"):
+        capped.release(b"a", 0)
+    with pytest.raises(BudgetError, match="can be released"):
+        capped.release(b"unknown", 0)
+    assert len(capped.uses("icu")) == 1
+
+
+def test_a_charge_without_a_message_stands(capped):
+    """It may have paid for a refusal that tells of changed data."""
+    capped.reserve(signed(b"a"))
+    with pytest.raises(BudgetError, match="can be released"):
+        capped.release(b"a", 0)
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        capped.reserve(signed(b"b"))
+    assert exact_sums(capped) == 1
+
+
+def test_the_next_exact_charge_releases_what_was_not_signed(capped):
+    sent(capped, b"a")
+    capped.check([signed(b"b")])
+    assert exact_sums(capped) == 1, "a look releases nothing"
+    sent(capped, b"b")
+    assert exact_sums(capped) == 1
+    with pytest.raises(BudgetError, match="has released its charge"):
+        capped.settle(b"a", 0, [SITES])
+    capped.settle(b"b", 0, [SITES])
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        capped.reserve(signed(b"c"))
+    with pytest.raises(BudgetError, match="exceed the cap"):
+        capped.check([signed(b"c")])
+
+
+def test_asking_whether_data_are_unchanged_takes_a_session_although_it_is_released(
+    path,
+):
+    """The site refuses when they changed, so its going on tells that they did not."""
+    limits = Limits(Cap(exact_sums=2), sessions_per_plan=3)
+    with Ledger.new(path, limits=limits) as capped:
+        sent(capped, b"a")
+        capped.settle(b"a", 0, [SITES])
+        for session in (b"b", b"c"):
+            sent(capped, session)
+            capped.release(session, 0)
+        assert exact_sums(capped) == 1
+        for act in (capped.reserve, lambda use: capped.check([use])):
+            with pytest.raises(BudgetError, match="already answered in 3 sessions"):
+                act(signed(b"d"))
+
+
+def test_without_an_earlier_answer_a_released_session_does_not_count(path):
+    limits = Limits(Cap(exact_sums=1), sessions_per_plan=1)
+    with Ledger.new(path, limits=limits) as capped:
+        for session in (b"a", b"b", b"c"):
+            sent(capped, session)
+            capped.release(session, 0)
+        capped.check([signed(b"d")])
+
+
+def test_a_population_releases_nothing_of_another(capped):
+    sent(capped, b"a")
+    capped.reserve(replace(signed(b"b"), population="ward"))
+    capped.settle(b"a", 0, [SITES])
+
+
+def test_a_session_goes_on_although_its_charge_was_not_signed_yet(capped):
+    sent(capped, b"a")
+    capped.check([signed(b"a")])
+    capped.reserve(signed(b"a"))
+    capped.settle(b"a", 0, [SITES])
+
+
+def test_all_sums_of_a_session_are_settled_and_compared(path):
+    limits = Limits(fewest_sites=2)
+    with Ledger.new(path, limits=limits) as capped:
+        groups = SITES[:3], SITES[3:6], SITES[6:]
+        sent(capped, b"a")
+        capped.settle(b"a", 0, groups)
+        capped.settle(b"a", 0, reversed(groups))
+        with pytest.raises(BudgetError, match="signs once"):
+            capped.settle(b"a", 0, groups[:2])
+        use = replace(signed(b"b"), sites=SITES[:-1])
+        with pytest.raises(BudgetError, match=r"by 1 site, .* nothing was charged"):
+            capped.reserve(use)
+        capped.reserve(signed(b"b"))
+        with pytest.raises(BudgetError, match=r"by 1 site, .* nothing was charged"):
+            capped.check_sums(signed(b"b"), [SITES[:-1]])
+        with pytest.raises(BudgetError, match=r"by 1 site, .* this site does not sign"):
+            capped.settle(b"b", 0, [SITES[:-1]])
+        capped.settle(b"b", 0, [SITES])
+
+
+def test_a_sum_of_one_session_that_differs_from_its_own_other_sum_is_refused(path):
+    with Ledger.new(path, limits=Limits(fewest_sites=2)) as capped:
+        sent(capped, b"a")
+        with pytest.raises(BudgetError, match="1 site"):
+            capped.settle(b"a", 0, [SITES, SITES[:-1]])

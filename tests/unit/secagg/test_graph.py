@@ -1,6 +1,8 @@
+"""Who shares with whom, and the draw of random groups."""
+
 from collections import Counter
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import comb, log2
 
 import numpy as np
@@ -15,6 +17,7 @@ from discreet.secagg.graph import (
     Parameters,
     choose_holders,
     complete,
+    drawn_groups,
     log2_left_out,
     log2_split_curious,
     log2_split_malicious,
@@ -343,3 +346,49 @@ def test_the_uniformity_test_notices_a_favourite():
 def test_a_threshold_fits_its_degree(degree, threshold):
     with pytest.raises(InputError, match="does not fit"):
         Parameters(degree, threshold)
+
+
+SAID = 32
+
+
+def nonces(count, seed=b"n"):
+    entropy = Seeded(seed)
+    return {number: entropy(SAID) for number in range(1, count + 1)}
+
+
+@pytest.mark.long
+def test_every_site_is_in_one_group_and_sizes_differ_by_one_at_most():
+    drawn = drawn_groups(b"s", nonces(23), 4)
+    assert sorted(n for group in drawn for n in group) == list(range(1, 24))
+    assert sorted(map(len, drawn)) == [5, 6, 6, 6]
+
+
+@pytest.mark.long
+def test_the_draw_is_the_same_for_whoever_makes_it_and_rests_on_every_nonce():
+    given = nonces(12)
+    drawn = drawn_groups(b"s", given, 3)
+    assert drawn_groups(b"s", dict(reversed(given.items())), 3) == drawn
+    others = [drawn_groups(b"s", given | {site: bytes(SAID)}, 3) for site in given]
+    assert all(other != drawn for other in others)
+    assert all(a != b for a, b in pairwise(others))
+    assert drawn_groups(b"t", given, 3) != drawn
+
+
+@pytest.mark.long
+def test_two_sites_meet_as_often_as_chance_has_it():
+    """Of 4,000 draws, 5 sd about the mean: false alarms below 1e-6."""
+    draws, sites, groups = 4_000, 6, 3
+    met = Counter()
+    for k in range(draws):
+        for group in drawn_groups(b"s", nonces(sites, b"%d" % k), groups):
+            met[group] += 1
+    chance = 1 / 5  # the other place of a pair goes to one of five
+    slack = 5 * np.sqrt(draws * chance * (1 - chance))
+    assert len(met) == 15
+    assert all(abs(n - draws * chance) < slack for n in met.values())
+
+
+@pytest.mark.long
+def test_words_of_another_length_are_refused():
+    with pytest.raises(InputError, match="one length"):
+        drawn_groups(b"s", nonces(6) | {3: b"short"}, 3)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from discreet.arrays import IntVector
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy, Seeded
@@ -20,7 +21,8 @@ from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.plan.rounds import Round
+from discreet.plan.rounds import ResolvedRound, Round
+from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import (
     Coordinator,
@@ -32,6 +34,7 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.policy import Policy
+from discreet.session.respond import respond
 from discreet.session.site import Site
 from discreet.session.state import InMemory
 from discreet.statistic import EquiDepthFrom, Hierarchy
@@ -73,6 +76,21 @@ def examples(place: int) -> Examples:
     return Examples(scores, labels, subjects=range(len(labels)))
 
 
+def own_answer(
+    plan: Plan, place: int, resolved: ResolvedRound | None = None
+) -> IntVector:
+    """Return what a site of ``Federation`` answers to a plan, the first round or one."""
+    return respond(
+        examples(place),
+        MemoryAccount(),
+        plan,
+        resolved or plan.resolve(0, []),
+        session=b"",
+        population="",
+        entropy=Seeded(bytes([place])),
+    )
+
+
 def plan_for(
     privacy: PrivacyModel,
     *,
@@ -88,7 +106,7 @@ def plan_for(
 
 @dataclass
 class Federation:
-    """Sites with their ledgers on disk; each letter finds a new ``Site``."""
+    """Sites with their ledgers on disk; each message finds a new ``Site``."""
 
     folder: Path
     sites: int = 3
@@ -138,7 +156,7 @@ class Federation:
 
 @dataclass
 class Losing(InProcess):
-    """An exchange in which some sites fall silent from a given exchange on."""
+    """A transport in which some sites fall silent from a given exchange on."""
 
     silent: Mapping[int, int] = field(default_factory=dict)
     turn: int = 0
@@ -183,3 +201,27 @@ def invitation_to(plan: Plan) -> Message:
     body = Invitation(dumps(plan), bytes(32), b"")
     session = session_of(plan, body.nonce)
     return Message(Kind.INVITE, plan.digest(), session, 0, 1, body.encode())
+
+
+class KilledError(Exception):
+    """The coordinator's process is gone."""
+
+
+@dataclass
+class Dying(InProcess):
+    """Kills the coordinator in its n-th exchange: before or after the sites answer."""
+
+    kill_in: int = 0
+    sites_answer: bool = True
+    calls: int = 0
+    heard: dict[bytes, set[bytes]] = field(default_factory=dict)
+
+    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+        self.calls += 1
+        killed = self.calls == self.kill_in
+        if killed and not self.sites_answer:
+            raise KilledError
+        answers = super().__call__(messages)
+        if killed:
+            raise KilledError
+        return answers

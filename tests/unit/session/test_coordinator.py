@@ -24,7 +24,6 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
-from discreet.privacy.account import MemoryAccount
 from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import (
     AbortedError,
@@ -38,7 +37,6 @@ from discreet.session.messages import (
     Message,
     session_of,
 )
-from discreet.session.respond import respond
 from discreet.transport.in_process import InProcess, simulate
 from unit.session.federations import (
     COORDINATOR,
@@ -47,6 +45,7 @@ from unit.session.federations import (
     Federation,
     Losing,
     examples,
+    own_answer,
     plan_for,
     rank_plan,
     roster,
@@ -80,18 +79,7 @@ def test_the_sum_is_that_of_the_sites_own_answers(
 ) -> None:
     plan = plan_for(privacy, survivors=3, signed_by=signed_by)
     releases = Federation(tmp_path).session(plan).run()
-    expected = sum(
-        respond(
-            examples(k),
-            MemoryAccount(),
-            plan,
-            plan.resolve(0, []),
-            session=b"",
-            population="",
-            entropy=Seeded(bytes([k])),
-        )
-        for k in (1, 2, 3)
-    )
+    expected = sum(own_answer(plan, k) for k in (1, 2, 3))
     assert np.array_equal(releases[0].total, expected)
     assert releases[0].contributors == 3
 
@@ -281,18 +269,7 @@ def test_two_rounds_use_the_edges_of_the_broadcast_release(tmp_path: Path) -> No
     federation = Federation(tmp_path)
     releases = federation.session(plan).run()
     second = plan.resolve(1, releases[:1])
-    expected = sum(
-        respond(
-            examples(k),
-            MemoryAccount(),
-            plan,
-            second,
-            session=b"",
-            population="",
-            entropy=Seeded(bytes([k])),
-        )
-        for k in (1, 2, 3)
-    )
+    expected = sum(own_answer(plan, k, second) for k in (1, 2, 3))
     assert np.array_equal(releases[1].total, expected)
     assert federation.ledger(1).spent("people").epsilon == 2
     assert evaluation_of(plan, releases).auc.value > 0.5  # type: ignore[union-attr]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,34 +18,16 @@ from discreet.plan.rounds import Release
 from discreet.session.coordinator import Coordinator, Transport
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message
-from discreet.transport.in_process import InProcess
-from unit.session.federations import COORDINATOR, Federation, plan_for, two_rounds
+from unit.session.federations import (
+    COORDINATOR,
+    Dying,
+    Federation,
+    KilledError,
+    plan_for,
+    two_rounds,
+)
 
 pytestmark = pytest.mark.long
-
-
-class KilledError(Exception):
-    """The coordinator's process is gone."""
-
-
-@dataclass
-class Dying(InProcess):
-    """Kills the coordinator in its n-th exchange: before or after the sites answer."""
-
-    kill_in: int = 0
-    sites_answer: bool = True
-    calls: int = 0
-    heard: dict[bytes, set[bytes]] = field(default_factory=dict)
-
-    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        self.calls += 1
-        killed = self.calls == self.kill_in
-        if killed and not self.sites_answer:
-            raise KilledError
-        answers = super().__call__(messages)
-        if killed:
-            raise KilledError
-        return answers
 
 
 def saved_in(folder: Path, plan: Plan) -> SavedSession:

@@ -18,7 +18,6 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.privacy.account import MemoryAccount
 from discreet.session.coordinator import AbortedError, Coordinator
 from discreet.session.messages import (
     Ending,
@@ -26,7 +25,6 @@ from discreet.session.messages import (
     Kind,
     Message,
 )
-from discreet.session.respond import respond
 from discreet.session.retrying import (
     AGAIN_SECONDS,
     END_SECONDS,
@@ -42,7 +40,7 @@ from unit.session.federations import (
     POLICY,
     Federation,
     Losing,
-    examples,
+    own_answer,
     plan_for,
     two_rounds,
 )
@@ -138,18 +136,7 @@ def test_an_older_release_gets_one_sentence() -> None:
 
 def own(places: Iterable[int], privacy: PrivacyModel, signed_by: int) -> list[int]:
     plan = plan_for(privacy, survivors=3, signed_by=signed_by)
-    answers = [
-        respond(
-            examples(k),
-            MemoryAccount(),
-            plan,
-            plan.resolve(0, []),
-            session=b"",
-            population="",
-            entropy=Seeded(bytes([k])),
-        )
-        for k in places
-    ]
+    answers = [own_answer(plan, k) for k in places]
     return np.sum(answers, axis=0).tolist()  # type: ignore[no-any-return]
 
 

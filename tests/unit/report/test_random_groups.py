@@ -1,8 +1,6 @@
-"""Random groups of sites: one liar spoils one group, and it shows."""
+"""Random groups of sites: a site with false data spoils one group, and it shows."""
 
 import json
-from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,15 +12,11 @@ from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import recommend
 from discreet.report.prediction import check_protocol
-from discreet.secagg.graph import drawn_groups
 from discreet.transport import simulation
-
-pytestmark = pytest.mark.long
 
 SITES = 20
 EACH = 800
 GROUPS = 5
-SAID = 32
 
 
 def honest(rng, count=SITES, *, differ=0.0):
@@ -35,7 +29,7 @@ def honest(rng, count=SITES, *, differ=0.0):
     return sites
 
 
-def liar():
+def false_data():
     """Fifty thousand invented rows, perfectly sorted."""
     labels = np.arange(50_000) % 2 == 0
     return Examples(np.where(labels, 0.999, 0.001), labels)
@@ -54,45 +48,7 @@ def run(sites, privacy=None, seed=b"groups"):
     return simulation.run(plan_of(privacy), sites, entropy=Seeded(seed))
 
 
-def nonces(count, seed=b"n"):
-    entropy = Seeded(seed)
-    return {number: entropy(SAID) for number in range(1, count + 1)}
-
-
-def test_every_site_is_in_one_group_and_sizes_differ_by_one_at_most():
-    drawn = drawn_groups(b"s", nonces(23), 4)
-    assert sorted(n for group in drawn for n in group) == list(range(1, 24))
-    assert sorted(map(len, drawn)) == [5, 6, 6, 6]
-
-
-def test_the_draw_is_the_same_for_whoever_makes_it_and_rests_on_every_nonce():
-    given = nonces(12)
-    drawn = drawn_groups(b"s", given, 3)
-    assert drawn_groups(b"s", dict(reversed(given.items())), 3) == drawn
-    others = [drawn_groups(b"s", given | {site: bytes(SAID)}, 3) for site in given]
-    assert all(other != drawn for other in others)
-    assert all(a != b for a, b in pairwise(others))
-    assert drawn_groups(b"t", given, 3) != drawn
-
-
-def test_two_sites_meet_as_often_as_chance_has_it():
-    """Of 4,000 draws, 5 sd about the mean: false alarms below 1e-6."""
-    draws, sites, groups = 4_000, 6, 3
-    met = Counter()
-    for k in range(draws):
-        for group in drawn_groups(b"s", nonces(sites, b"%d" % k), groups):
-            met[group] += 1
-    chance = 1 / 5  # the other place of a pair goes to one of five
-    slack = 5 * np.sqrt(draws * chance * (1 - chance))
-    assert len(met) == 15
-    assert all(abs(n - draws * chance) < slack for n in met.values())
-
-
-def test_words_of_another_length_are_refused():
-    with pytest.raises(InputError, match="one length"):
-        drawn_groups(b"s", nonces(6) | {3: b"short"}, 3)
-
-
+@pytest.mark.long
 def test_groups_add_up_to_the_sum_of_all_sites(rng):
     sites = honest(rng)
     grouped = run(sites)
@@ -104,29 +60,32 @@ def test_groups_add_up_to_the_sum_of_all_sites(rng):
     assert grouped.auc.value == together.auc.value
 
 
+@pytest.mark.long
 def test_one_liar_stands_out_and_the_median_is_not_moved(rng):
     sites = honest(rng)
     truth = discreet.evaluate(sites, edges=discreet.Warped(64)).auc.value
-    sites[7] = liar()
+    sites[7] = false_data()
     found = run(sites)
     groups = found.heterogeneity.random_groups
     (place,) = groups.stands_out("auc")
     assert 8 in groups.members[place]
-    assert found.auc.value > truth + 0.15  # the pooled value is the liar's
+    assert found.auc.value > truth + 0.15  # the pooled value is the false_data's
     assert abs(groups.median("auc") - truth) < 0.02
     low, high = groups.without_one("auc")
     assert abs(low - truth) < 0.02 < high - truth
     assert groups.spread("auc").high - groups.spread("auc").low > 0.1
 
 
+@pytest.mark.long
 def test_one_liar_stands_out_under_noise(rng):
     sites = honest(rng)
-    sites[7] = liar()
+    sites[7] = false_data()
     groups = run(sites, discreet.DistributedDP(epsilon=2)).heterogeneity.random_groups
     (place,) = groups.stands_out("auc")
     assert 8 in groups.members[place]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("differ", [0.0, 0.03])
 def test_honest_sites_do_not_stand_out_even_when_hospitals_differ(rng, differ):
     for k in range(5):
@@ -136,9 +95,10 @@ def test_honest_sites_do_not_stand_out_even_when_hospitals_differ(rng, differ):
         assert groups.stands_out("auc") == ()
 
 
+@pytest.mark.long
 def test_the_report_says_it_everywhere(rng, tmp_path):
     sites = honest(rng)
-    sites[7] = liar()
+    sites[7] = false_data()
     found = run(sites)
     text = found.to_text()
     assert "AUC in 5 random groups of sites: 0." in text
@@ -152,6 +112,7 @@ def test_the_report_says_it_everywhere(rng, tmp_path):
     assert "random groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_group_costs_no_more_than_one_sum(rng):
     """Each site answers once: the loss is that of the plan."""
     privacy = discreet.DistributedDP(epsilon=2)
@@ -159,6 +120,7 @@ def test_a_group_costs_no_more_than_one_sum(rng):
     assert str(found.claim.loss) == str(plan_of(privacy).privacy.loss)
 
 
+@pytest.mark.long
 def test_evaluate_sizes_the_noise_for_the_smallest_group(rng):
     found = discreet.evaluate(
         honest(rng),
@@ -173,17 +135,20 @@ def test_evaluate_sizes_the_noise_for_the_smallest_group(rng):
     assert found.influence()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("groups", [1, 2, True, 2.5])
 def test_fewer_than_three_groups_are_refused(rng, groups):
     with pytest.raises(PlanError, match="the number of random groups"):
         discreet.evaluate(honest(rng, 4), random_groups=groups)
 
 
+@pytest.mark.long
 def test_groups_below_the_floor_are_refused(rng):
     with pytest.raises(InputError, match="at least 20 sites, got 19"):
         simulation.run(plan_of(), honest(rng, SITES - 1))
 
 
+@pytest.mark.long
 def test_answers_that_are_not_summed_are_refused(rng):
     with pytest.raises(PlanError, match="answers are summed"):
         discreet.evaluate(
@@ -191,11 +156,13 @@ def test_answers_that_are_not_summed_are_refused(rng):
         )
 
 
+@pytest.mark.long
 def test_more_groups_than_sites_are_refused_in_a_sentence(rng):
     with pytest.raises(InputError, match="5 random groups need at least as many"):
         discreet.evaluate(honest(rng, 4), random_groups=5)
 
 
+@pytest.mark.long
 def test_a_plan_for_too_few_sites_in_its_groups_is_refused():
     with pytest.raises(InputError, match="at least 4 sites need 20 sites"):
         check_protocol(plan_of(), sites=SITES - 1)

@@ -1,12 +1,69 @@
-"""Exact sums together: what combines to few sites, against every group of sites."""
+"""An account in memory, and the guard of exact sums against every group of sites."""
 
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+from discreet import BudgetError
 from discreet.privacy import account
-from discreet.privacy.account import combine_to_few, shows_few_sites
+from discreet.privacy.account import (
+    Cap,
+    MemoryAccount,
+    Permit,
+    Use,
+    combine_to_few,
+    shows_few_sites,
+)
+from discreet.privacy.loss import PureDP, Unbounded
+
+HALF = PureDP(Fraction(1, 2))
+
+
+def use(session=b"s", number=0, loss=HALF, intent=b"i", population="icu"):
+    return Use(population, session, number, loss, intent)
+
+
+def test_a_use_beyond_the_cap_is_refused_and_charges_nothing():
+    account = MemoryAccount(Cap(epsilon=Fraction(1)))
+    account.reserve(use(b"1"))
+    account.reserve(use(b"2"))
+    with pytest.raises(BudgetError, match="nothing was charged"):
+        account.reserve(use(b"3"))
+    assert account.spent("icu").epsilon == 1
+    account.reserve(use(b"4", population="another"))
+
+
+def test_exact_sums_are_counted_and_capped():
+    account = MemoryAccount(Cap(exact_sums=1))
+    account.reserve(use(b"1", loss=Unbounded()))
+    with pytest.raises(BudgetError):
+        account.reserve(use(b"2", loss=Unbounded()))
+
+
+def test_a_retry_is_charged_once_and_gets_the_same_bytes():
+    account = MemoryAccount()
+    account.record(account.reserve(use()), b"answer")
+    account.record(account.reserve(use()), b"answer")
+    assert account.spent("icu").epsilon == Fraction(1, 2)
+    assert account.replay(b"s", 0) == b"answer"
+    assert account.replay(b"s", 1) is None
+
+
+def test_a_retry_under_another_plan_or_with_another_answer_is_refused():
+    account = MemoryAccount()
+    permit = account.reserve(use())
+    account.record(permit, b"answer")
+    with pytest.raises(BudgetError, match="another plan"):
+        account.reserve(use(loss=PureDP(Fraction(1, 4))))
+    with pytest.raises(BudgetError, match="another message"):
+        account.record(permit, b"fresh noise")
+
+
+def test_a_permit_must_come_from_the_account():
+    with pytest.raises(BudgetError, match="not issued"):
+        MemoryAccount().record(Permit(use()), b"answer")
 
 
 def isolated(sums, fewest):
