@@ -212,7 +212,7 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
 
 
 @pytest.mark.parametrize(
-    ("page", "look"),
+    ("page", "media"),
     [
         ("one", {}),
         ("one", {"dark": True}),
@@ -222,8 +222,8 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
         ("plan", {}),
     ],
 )
-def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, pilot):
-    tab = browser.open(files / f"{page}.html", **pilot)
+def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, media):
+    tab = browser.open(files / f"{page}.html", **media)
     tab.js(AXE.read_text(encoding="utf-8") + "; true")
     found = tab.js(
         "axe.run().then(r => r.violations.map(v => [v.impact, v.id, "
