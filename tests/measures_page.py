@@ -96,7 +96,7 @@ result.at(0.1).net_benefit  # at a threshold
 result.thresholds.find(sensitivity=0.95)
 result.thresholds.top(100).at.precision  # precision at k
 result.curves.decision()  # model, treat all, treat none, with limits
-result.curves.over_thresholds("lift")  # cost, gains, lift, pr_gain, predictiveness, risk_distribution
+result.curves.over_thresholds("lift")  # also cost, gains, pr_gain
 result.exports.to_frame()  # one tidy row a measure (pandas)
 ```
 

@@ -91,7 +91,9 @@ def test_the_interval_holds_the_populations_threshold_as_often_as_it_says(privac
 
 def test_what_no_threshold_reaches_is_said(result):
     y, score = draw(np.random.default_rng(3), 20_000)
-    found = evaluated(y, np.where(score > 0.5, 0.5, score)).threshold(precision=0.999)
+    found = evaluated(y, np.where(score > 0.5, 0.5, score)).thresholds.find(
+        precision=0.999
+    )
     assert not found.reached
     assert "no threshold gives precision 0.999" in found.sentence
     assert math.isfinite(found.threshold)
