@@ -438,7 +438,7 @@ def gaussian_ranks(name: str) -> Row:
 
 
 def _of_ranks(name: str, claimed: str, limit: float, worst: float) -> Row:
-    how = "law of the noise, all labels of small sites, all flips"
+    how = "noise distribution, all labels of small sites, all flipped labels"
     unit = "one label flipped"
     return Row(f"label, {name}", "rank sums", unit, claimed, limit, worst, how)
 
@@ -462,7 +462,7 @@ def curator(what: str) -> Row:
         for other in oracle.neighbours(ranking, ties=False):
             pairs = zip(integers(ranking), integers(other), strict=True)
             worst = max(worst, float(sum(abs(a - b) for a, b in pairs) / scale))
-    how = "law of the noise, all rankings of 5 rows, all neighbours"
+    how = "noise distribution, all rankings of 5 rows, all neighbours"
     return Row("central", what, "one row replaced", "1-DP", 1.0, worst, how)
 
 
@@ -477,7 +477,7 @@ def noisy_opening() -> Row:
             apart = zip(pair, table[other], strict=True)
             worst = max(worst, sum(abs(a - b) for a, b in apart))
     gamma = PartyNoise(rows, Fraction(1)).shares.gamma
-    how = "law of two parties' noise, all rankings of 4 rows, all neighbours"
+    how = "distribution of two parties' noise, all rankings of 4 rows, all neighbours"
     loss = float(worst * gamma)
     return Row("exact, epsilon", "AUC", "one row replaced", "1-DP", 1.0, loss, how)
 

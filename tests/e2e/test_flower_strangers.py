@@ -130,6 +130,6 @@ def test_a_plan_without_a_roster_is_refused_unless_it_is_said_to_be_so(
     exact = plan_for(SecureAggregation(), survivors=3)
     with pytest.raises(PlanError, match="an exact sum needs a roster"):
         coordinate(exact, keys, host="127.0.0.1", port=1, unauthenticated=True)
-    assert "strangers" in str(plan.claim("deployed", sites=3))
+    assert "unauthenticated sites" in str(plan.claim("deployed", sites=3))
     signed = plan_for(DistributedDP("1"), survivors=3, roster=running.roster)
-    assert "strangers" not in str(signed.claim("deployed", sites=3))
+    assert "unauthenticated sites" not in str(signed.claim("deployed", sites=3))

@@ -165,7 +165,7 @@ class RankSumTerms:
             discloses=self.discloses,
             not_protected=(
                 "what a good score says about a label by itself",
-                "lying sites",
+                "malicious sites, which may send false data",
                 *(KEPT_FLIPS if self.keeps_flips else AGAIN),
             ),
             assumes=(told,) if summed else (),

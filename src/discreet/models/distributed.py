@@ -17,7 +17,7 @@ from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
 from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, TWO_SITES, SumOnly
+from discreet.plan.privacy_model import MALICIOUS, TWO_SITES, SumOnly
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, fraction_of, loss_of
 from discreet.privacy.unit import Sensitivity, Unit
@@ -86,7 +86,7 @@ class DistributedDP(SumOnly):
     def caveats(self, sites: int) -> tuple[str, ...]:
         """What this model does not protect."""
         del sites
-        return (LIARS, TWO_SITES)
+        return (MALICIOUS, TWO_SITES)
 
     def assumptions(self, cohort: Cohort) -> tuple[str, ...]:
         """The shares that the noise is made of."""

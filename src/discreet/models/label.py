@@ -25,7 +25,7 @@ from discreet.noise.mechanism import Mechanism
 from discreet.noise.response import RandomizedResponse
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan, recommend
-from discreet.plan.privacy_model import LIARS, PrivacyModel
+from discreet.plan.privacy_model import MALICIOUS, PrivacyModel
 from discreet.plan.protocol import PROTOCOLS, SessionProtocol
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
@@ -122,7 +122,7 @@ class LabelDP(PrivacyModel):
         return (
             "the scores and how many examples each site holds",
             "what a good score says about a label by itself",
-            LIARS,
+            MALICIOUS,
             *(KEPT_FLIPS if self.reusable else AGAIN),
         )
 

@@ -17,7 +17,7 @@ from discreet.noise.arc import CircularArc
 from discreet.noise.mechanism import Mechanism
 from discreet.noise.unary import LevelReports, UnaryReports
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.privacy_model import LIARS, TWO_SITES, PrivacyModel
+from discreet.plan.privacy_model import MALICIOUS, TWO_SITES, PrivacyModel
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import Loss, PureDP
@@ -76,8 +76,8 @@ class LocalDP(PrivacyModel):
         """What this model does not protect."""
         del sites
         if self.mechanism == "laplace":
-            return (LIARS, TWO_SITES)
-        return (LIARS, TWO_SITES, "how many examples a site holds")
+            return (MALICIOUS, TWO_SITES)
+        return (MALICIOUS, TWO_SITES, "how many examples a site holds")
 
     def accepts(self, rounds: Sequence[Round], cohort: Cohort) -> None:
         """Refuse what one-example messages cannot say."""

@@ -10,7 +10,7 @@ from discreet.estimate.fit import Estimator, Flat
 from discreet.noise.mechanism import ExactSum, Mechanism
 from discreet.plan.bins import bins_of_exact_sum, spread_over
 from discreet.plan.cohort import Cohort
-from discreet.plan.privacy_model import LIARS, SumOnly
+from discreet.plan.privacy_model import MALICIOUS, SumOnly
 from discreet.plan.rounds import Question, ResolvedRound, Round
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
@@ -47,7 +47,7 @@ class SecureAggregation(SumOnly):
             *few,
             "an example alone in its bin is visible in the exact sum",
             "two exact sums that differ by a few examples or sites give these away",
-            LIARS,
+            MALICIOUS,
         )
 
     def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:

@@ -34,8 +34,8 @@ VERSION: Final = 1
 MOST_CELLS: Final = 2**24
 """Counts of one round: more are no plan for people."""
 _MOST_ROUNDS: Final = 8
-STRANGERS: Final = (
-    "strangers: without a roster nobody proves which sites are in the result"
+UNAUTHENTICATED: Final = (
+    "unauthenticated sites: without a roster nobody proves which sites took part"
 )
 
 
@@ -204,7 +204,7 @@ class Plan:
             and self.roster is None
             and self.protocol.between_sites
         ):
-            caveats = (*caveats, STRANGERS)
+            caveats = (*caveats, UNAUTHENTICATED)
         discloses = self.protocol.disclosures(self, sites)
         if (groups := self.cohort.random_groups) > 1:
             seen = f"the sum of each of {groups} random groups of sites"

@@ -35,7 +35,7 @@ from discreet.statistic.protocol import Statistic
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
-LIARS: Final = "lying sites"
+MALICIOUS: Final = "malicious sites, which may send false data"
 TWO_SITES: Final = "the same person at two sites counts as two"
 
 

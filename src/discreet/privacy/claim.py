@@ -61,7 +61,9 @@ class Claim:
         if self.setting == "REHEARSAL":
             lines[0] = f"{REHEARSAL} {lines[0]}"
         if self.computational:
-            lines.append("Computational: it holds as long as the cryptography does.")
+            lines.append(
+                "Computational: assumes that the cryptography in use is secure."
+            )
         match self.setting:
             case "simulated":
                 lines.append(

@@ -200,7 +200,10 @@ def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
             "each site's size",
             "two exact sums of labels",
         ),
-        not_protected=("labels: their sums are exact", "lying sites"),
+        not_protected=(
+            "labels: their sums are exact",
+            "malicious sites, which may send false data",
+        ),
     )
 
 

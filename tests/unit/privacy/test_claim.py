@@ -11,7 +11,7 @@ def test_the_claim_of_exact_sums_says_that_they_are_exact():
     assert "no differential privacy" in text
     assert "Simulated in one process" in text
     assert "258 counts" in text
-    assert "lying sites" in text
+    assert "malicious sites" in text
     assert "read the other's" in str(plan.claim("deployed", sites=2))
     assert "single site" in str(plan.claim("deployed", sites=1))
     assert "protects nobody" in str(plan.claim("seeded", sites=3))

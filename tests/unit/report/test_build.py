@@ -208,7 +208,7 @@ def test_two_rounds_without_noise_are_refused():
     assert isinstance(plan.statistic, EquiDepthFrom)
     with pytest.raises(PlanError, match="two rounds need"):
         replace(plan, privacy=discreet.SecureAggregation())
-    with pytest.raises(PlanError, match="follow the round"):
+    with pytest.raises(PlanError, match="follow that round"):
         Plan(DistributedDP(1), (Round(plan.statistic),), facts=facts)
     tree = plan.rounds[0].statistic
     assert isinstance(tree, Hierarchy)

@@ -277,7 +277,7 @@ class CoordinatorDoctor:
             return f"{self._plan.digest().hex()[:16]}, {len(self._plan.roster.sites)} sites"
         if not self.unauthenticated:
             raise InputError(NO_ROSTER)
-        return Note("it has no roster: the claim names strangers as not protected")
+        return Note("no roster: the claim names unauthenticated sites as not protected")
 
     def _look_at_keys(self) -> str:
         for name in (CA_KEY, SERVER_KEY, IDENTITY):
