@@ -254,7 +254,7 @@ def export(
     uses = [charge.use for charge in _standing(entries)]
     document: dict[str, Any] = {
         "discreet": "ledger",
-        "version": 2,
+        "version": 1,
         "entries": [public_dict(entry) for entry in entries],
         "head": {"entries": count, "tag": tag},
         "populations": {

@@ -52,7 +52,7 @@ from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Round
 
-VERSION: Final = 4
+VERSION: Final = 1
 """Changes with what is computed."""
 SETTINGS: Final = "spu 0.9.5; protocol ABY3; ring 2^64"
 """What the engine must be set to; part of the digest."""

@@ -5,7 +5,7 @@ addresses: where a party is reached may look different from two networks.
 
 The file is TOML, the same text everywhere:
 
-    version = 3
+    version = 1
     id = "8f0c..."                     # 16 random bytes, fresh for every run
     metrics = ["auc", "average_precision", "aupr"]
     scores = "probability"             # or "logit": any real number
@@ -50,7 +50,7 @@ from discreet.mpc.shares import PARTIES
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
 
-VERSION: Final = 3
+VERSION: Final = 1
 """Changes with what is computed."""
 MAX_OWNERS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

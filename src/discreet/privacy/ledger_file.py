@@ -45,7 +45,7 @@ from discreet.privacy.ledger_entries import (
     unseal,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 1
 _APPLICATION: Final = 0x64736372
 _PATIENCE: Final = 30.0
 """Seconds to wait for another process that holds the file."""
@@ -203,13 +203,7 @@ class LedgerFile:
                 f"the ledger {self.path.name} is empty but its head is there; restore "
                 "both from one backup"
             )
-        if version < SCHEMA_VERSION:
-            raise LedgerError(
-                f"{self.path.name} is a ledger of version {version}, which does not say "
-                "whose loss a charge is; keep it for the record, make another with "
-                "discreet ledger new, and take off the policy's caps what it spent"
-            )
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"{self.path.name} is not a ledger of version {SCHEMA_VERSION}; it may "
                 "be a newer discreet's"

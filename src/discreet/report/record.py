@@ -115,7 +115,7 @@ def _is_version(text: object) -> bool:
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """The coordinator's Ed25519 key at work."""
-RECORD_VERSION: Final = 2
+RECORD_VERSION: Final = 1
 MOST_RELEASES: Final = 1024
 """Of one record, whatever number of random groups its plan names."""
 READERS: Final = Registry[Callable[..., Estimator]](
