@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -40,6 +41,8 @@ from discreet.session.state import InMemory
 from discreet.statistic import EquiDepthFrom, Hierarchy
 from discreet.transport.in_process import InProcess
 from policies import open_policy
+
+Kept = TypeVar("Kept", bound=InProcess)
 
 POLICY = open_policy(
     population="people",
@@ -137,18 +140,24 @@ class Federation:
             ResponseKey(bytes([place]) * 32),
         )
 
-    def exchange(self) -> InProcess:
-        return InProcess(
+    def transport(self, kind: type[Kept] = InProcess, **more: Any) -> Kept:  # type: ignore[assignment]
+        """Return a transport between these sites, by default one that only carries."""
+        return kind(
             {k: lambda k=k: self.site(k) for k in range(1, self.sites + 1)},  # type: ignore[misc]
             lambda place, reason: self.reasons.append((place, reason)),
+            **more,
         )
 
-    def session(self, plan: Plan, exchange: InProcess | None = None) -> Coordinator:
+    def spent(self, place: int = 1) -> Fraction:
+        """Return the epsilon that a site's population was charged."""
+        return self.ledger(place).spent("people").epsilon
+
+    def session(self, plan: Plan, transport: InProcess | None = None) -> Coordinator:
         signer = COORDINATOR if plan.roster is not None else None
         return Coordinator(
             plan,
             range(1, self.sites + 1),
-            exchange or self.exchange(),
+            transport or self.transport(),
             Seeded(b"coordinator"),
             signer,
         )
@@ -156,7 +165,7 @@ class Federation:
 
 @dataclass
 class Losing(InProcess):
-    """A transport in which some sites fall silent from a given exchange on."""
+    """A transport in which some sites fall silent from a given turn on."""
 
     silent: Mapping[int, int] = field(default_factory=dict)
     turn: int = 0
@@ -209,7 +218,7 @@ class KilledError(Exception):
 
 @dataclass
 class Dying(InProcess):
-    """Kills the coordinator in its n-th exchange: before or after the sites answer."""
+    """Kills the coordinator in its n-th turn: before or after the sites answer."""
 
     kill_in: int = 0
     sites_answer: bool = True

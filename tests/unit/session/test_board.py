@@ -72,7 +72,7 @@ def test_who_declines_and_who_is_missing_is_named(tmp_path: Path) -> None:
     plan = plan_for(LocalDP("1", "laplace"), survivors=2)
     federation = Federation(tmp_path, sites=4, plans={2: plan_for(LocalDP("2", "arc"))})
     board = Board({**NAMES, 4: "west"}, said.append)
-    losing = Losing(federation.exchange().sites, lambda *_: None, silent={3: 1})
+    losing = federation.transport(Losing, silent={3: 1})
     session = federation.session(plan, losing)
     session.watch = board.finished
     session.run()
@@ -98,11 +98,11 @@ def test_who_declines_may_say_whom_to_call_and_nothing_that_breaks_a_line(
     tmp_path: Path, forged: bytes
 ) -> None:
     policy = replace(POLICY, epsilon_total=Fraction(0), when_declining="call ext. 17")
-    declining = Federation(tmp_path / "no", policy=policy).exchange()
+    declining = Federation(tmp_path / "no", policy=policy).transport()
     federation = Federation(tmp_path / "yes")
-    willing = federation.exchange()
+    willing = federation.transport()
 
-    def exchange(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+    def transport(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         no = declining({node: x for node, x in messages.items() if node == 3})
         said = {n: replace(x, body=forged + x.body) for n, x in no.items()}
         return {**willing({n: x for n, x in messages.items() if n < 3}), **said}
@@ -111,7 +111,7 @@ def test_who_declines_may_say_whom_to_call_and_nothing_that_breaks_a_line(
     log = tmp_path / "session.log"
     board = Board(NAMES, said.append, EventLog(log))
     session = federation.session(plan_for(DistributedDP("1"), survivors=2))
-    session.transport = exchange
+    session.transport = transport
     session.watch = board.finished
     session.run()
     shown = ("[31m" if forged else "") + "call ext. 17"

@@ -1,4 +1,4 @@
-"""Sites and coordinator in one process, through the letters that would travel."""
+"""Sites and coordinator in one process, through the messages that would travel."""
 
 from __future__ import annotations
 
@@ -75,40 +75,38 @@ PRIVACY = {
     ],
 )
 def test_the_sum_is_that_of_the_sites_own_answers(
-    tmp_path: Path, privacy: PrivacyModel, signed_by: int
+    federation: Federation, privacy: PrivacyModel, signed_by: int
 ) -> None:
     plan = plan_for(privacy, survivors=3, signed_by=signed_by)
-    releases = Federation(tmp_path).session(plan).run()
+    releases = federation.session(plan).run()
     expected = sum(own_answer(plan, k) for k in (1, 2, 3))
     assert np.array_equal(releases[0].total, expected)
     assert releases[0].contributors == 3
 
 
-def test_exact_sums_are_those_of_the_simulation(tmp_path: Path) -> None:
+def test_exact_sums_are_those_of_the_simulation(federation: Federation) -> None:
     plan = plan_for(SecureAggregation(), survivors=3, signed_by=3)
-    (carried,) = Federation(tmp_path).session(plan).run()
+    (carried,) = federation.session(plan).run()
     (simulated,) = simulate(plan, [examples(k) for k in (1, 2, 3)])
     assert np.array_equal(carried.total, simulated.total)
 
 
 def test_flipped_labels_are_the_same_for_every_model_and_paid_once(
-    tmp_path: Path,
+    federation: Federation,
 ) -> None:
     plan = plan_for(LabelDP("1", mechanism="response"), survivors=3)
     other = replace(plan, model=ModelRef("another", "sha256:01"))
-    federation = Federation(tmp_path)
     first, second = (federation.session(p).run()[0].total for p in (plan, other))
     assert np.array_equal(first, second)
     assert first.sum() == 900
-    assert federation.ledger(1).spent("people").epsilon == 1
+    assert federation.spent() == 1
 
 
 @pytest.mark.parametrize("signed_by", [0, 3])
 def test_the_default_label_mechanism_is_carried_charged_and_read_again(
-    tmp_path: Path, signed_by: int
+    federation: Federation, signed_by: int
 ) -> None:
     plan = planfile.loads(planfile.dumps(rank_plan(signed_by=signed_by)))
-    federation = Federation(tmp_path)
     releases = federation.session(plan).run()
     assert federation.reasons == []
     result = evaluation_of(plan, releases)
@@ -121,20 +119,22 @@ def test_the_default_label_mechanism_is_carried_charged_and_read_again(
     assert str(result.claim).startswith("Claim: 2-DP for one label flipped.")
     assert "every score, in no telling order" in str(result.claim)
     assert "two noisy sums of each site" in str(result.claim)
-    assert [federation.ledger(k).spent("people").epsilon for k in (1, 2, 3)] == [2] * 3
+    assert [federation.spent(k) for k in (1, 2, 3)] == [2] * 3
 
 
-def test_nobody_is_charged_for_ranks_when_too_few_sites_join(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
-    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 1, 3: 1})
+def test_nobody_is_charged_for_ranks_when_too_few_sites_join(
+    federation: Federation,
+) -> None:
+    losing = federation.transport(Losing, silent={2: 1, 3: 1})
     with pytest.raises(AbortedError, match=r"1 sites are left .* 3 are needed"):
         federation.session(rank_plan(), losing).run()
-    assert federation.ledger(1).spent("people").epsilon == 0
+    assert federation.spent() == 0
 
 
-def test_a_ranked_site_that_does_not_answer_ends_the_session(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
-    losing = Losing(federation.exchange().sites, lambda *_: None, silent={2: 2})
+def test_a_ranked_site_that_does_not_answer_ends_the_session(
+    federation: Federation,
+) -> None:
+    losing = federation.transport(Losing, silent={2: 2})
     with pytest.raises(AbortedError, match=r"2 sites are left .* 3 are needed"):
         federation.session(rank_plan(), losing).run()
 
@@ -144,7 +144,7 @@ def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -
     plan, federation = rank_plan(), Federation(tmp_path)
     passed: list[tuple[bytes, Message, bytes]] = []
 
-    def exchange(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
+    def transport(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         answers = {}
         for node, message in messages.items():
             state = states.get(node, b"")
@@ -154,7 +154,7 @@ def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -
         return answers
 
     states: dict[int, bytes] = {}
-    Coordinator(plan, (1, 2, 3), exchange, Seeded(b"coordinator")).run()
+    Coordinator(plan, (1, 2, 3), transport, Seeded(b"coordinator")).run()
     ((state, message, body),) = passed
     _, again = federation.site(1).receive(states[1], message)
     assert again.kind is Kind.DECLINED or again.body == body
@@ -162,7 +162,7 @@ def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -
     changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
     _, retried = changed.site(1).receive(state, message)
     assert retried.body == body
-    assert federation.ledger(1).spent("people").epsilon == 2
+    assert federation.spent() == 2
 
 
 def flipped_examples(place: int) -> tuple[np.ndarray, np.ndarray]:
@@ -196,9 +196,9 @@ def test_a_signed_session_takes_five_steps_and_an_unsigned_one_four(
     assert names[3] == ["advertise", "share", "mask", "confirm", "reveal"]
 
 
-def test_local_messages_take_one_step(tmp_path: Path) -> None:
+def test_local_messages_take_one_step(federation: Federation) -> None:
     seen: list[StepReport] = []
-    session = Federation(tmp_path).session(plan_for(LocalDP("1", "laplace")))
+    session = federation.session(plan_for(LocalDP("1", "laplace")))
     session.watch = seen.append
     session.run()
     assert [step.name for step in seen] == ["answer"]
@@ -214,8 +214,8 @@ def test_a_site_that_dies_at_any_step_leaves_the_survivors_result(
     plan = plan_for(model, survivors=3)
     cohort = replace(plan.cohort, colluders=0)
     plan = replace(plan, cohort=cohort, roster=roster(4))
-    exchange = Losing(**vars(federation.exchange()), silent={2: turn})
-    session = federation.session(plan, exchange)
+    transport = federation.transport(Losing, silent={2: turn})
+    session = federation.session(plan, transport)
     if exact and turn == 4:  # it is listed, and an exact sum needs its signature
         with pytest.raises(AbortedError, match="1 of the 4 listed sites did not sign"):
             session.run()
@@ -235,9 +235,9 @@ def test_a_site_that_dies_at_any_step_leaves_the_survivors_result(
 def test_too_few_survivors_abort_and_open_nothing(tmp_path: Path, turn: int) -> None:
     federation = Federation(tmp_path, sites=4)
     plan = plan_for(SecureAggregation(), survivors=3, signed_by=4)
-    exchange = Losing(**vars(federation.exchange()), silent={2: turn, 3: turn})
+    transport = federation.transport(Losing, silent={2: turn, 3: turn})
     with pytest.raises(AbortedError, match=r"nothing was (opened|revealed)"):
-        federation.session(plan, exchange).run()
+        federation.session(plan, transport).run()
 
 
 def test_the_ledger_is_charged_by_whoever_sent_and_by_nobody_else(
@@ -245,39 +245,39 @@ def test_the_ledger_is_charged_by_whoever_sent_and_by_nobody_else(
 ) -> None:
     federation = Federation(tmp_path, sites=4)
     plan = plan_for(DistributedDP("1"), survivors=2)
-    exchange = Losing(**vars(federation.exchange()), silent={1: 2, 2: 4})
-    federation.session(plan, exchange).run()
-    spent = {k: federation.ledger(k).spent("people").epsilon for k in (1, 2, 3, 4)}
+    transport = federation.transport(Losing, silent={1: 2, 2: 4})
+    federation.session(plan, transport).run()
+    spent = {k: federation.spent(k) for k in (1, 2, 3, 4)}
     assert spent == {1: 0, 2: 1, 3: 1, 4: 1}
 
 
-def test_an_earlier_sum_that_is_altered_later_ends_the_session(tmp_path: Path) -> None:
+def test_an_earlier_sum_that_is_altered_later_ends_the_session(
+    federation: Federation,
+) -> None:
     plan = two_rounds()
     third = Fraction(1, 3)
     first, second = (r.statistic for r in plan.rounds)
     last = plan_for(DistributedDP("2"), survivors=3).rounds[0].statistic
     rounds = tuple(Round(s, third) for s in (first, second, last))
-    federation = Federation(tmp_path)
-    exchange = Altering(**vars(federation.exchange()))
+    transport = federation.transport(Altering)
     with pytest.raises(AbortedError):
-        federation.session(replace(plan, rounds=rounds), exchange).run()
+        federation.session(replace(plan, rounds=rounds), transport).run()
     assert any("other numbers" in reason for _, reason in federation.reasons)
 
 
-def test_two_rounds_use_the_edges_of_the_broadcast_release(tmp_path: Path) -> None:
+def test_two_rounds_use_the_edges_of_the_broadcast_release(
+    federation: Federation,
+) -> None:
     plan = two_rounds()
-    federation = Federation(tmp_path)
     releases = federation.session(plan).run()
     second = plan.resolve(1, releases[:1])
     expected = sum(own_answer(plan, k, second) for k in (1, 2, 3))
     assert np.array_equal(releases[1].total, expected)
-    assert federation.ledger(1).spent("people").epsilon == 2
+    assert federation.spent() == 2
     assert evaluation_of(plan, releases).auc.value > 0.5  # type: ignore[union-attr]
 
 
-def test_an_altered_broadcast_is_not_answered(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
+def test_an_altered_broadcast_is_not_answered(federation: Federation) -> None:
 
     class Lying(InProcess):
         def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
@@ -287,14 +287,12 @@ def test_an_altered_broadcast_is_not_answered(tmp_path: Path) -> None:
             return super().__call__(changed)
 
     with pytest.raises(AbortedError):
-        federation.session(two_rounds(), Lying(inner.sites, inner.report)).run()
+        federation.session(two_rounds(), federation.transport(Lying)).run()
     assert "other terms" in federation.reasons[0][1]
 
 
-def test_a_later_round_is_joined_once(tmp_path: Path) -> None:
+def test_a_later_round_is_joined_once(federation: Federation) -> None:
     """A second joining would put one noisy vector into two sums."""
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
     seen: list[Kind] = []
 
     class Asking(InProcess):
@@ -307,32 +305,29 @@ def test_a_later_round_is_joined_once(tmp_path: Path) -> None:
                 self.states[1] = after
             return answers
 
-    federation.session(two_rounds(), Asking(inner.sites, inner.report)).run()
+    federation.session(two_rounds(), federation.transport(Asking)).run()
     assert seen == [Kind.DECLINED]
     assert "already answered" in federation.reasons[0][1]
 
 
-def test_a_later_round_of_another_session_is_declined(tmp_path: Path) -> None:
+def test_a_later_round_of_another_session_is_declined(federation: Federation) -> None:
     plan = two_rounds()
-    federation = Federation(tmp_path)
-    exchange = federation.exchange()
-    releases = federation.session(plan, exchange).run()
+    transport = federation.transport()
+    releases = federation.session(plan, transport).run()
     body = Invitation(dumps(plan), bytes(32), b"")
     session = session_of(plan, body.nonce)
     message = Message(
         Kind.INVITE, plan.digest(), session, 1, 1, body.encode(), releases[0].total
     )
-    assert exchange.answer(1, message).kind is Kind.DECLINED
-    exchange.states.clear()
-    assert exchange.answer(1, message).kind is Kind.DECLINED
+    assert transport.answer(1, message).kind is Kind.DECLINED
+    transport.states.clear()
+    assert transport.answer(1, message).kind is Kind.DECLINED
 
 
-def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
+def test_two_plans_shown_to_two_sites_open_nothing(federation: Federation) -> None:
     """The coordinator weakens the plan for one site; the others' keys do not fit."""
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
     other = replace(plan, cohort=Cohort(3, min_examples_per_site=1))
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
 
     class TwoFaced(InProcess):
         def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
@@ -351,8 +346,8 @@ def test_two_plans_shown_to_two_sites_open_nothing(tmp_path: Path) -> None:
             return super().__call__(changed)
 
     with pytest.raises(AbortedError):
-        federation.session(plan, TwoFaced(inner.sites, inner.report)).run()
-    assert all(not federation.ledger(k).spent("people").epsilon for k in (1, 2, 3))
+        federation.session(plan, federation.transport(TwoFaced)).run()
+    assert all(not federation.spent(k) for k in (1, 2, 3))
 
 
 def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
@@ -365,15 +360,14 @@ def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
 
     for name, privacy in (("a", DistributedDP("1")), ("b", LocalDP("1", "laplace"))):
         federation = Federation(tmp_path / name)
-        inner = federation.exchange()
         plan = plan_for(privacy, survivors=2)
-        exchange = Short(inner.sites, inner.report)
-        (release,) = federation.session(plan, exchange).run()
+        transport = federation.transport(Short)
+        (release,) = federation.session(plan, transport).run()
         assert (release.contributors, release.expected) == (2, 3)
 
 
 def test_an_answer_of_another_session_or_site_counts_as_silence(
-    tmp_path: Path,
+    federation: Federation,
 ) -> None:
     class Foreign(InProcess):
         def answer(self, node: int, message: Message) -> Message:
@@ -382,19 +376,17 @@ def test_an_answer_of_another_session_or_site_counts_as_silence(
                 return replace(answer, session=bytes(32))
             return replace(answer, site=3) if node == 2 else answer
 
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
     plan = plan_for(LocalDP("1", "laplace"), survivors=1)
-    (release,) = federation.session(plan, Foreign(inner.sites, inner.report)).run()
+    (release,) = federation.session(plan, federation.transport(Foreign)).run()
     assert release.contributors == 1
 
 
-def test_a_plan_that_gives_no_cover_is_not_carried(tmp_path: Path) -> None:
+def test_a_plan_that_gives_no_cover_is_not_carried(federation: Federation) -> None:
     with pytest.raises(PlanError, match="at least 2"):
-        Federation(tmp_path).session(plan_for(DistributedDP("1", "1e-5"), survivors=1))
+        federation.session(plan_for(DistributedDP("1", "1e-5"), survivors=1))
 
 
-def test_a_roster_with_too_few_survivors_is_not_carried(tmp_path: Path) -> None:
+def test_a_roster_with_too_few_survivors_is_not_carried(federation: Federation) -> None:
     plan = plan_for(SecureAggregation(), survivors=2, signed_by=3)
     with pytest.raises(DiscreetError, match="min_survivors"):
-        Federation(tmp_path).session(plan)
+        federation.session(plan)

@@ -35,7 +35,7 @@ def saved_in(folder: Path, plan: Plan) -> SavedSession:
     return SavedSession(folder / "session.sealed", b"secret", bound)
 
 
-def run(plan: Plan, exchange: Transport, saved: SavedSession) -> list[Release]:
+def run(plan: Plan, transport: Transport, saved: SavedSession) -> list[Release]:
     raw = saved.load()
     if raw is None:
         journal = Journal((1, 2, 3), keep=saved.save)
@@ -43,7 +43,7 @@ def run(plan: Plan, exchange: Transport, saved: SavedSession) -> list[Release]:
         journal = Journal.of(raw, keep=saved.save)
     signer = COORDINATOR if plan.roster is not None else None
     session = Coordinator(
-        plan, journal.nodes, journal.through(exchange), journal.draw, signer
+        plan, journal.nodes, journal.through(transport), journal.draw, signer
     )
     return session.run()
 
@@ -69,13 +69,13 @@ def test_a_coordinator_killed_in_any_step_goes_on_and_nobody_pays_twice(
             folder,
             entropy=lambda _, drawn=drawn: Seeded(b"%d" % next(drawn)),  # type: ignore[misc]
         )
-        exchange = Dying(
-            **vars(federation.exchange()), kill_in=kill_in, sites_answer=sites_answer
+        transport = federation.transport(
+            Dying, kill_in=kill_in, sites_answer=sites_answer
         )
         saved = saved_in(folder, plan)
         with pytest.raises(KilledError):
-            run(plan, exchange, saved)
-        releases = run(plan, exchange, saved)
+            run(plan, transport, saved)
+        releases = run(plan, transport, saved)
         assert releases[-1].contributors == 3
         assert not federation.reasons
         total = sum(
@@ -85,7 +85,7 @@ def test_a_coordinator_killed_in_any_step_goes_on_and_nobody_pays_twice(
         )
         assert np.array_equal(releases[-1].total, total)
         for place in (1, 2, 3):
-            assert federation.ledger(place).spent("people").epsilon == 2
+            assert federation.spent(place) == 2
 
 
 def _recorded(federation: Federation, place: int, last: int) -> list[bytes]:
@@ -99,7 +99,7 @@ def _recorded(federation: Federation, place: int, last: int) -> list[bytes]:
 def test_a_session_that_is_over_is_read_again_without_any_site(tmp_path: Path) -> None:
     plan = PLANS["signed"]
     saved = saved_in(tmp_path, plan)
-    first = run(plan, Federation(tmp_path / "f").exchange(), saved)
+    first = run(plan, Federation(tmp_path / "f").transport(), saved)
 
     def nobody(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         raise AssertionError(messages)
@@ -114,7 +114,7 @@ def test_a_session_that_is_over_is_read_again_without_any_site(tmp_path: Path) -
 def test_a_saved_session_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:
     plan = PLANS["local"]
     saved = saved_in(tmp_path, plan)
-    run(plan, Federation(tmp_path / "f").exchange(), saved)
+    run(plan, Federation(tmp_path / "f").transport(), saved)
     assert saved.path.stat().st_mode & 0o077 == 0
     raw, content = saved.path.read_bytes(), saved.load()
     assert content is not None
@@ -136,12 +136,12 @@ def test_a_saved_session_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:
     assert saved.load() is None
 
 
-def test_the_nonces_are_saved_before_the_first_letter_leaves(tmp_path: Path) -> None:
+def test_the_nonces_are_saved_before_the_first_message_leaves(tmp_path: Path) -> None:
     """A session that sites have paid for must have a name that is known again."""
     plan = PLANS["local"]
     saved = saved_in(tmp_path, plan)
     seen: list[bytes | None] = []
-    inner = Federation(tmp_path / "f").exchange()
+    inner = Federation(tmp_path / "f").transport()
 
     def watching(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         seen.append(saved.load())
@@ -152,13 +152,13 @@ def test_the_nonces_are_saved_before_the_first_letter_leaves(tmp_path: Path) -> 
     assert len(Journal.of(seen[0]).drawn) == 1
 
 
-def test_a_journal_of_other_letters_is_refused() -> None:
+def test_a_journal_of_other_messages_is_refused() -> None:
     asked = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"new")
     old = replace(asked, body=b"old").reply(Kind.STEP, site=1)
     journal = Journal((1,), SYSTEM, heard=[{1: old}])
-    exchange = journal.through(lambda _: {})
+    transport = journal.through(lambda _: {})
     with pytest.raises(InputError, match="another release"):
-        exchange({1: asked})
+        transport({1: asked})
 
 
 def test_bytes_that_are_no_journal_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Sessions over carriers that fail: the same letters, the same answers, one sum."""
+"""Sessions over carriers that fail: the same messages, the same answers, one sum."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Scripted:
     def receive(self) -> Iterable[tuple[int, Message | Lost]]:
         return [(1, found) for found in (self.script.pop(0) if self.script else [])]
 
-    def exchange(self, seconds: float = 60.0) -> Retrying:
+    def transport(self, seconds: float = 60.0) -> Retrying:
         return Retrying(self, seconds, self.now, self.sleep)
 
 
@@ -78,30 +78,30 @@ ASKED = Message(Kind.STEP, b"p" * 32, b"s" * 32, 0, 1, b"question")
 ANSWER = ASKED.reply(Kind.STEP, site=1, body=b"answer")
 
 
-def test_a_letter_that_was_lost_is_sent_again_at_once() -> None:
+def test_a_message_that_was_lost_is_sent_again_at_once() -> None:
     carrier = Scripted([[Lost(ASKED.digest())], *[[]] * 30, [ANSWER]])
-    assert carrier.exchange()({1: ASKED}) == {1: ANSWER}
+    assert carrier.transport()({1: ASKED}) == {1: ANSWER}
     assert len(carrier.sent) == 2
     assert carrier.sent[1] - carrier.sent[0] <= AGAIN_SECONDS + 2 * LONGEST_PAUSE
 
 
 def test_silence_is_asked_again_until_the_step_is_over_and_no_longer() -> None:
     carrier = Scripted([])
-    assert carrier.exchange(60.0)({1: ASKED}) == {}
+    assert carrier.transport(60.0)({1: ASKED}) == {}
     assert len(carrier.sent) == 60 / SILENT_SECONDS
     assert 60 <= carrier.time <= 61
 
 
 def test_errors_are_asked_again_until_the_step_is_over() -> None:
     carrier = Scripted([[Lost(ASKED.digest())] for _ in range(1000)])
-    assert carrier.exchange(10.0)({1: ASKED}) == {}
+    assert carrier.transport(10.0)({1: ASKED}) == {}
     assert len(carrier.sent) >= 3
     assert carrier.time <= 11
 
 
 def test_a_site_whose_program_fails_declines_and_is_not_waited_for() -> None:
     carrier = Scripted([[Lost(ASKED.digest(), for_good=True)]])
-    (answer,) = carrier.exchange()({1: ASKED}).values()
+    (answer,) = carrier.transport()({1: ASKED}).values()
     assert answer.kind is Kind.DECLINED
     assert not carrier.time
 
@@ -110,21 +110,21 @@ def test_a_late_answer_of_another_step_is_not_taken_for_this_ones() -> None:
     other = replace(ASKED, body=b"earlier").reply(Kind.STEP, site=1, body=b"late")
     stale = Lost(replace(ASKED, body=b"earlier").digest())
     carrier = Scripted([[other, stale], [ANSWER, ANSWER]])
-    assert carrier.exchange()({1: ASKED}) == {1: ANSWER}
+    assert carrier.transport()({1: ASKED}) == {1: ANSWER}
     assert len(carrier.sent) == 1
 
 
-def test_the_last_letter_is_not_waited_for_as_long_as_a_step() -> None:
+def test_the_last_message_is_not_waited_for_as_long_as_a_step() -> None:
     last = replace(ASKED, kind=Kind.END, body=EndNotice(Ending.REVEALED).encode())
     carrier = Scripted([])
     carrier.send = lambda *_, **__: None  # type: ignore[method-assign]
-    carrier.exchange(600.0)({1: last})
+    carrier.transport(600.0)({1: last})
     assert carrier.time <= END_SECONDS + 1
 
 
 def test_a_step_waits_a_positive_time() -> None:
     with pytest.raises(InputError, match="positive"):
-        Scripted([]).exchange(0.0)
+        Scripted([]).transport(0.0)
 
 
 def test_an_older_release_gets_one_sentence() -> None:
@@ -147,26 +147,25 @@ def own(places: Iterable[int], privacy: PrivacyModel, signed_by: int) -> list[in
     ids=["exact", "distributed", "local"],
 )
 def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
-    tmp_path: Path, privacy: PrivacyModel, signed_by: int, network: int
+    federation: Federation, privacy: PrivacyModel, signed_by: int, network: int
 ) -> None:
     plan = plan_for(privacy, survivors=3, signed_by=signed_by)
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
+    inner = federation.transport()
     carrier = Unreliable(inner.answer, np.random.default_rng(network), Faults(lost=0.3))
-    exchange = Retrying(carrier, 300.0, carrier.now, carrier.sleep)
+    transport = Retrying(carrier, 300.0, carrier.now, carrier.sleep)
     signer = COORDINATOR if signed_by else None
-    session = Coordinator(plan, range(1, 4), exchange, Seeded(b"coordinator"), signer)
+    session = Coordinator(plan, range(1, 4), transport, Seeded(b"coordinator"), signer)
     (release,) = session.run()
     assert release.total.tolist() == own((1, 2, 3), privacy, signed_by)
     assert not federation.reasons, "no site was given a reason to decline"
     cost = 0 if isinstance(privacy, SecureAggregation) else 1
     for place in (1, 2, 3):
-        assert federation.ledger(place).spent("people").epsilon == cost
+        assert federation.spent(place) == cost
 
 
 @dataclass
 class Repeating(InProcess):
-    """Asks every letter twice, and keeps both answers."""
+    """Asks every message twice, and keeps both answers."""
 
     pairs: list[tuple[Message, Message]] = field(default_factory=list)
     states_after: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -181,26 +180,24 @@ class Repeating(InProcess):
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_a_letter_that_comes_again_gets_the_very_bytes_of_its_first_answer(
+def test_a_message_that_comes_again_gets_the_very_bytes_of_its_first_answer(
     tmp_path: Path, rounds: int
 ) -> None:
     """Another answer for the same state would use its masks twice."""
     drawn = iter(range(10_000))
     federation = Federation(tmp_path, entropy=lambda _: Seeded(b"%d" % next(drawn)))
-    exchange = Repeating(**vars(federation.exchange()))
+    transport = federation.transport(Repeating)
     plan = two_rounds() if rounds == 2 else plan_for(DistributedDP("2"), survivors=3)
-    federation.session(plan, exchange).run()
-    assert len(exchange.pairs) == 3 * (4 * rounds + 1)
-    for first, second in exchange.pairs:
+    federation.session(plan, transport).run()
+    assert len(transport.pairs) == 3 * (4 * rounds + 1)
+    for first, second in transport.pairs:
         assert first.encode() == second.encode()
         assert first.kind is not Kind.DECLINED
-    assert all(before == after for before, after in exchange.states_after)
-    assert federation.ledger(1).spent("people").epsilon == 2
+    assert all(before == after for before, after in transport.states_after)
+    assert federation.spent() == 2
 
 
-def test_another_letter_for_a_used_state_is_refused(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
+def test_another_message_for_a_used_state_is_refused(federation: Federation) -> None:
     seen: list[Kind] = []
 
     class Asking(InProcess):
@@ -217,7 +214,7 @@ def test_another_letter_for_a_used_state_is_refused(tmp_path: Path) -> None:
             return answers
 
     plan = plan_for(DistributedDP("1"), survivors=3)
-    federation.session(plan, Asking(inner.sites, inner.report)).run()
+    federation.session(plan, federation.transport(Asking)).run()
     assert seen == [Kind.DECLINED] * 3
     assert all("already answered" in reason for _, reason in federation.reasons)
 
@@ -236,12 +233,11 @@ class Ended(Losing):
         return answer
 
 
-def test_every_site_is_told_that_the_result_was_opened(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
-    exchange = Ended(**vars(federation.exchange()))
-    federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
-    assert exchange.told == dict.fromkeys((1, 2, 3), Ending.REVEALED)
-    for state in exchange.states.values():
+def test_every_site_is_told_that_the_result_was_opened(federation: Federation) -> None:
+    transport = federation.transport(Ended)
+    federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
+    assert transport.told == dict.fromkeys((1, 2, 3), Ending.REVEALED)
+    for state in transport.states.values():
         progress = Progress.decode(state)
         assert progress.ending is Ending.REVEALED
         assert not progress.conversation, "a session that is over keeps no keys"
@@ -250,22 +246,23 @@ def test_every_site_is_told_that_the_result_was_opened(tmp_path: Path) -> None:
 def test_every_site_is_told_that_too_few_were_left(tmp_path: Path) -> None:
     federation = Federation(tmp_path, sites=4, policy=replace(POLICY, sites=3))
     plan = plan_for(DistributedDP("1"), survivors=4)
-    exchange = Ended(**vars(federation.exchange()), silent={2: 3})
+    transport = federation.transport(Ended, silent={2: 3})
     with pytest.raises(AbortedError, match="nothing was revealed"):
-        federation.session(plan, exchange).run()
-    assert exchange.told == dict.fromkeys((1, 3, 4), Ending.TOO_FEW_SITES)
+        federation.session(plan, transport).run()
+    assert transport.told == dict.fromkeys((1, 3, 4), Ending.TOO_FEW_SITES)
 
 
 def test_sites_that_are_too_few_to_be_asked_are_told_so(tmp_path: Path) -> None:
     federation = Federation(tmp_path, sites=2)
-    exchange = Ended(**vars(federation.exchange()))
+    transport = federation.transport(Ended)
     with pytest.raises(AbortedError, match="nothing was asked"):
-        federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
-    assert exchange.told == dict.fromkeys((1, 2), Ending.TOO_FEW_SITES)
+        federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
+    assert transport.told == dict.fromkeys((1, 2), Ending.TOO_FEW_SITES)
 
 
-def test_a_late_letter_does_not_open_a_session_that_is_over(tmp_path: Path) -> None:
-    federation = Federation(tmp_path)
+def test_a_late_message_does_not_open_a_session_that_is_over(
+    federation: Federation,
+) -> None:
     heard: list[Message] = []
     over = b""
 
@@ -275,22 +272,19 @@ def test_a_late_letter_does_not_open_a_session_that_is_over(tmp_path: Path) -> N
                 heard.append(message)
             return super().answer(node, message)
 
-    inner = federation.exchange()
-    exchange = Hearing(inner.sites, inner.report)
-    federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
-    over = exchange.states[1]
+    transport = federation.transport(Hearing)
+    federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
+    over = transport.states[1]
     for message in heard:
-        again = exchange.answer(1, message)
+        again = transport.answer(1, message)
         assert (again.kind is Kind.END) == (message.kind is Kind.END)
-        assert exchange.states[1] == over
-    assert federation.ledger(1).spent("people").epsilon == Fraction(1)
+        assert transport.states[1] == over
+    assert federation.spent() == Fraction(1)
 
 
-def test_a_letter_of_another_session_does_not_end_the_one_in_hand(
-    tmp_path: Path,
+def test_a_message_of_another_session_does_not_end_the_one_in_hand(
+    federation: Federation,
 ) -> None:
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
     foreign = Message(Kind.STEP, b"p" * 32, b"x" * 32, 0, 1, b"foreign")
     last = replace(foreign, kind=Kind.END, body=EndNotice(Ending.FAILED).encode())
 
@@ -301,18 +295,18 @@ def test_a_letter_of_another_session_does_not_end_the_one_in_hand(
             return super().__call__(messages)
 
     plan = plan_for(DistributedDP("1"), survivors=3)
-    exchange = Disturbed(inner.sites, inner.report)
-    (release,) = federation.session(plan, exchange).run()
+    transport = federation.transport(Disturbed)
+    (release,) = federation.session(plan, transport).run()
     assert release.contributors == 3
 
 
-def test_a_refused_letter_that_comes_again_is_one_refusal(tmp_path: Path) -> None:
+def test_a_refused_message_that_comes_again_is_one_refusal(tmp_path: Path) -> None:
     """A bad network must not use up the refusals that a policy allows in a day."""
     federation = Federation(tmp_path, policy=replace(POLICY, privacy=("local",)))
-    exchange = Repeating(**vars(federation.exchange()))
+    transport = federation.transport(Repeating)
     with pytest.raises(AbortedError, match="3 declined"):
-        federation.session(plan_for(DistributedDP("1"), survivors=3), exchange).run()
-    declined = [x for pair in exchange.pairs for x in pair if x.kind is Kind.DECLINED]
+        federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
+    declined = [x for pair in transport.pairs for x in pair if x.kind is Kind.DECLINED]
     assert len(declined) == 6
     assert len(federation.reasons) == 3
-    assert all(first.encode() == second.encode() for first, second in exchange.pairs)
+    assert all(first.encode() == second.encode() for first, second in transport.pairs)

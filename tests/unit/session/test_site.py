@@ -58,10 +58,9 @@ from unit.session.federations import (
 
 
 def test_an_invitation_that_the_coordinator_did_not_sign_is_declined(
-    tmp_path: Path,
+    federation: Federation,
 ) -> None:
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
-    federation = Federation(tmp_path)
     session = federation.session(plan)
     session.identity = identity(1)
     with pytest.raises(AbortedError, match="3 declined"):
@@ -98,9 +97,9 @@ def test_a_refusal_is_one_constant_whatever_the_reason(
     }
     answers = set()
     for federation in reasons.values():
-        exchange = federation.exchange()
+        transport = federation.transport()
         message = invitation_to(plan)
-        answer = exchange.answer(1, message)
+        answer = transport.answer(1, message)
         answers.add((answer.kind, answer.site, answer.body, answer.numbers.size))
         assert len(federation.reasons) == 1
     assert answers == {(Kind.DECLINED, 0, words.encode(), 0)}
@@ -112,10 +111,10 @@ def test_a_repeated_local_invitation_gets_the_same_bytes_and_costs_once(
     plan = plan_for(LocalDP("1", "laplace"), survivors=1)
     drawn = iter(range(100))
     federation = Federation(tmp_path, entropy=lambda _: Seeded(bytes([next(drawn)])))
-    exchange = federation.exchange()
-    first, second = (exchange.answer(1, invitation_to(plan)) for _ in range(2))
+    transport = federation.transport()
+    first, second = (transport.answer(1, invitation_to(plan)) for _ in range(2))
     assert np.array_equal(first.numbers, second.numbers)
-    assert federation.ledger(1).spent("people").epsilon == 1
+    assert federation.spent() == 1
 
 
 def test_joining_again_is_charged_again(tmp_path: Path) -> None:
@@ -125,16 +124,15 @@ def test_joining_again_is_charged_again(tmp_path: Path) -> None:
     federation = Federation(tmp_path, entropy=lambda _: Seeded(bytes([next(drawn)])))
     totals = [federation.session(plan).run()[0].total for _ in range(2)]
     assert not np.array_equal(*totals)
-    assert federation.ledger(1).spent("people").epsilon == 2
+    assert federation.spent() == 2
     with pytest.raises(AbortedError, match="3 declined"):
         federation.session(plan).run()  # the policy allows two sessions a plan
 
 
-def test_an_old_state_is_refused(tmp_path: Path) -> None:
+def test_an_old_state_is_refused(federation: Federation) -> None:
     """A runtime that lost the newer state must not make the site mask twice."""
     plan = plan_for(DistributedDP("1"), survivors=3)
-    federation = Federation(tmp_path)
-    exchange = federation.exchange()
+    transport = federation.transport()
 
     class Repeating(InProcess):
         def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
@@ -148,12 +146,12 @@ def test_an_old_state_is_refused(tmp_path: Path) -> None:
             return answers
 
     with pytest.raises(AbortedError):
-        federation.session(plan, Repeating(exchange.sites, exchange.report)).run()
+        federation.session(plan, Repeating(transport.sites, transport.report)).run()
     assert "already answered" in federation.reasons[0][1]
 
 
 def test_a_full_disk_at_the_ledger_declines_after_the_charge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = Ledger.record
 
@@ -163,11 +161,10 @@ def test_a_full_disk_at_the_ledger_declines_after_the_charge(
         record(ledger, permit, message)
 
     monkeypatch.setattr(Ledger, "record", full)
-    federation = Federation(tmp_path)
     (release,) = federation.session(plan_for(DistributedDP("1"))).run()
     assert release.contributors == 2
     assert federation.reasons == [(1, "the disk is full")]
-    assert federation.ledger(1).spent("people").epsilon == 1
+    assert federation.spent() == 1
 
 
 ONE = replace(POLICY, epsilon_total=Fraction(1), sessions_per_plan=1)
@@ -191,19 +188,19 @@ def test_a_repeated_invitation_does_not_tell_whether_a_label_changed(
     changed[0] ^= True
     now = [Examples(scores, labels)]
     federation = Federation(tmp_path, policy=ONE, data=lambda _: now[0])
-    exchange = federation.exchange()
+    transport = federation.transport()
     message = invitation_to(plan_for(privacy, survivors=1))
-    first = exchange.answer(1, message)
+    first = transport.answer(1, message)
     now[0] = Examples(scores, changed)
-    exchange.states.clear()  # a restarted site: only its ledger knows
-    again = exchange.answer(1, message)
+    transport.states.clear()  # a restarted site: only its ledger knows
+    again = transport.answer(1, message)
     federation.data = _unreadable
-    exchange.states.clear()
-    third = exchange.answer(1, message)
+    transport.states.clear()
+    third = transport.answer(1, message)
     assert first.kind is Kind.STEP
     assert first.encode() == again.encode() == third.encode()
     assert federation.reasons == []
-    assert federation.ledger(1).spent("people").epsilon == 1
+    assert federation.spent() == 1
 
 
 def _unreadable(place: int) -> Examples:
@@ -227,7 +224,7 @@ def test_two_exact_sums_whose_survivors_differ_by_one_site_are_not_both_opened(
     plan = plan_for(SecureAggregation(), survivors=5, signed_by=7)
     (first,) = federation.session(plan).run()
     assert first.contributors == 7
-    silenced = Losing(**vars(federation.exchange()), silent={7: 3})
+    silenced = federation.transport(Losing, silent={7: 3})
     with pytest.raises(AbortedError, match="nothing was revealed"):
         federation.session(plan, silenced).run()
     told = [reason for _, reason in federation.reasons]
@@ -279,18 +276,18 @@ def test_what_is_asked_depends_on_the_realised_edges_alone() -> None:
 def test_refusals_are_counted_and_end_the_listening_for_the_day(tmp_path: Path) -> None:
     policy = replace(POLICY, refusals_per_day=5, epsilon_per_plan=Fraction(1))
     federation = Federation(tmp_path, policy=policy)
-    exchange = federation.exchange()
+    transport = federation.transport()
     allowed = invitation_to(plan_for(LocalDP("1", "laplace"), survivors=1))
-    first = exchange.answer(1, allowed)
+    first = transport.answer(1, allowed)
     before = len(federation.ledger(1).entries())
     costly = invitation_to(plan_for(LocalDP("2", "laplace"), survivors=1))
     for _ in range(12):
-        assert exchange.answer(1, costly).kind is Kind.DECLINED
+        assert transport.answer(1, costly).kind is Kind.DECLINED
     assert len(federation.ledger(1).entries()) == before + 5
     another = invitation_to(plan_for(LocalDP("0.5", "laplace"), survivors=1))
-    assert exchange.answer(1, another).kind is Kind.DECLINED
+    assert transport.answer(1, another).kind is Kind.DECLINED
     assert "declined 5 times today" in federation.reasons[-1][1]
-    assert exchange.answer(1, allowed).encode() == first.encode()
+    assert transport.answer(1, allowed).encode() == first.encode()
 
 
 PATIENT = replace(POLICY, sessions_per_plan=9)
@@ -305,7 +302,7 @@ GARBAGE = {
 
 @dataclass
 class Garbling(InProcess):
-    """An exchange that spoils the letter to site 1 at one turn."""
+    """An transport that spoils the message to site 1 at one turn."""
 
     at: int = 0
     how: str = "noise"
@@ -321,24 +318,24 @@ class Garbling(InProcess):
 
 def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) -> None:
     """Run a session in which site 1 gets garbage; it has two survivors or none."""
-    exchange = Garbling(federation.exchange().sites, lambda *_: None, at=at, how=how)
+    transport = federation.transport(Garbling, at=at, how=how)
     entropy = Seeded(b"run" + bytes([run]))
     with suppress(AbortedError, DiscreetError):
-        Coordinator(plan, range(1, 4), exchange, entropy, COORDINATOR).run()
-    assert exchange.turn >= at, "the session never came to the step that is spoilt"
+        Coordinator(plan, range(1, 4), transport, entropy, COORDINATOR).run()
+    assert transport.turn >= at, "the session never came to the step that is spoilt"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", GARBAGE)
 @pytest.mark.parametrize("step", ["advertise", "share", "mask"])
-def test_three_garbage_letters_at_a_step_cost_the_site_nothing(
+def test_three_garbage_messages_at_a_step_cost_the_site_nothing(
     tmp_path: Path, step: str, how: str
 ) -> None:
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
     federation = Federation(tmp_path, policy=PATIENT)
     for run in range(3):
         garbled(federation, plan, at=STEPS[step], how=how, run=run)
-    assert federation.ledger(1).spent("people").epsilon == 0
+    assert federation.spent() == 0
 
 
 @pytest.mark.long
@@ -350,7 +347,7 @@ def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
     federation = Federation(tmp_path, policy=PATIENT)
     for run in range(3):
         garbled(federation, plan, at=STEPS[step], how="noise", run=run)
-    assert federation.ledger(1).spent("people").epsilon == 3
+    assert federation.spent() == 3
 
 
 def _invited(plan: Plan, text: bytes) -> Message:
@@ -497,7 +494,7 @@ def unchecked(columns, scores: ScoreRange, **more) -> Examples:
 
 
 def play(folder: Path, plan: Plan, columns, **more):
-    """Run one session with this data at site 1; return its letters and the sums."""
+    """Run one session with this data at site 1; return its messages and the sums."""
     folder.mkdir()
     reasons: list[str] = []
 
@@ -516,19 +513,19 @@ def play(folder: Path, plan: Plan, columns, **more):
         )
 
     onces = {place: InMemory() for place in (1, 2, 3)}
-    exchange = Overheard(
+    transport = Overheard(
         {place: lambda place=place: site(place) for place in onces},
         lambda _, reason: reasons.append(reason),
     )
-    session = Coordinator(plan, list(onces), exchange, Seeded(b"coordinator"))
+    session = Coordinator(plan, list(onces), transport, Seeded(b"coordinator"))
     releases = session.run()
     assert reasons == []
     spent = site(1).account.spent("people")
-    return exchange.heard, releases, spent
+    return transport.heard, releases, spent
 
 
 def outside(messages: list[Message], *, sized: bool = True):
-    """Return all that an observer sees of letters beside their content."""
+    """Return all that an observer sees of messages beside their content."""
     size = [(len(x.body), x.numbers.size) if sized else () for x in messages]
     kinds = [(x.kind, x.round, x.site) for x in messages]
     assert Kind.DECLINED not in [kind for kind, _, _ in kinds]
@@ -614,7 +611,7 @@ def test_a_range_of_scores_finds_no_largest_score(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["binned", "response", "endpoint", "choice"])
-def test_no_label_decides_about_a_letter(tmp_path, mechanism):
+def test_no_label_decides_about_a_message(tmp_path, mechanism):
     """The scores are public here; what labels say is in the charged numbers only."""
     privacy = LabelDP(1, mechanism=mechanism)
     if not privacy.needs_edges:
@@ -641,7 +638,7 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
         ledger = Ledger.new(tmp_path / name, limits=policy.limits())
         site = Site(held, policy, ledger, Seeded(b"1"), InMemory())
         heard = []
-        exchange = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
+        transport = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
         nonce = bytes(32)
         invitation = Invitation(dumps(plan), nonce, b"")
         message = Message(
@@ -652,7 +649,7 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
             1,
             invitation.encode(),
         )
-        reply = exchange({1: message})[1]
+        reply = transport({1: message})[1]
         assert len(heard) == 1
         return reply.encode()
 

@@ -98,12 +98,12 @@ class Consortium:
     """Sites with ledgers; any of them can be asked in a session of their own."""
 
     federation: Federation
-    exchange: InProcess = field(init=False)
+    transport: InProcess = field(init=False)
     steps: list[StepReport] = field(default_factory=list)
     sessions: int = 0
 
     def __post_init__(self) -> None:
-        self.exchange = self.federation.exchange()
+        self.transport = self.federation.transport()
 
     @classmethod
     def of(cls, folder: Path, sites: int, policy: Policy = TWO) -> Consortium:
@@ -118,20 +118,20 @@ class Consortium:
         )
 
     def losing(self, silent: Mapping[int, int]) -> Losing:
-        states = self.exchange.states
+        states = self.transport.states
         return Losing(
-            self.exchange.sites, self.exchange.report, states=states, silent=silent
+            self.transport.sites, self.transport.report, states=states, silent=silent
         )
 
     def session(
-        self, plan: Plan, places: Iterable[int], exchange: Transport | None = None
+        self, plan: Plan, places: Iterable[int], transport: Transport | None = None
     ) -> Coordinator:
         self.sessions += 1
         self.steps.clear()
         return Coordinator(
             plan,
             tuple(places),
-            exchange or self.exchange,
+            transport or self.transport,
             Seeded(b"session %d" % self.sessions),
             COORDINATOR,
             self.steps.append,
@@ -218,8 +218,8 @@ def test_sites_that_refuse_whom_shared_stay_out_and_the_others_go_on(
     """They are asked before their masked counts leave: nothing is charged or sent."""
     consortium = SMALL.after_two(tmp_path)
     plan = plan_over(SMALL.everybody, survivors=SMALL.survivors)
-    exchange = consortium.losing({SMALL.sites: 2})
-    (release,) = consortium.session(plan, SMALL.everybody, exchange).run()
+    transport = consortium.losing({SMALL.sites: 2})
+    (release,) = consortium.session(plan, SMALL.everybody, transport).run()
     assert np.array_equal(release.total, counts(plan, range(1, 7)))
     for place in SMALL.refusing:
         (refused,) = consortium.reasons(place)
@@ -256,8 +256,8 @@ def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
     plan = plan_over(range(1, 6), survivors=4)
     journal = Journal(tuple(range(1, 6)), Seeded(b"journal"))
 
-    def carried(journal: Journal, exchange: Transport) -> Coordinator:
-        through = journal.through(exchange)
+    def carried(journal: Journal, transport: Transport) -> Coordinator:
+        through = journal.through(transport)
         return replace(
             consortium.session(plan, journal.nodes, through),
             entropy=journal.draw,
@@ -268,7 +268,7 @@ def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
         carried(journal, consortium.losing({2: 4})).run()
     journal.ask_again()
     again = Journal.of(journal.to_bytes())
-    (release,) = carried(again, consortium.exchange).run()
+    (release,) = carried(again, consortium.transport).run()
     assert np.array_equal(release.total, counts(plan, range(1, 6)))
     assert consortium.exact_sums(range(1, 6)) == [1] * 5
     assert consortium.federation.reasons == []
@@ -279,9 +279,9 @@ def test_an_aborted_exact_sum_is_released_by_whoever_did_not_sign(
 ) -> None:
     consortium = Consortium.of(tmp_path, 5)
     plan = plan_over(range(1, 6), survivors=4)
-    exchange = consortium.losing({1: 3, 2: 3})
+    transport = consortium.losing({1: 3, 2: 3})
     with pytest.raises(AbortedError, match="left after the mask step"):
-        consortium.session(plan, range(1, 6), exchange).run()
+        consortium.session(plan, range(1, 6), transport).run()
     assert [len(consortium.released(k)) for k in range(1, 6)] == [0, 0, 1, 1, 1]
     assert consortium.exact_sums(range(1, 6)) == [0] * 5
     (release,) = consortium.session(plan, range(1, 6)).run()
@@ -301,12 +301,12 @@ def test_a_charge_under_noise_is_never_released(tmp_path: Path) -> None:
 def test_a_session_that_was_dropped_is_released_by_the_next_exact_charge(
     tmp_path: Path,
 ) -> None:
-    """The coordinator never came back: no last letter told the sites so."""
+    """The coordinator never came back: no last message told the sites so."""
     consortium = Consortium.of(tmp_path, 5, replace(TWO, exact_sums=1))
     plan = plan_over(range(1, 6), survivors=4)
 
     def dying(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        answers = consortium.exchange(messages)
+        answers = consortium.transport(messages)
         if any(answer.numbers.size for answer in answers.values()):
             raise KeyboardInterrupt  # the masked counts have come
         return answers
@@ -322,7 +322,7 @@ def test_a_session_that_was_dropped_is_released_by_the_next_exact_charge(
 
 @dataclass
 class Recording(InProcess):
-    """Keeps each site's letters, and its states before them, by step."""
+    """Keeps each site's messages, and its states before them, by step."""
 
     seen: dict[tuple[int, str], tuple[bytes, Message]] = field(default_factory=dict)
     names: tuple[str, ...] = ("advertise", "share", "mask", "confirm", "reveal", "end")
@@ -343,7 +343,7 @@ class Recording(InProcess):
 
 
 def recorded(consortium: Consortium) -> Recording:
-    inner = consortium.exchange
+    inner = consortium.transport
     return Recording(inner.sites, inner.report, states=inner.states)
 
 
@@ -353,21 +353,21 @@ def refusing(tmp_path: Path) -> tuple[Consortium, Recording, Plan]:
     earlier = plan_over((4, 5, 6), survivors=3)
     consortium.session(earlier, (4, 5, 6)).run()
     plan = plan_over(range(1, 7), survivors=4)
-    exchange = recorded(consortium)
+    transport = recorded(consortium)
 
     def silenced(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        answers = exchange(messages)
+        answers = transport(messages)
         masks = any(answer.numbers.size for answer in answers.values())
         return {n: a for n, a in answers.items() if not (masks and n == 6)}
 
     with pytest.raises(AbortedError, match="2 of the 5"):
         consortium.session(plan, range(1, 7), silenced).run()
-    return consortium, exchange, plan
+    return consortium, transport, plan
 
 
 def test_the_others_go_on_without_those_who_withdrew(tmp_path: Path) -> None:
-    consortium, exchange, _ = refusing(tmp_path)
-    _, last = exchange.seen[1, "end"]
+    consortium, transport, _ = refusing(tmp_path)
+    _, last = transport.seen[1, "end"]
     assert set(EndNotice.decode(last.body).withdrawals) == {4, 5}
     assert consortium.exact_sums(range(1, 7)) == [0, 0, 0, 1, 1, 1]
     proofs = [len(consortium.released(k)[0].withdrawn) for k in (1, 2, 3, 4, 5)]
@@ -382,7 +382,7 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     tmp_path: Path,
 ) -> None:
     """Old states come back, and the marks of used states are lost."""
-    consortium, exchange, _ = refusing(tmp_path)
+    consortium, transport, _ = refusing(tmp_path)
 
     def answered(place: int, state: bytes, message: Message) -> tuple[Message, str]:
         consortium.federation.onces[place].used.clear()
@@ -392,7 +392,7 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
         return reply, reasons[0]
 
     # Who withdrew signs no list, also none that it would sign otherwise.
-    state, message = exchange.seen[4, "confirm"]
+    state, message = transport.seen[4, "confirm"]
     told = Survivors.decode(message.body)
     whole = replace(message, body=replace(told, survivors=tuple(range(1, 7))).encode())
     for asked in (message, whole):
@@ -400,7 +400,7 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
         assert Withdrawal.decode(reply.body)
         assert "has released its charge" in reason or "never shared" in reason
     # Who released on a withdrawal gives no share, though the others sign after all.
-    state, request = _signed_state(exchange, 1)
+    state, request = _signed_state(transport, 1)
     reply, reason = answered(1, state, request)
     assert reply.kind is Kind.DECLINED
     assert "has released its charge" in reason
@@ -409,19 +409,19 @@ def test_a_released_sum_is_never_signed_and_never_helped_to_reveal(
     assert _answered(progress, 1, request.body)
 
 
-def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
+def _signed_state(transport: Recording, place: int) -> tuple[bytes, Message]:
     """Return a site's state after it signed, and the request that lists everyone."""
-    state, message = exchange.seen[place, "end"]
+    state, message = transport.seen[place, "end"]
     progress = Progress.decode(state)
-    told = Survivors.decode(exchange.seen[place, "confirm"][1].body)
+    told = Survivors.decode(transport.seen[place, "confirm"][1].body)
     signatures = {}
     for k in told.survivors:
-        _, asked = exchange.seen[k, "confirm"]
+        _, asked = transport.seen[k, "confirm"]
         if k in (4, 5):
             # These two sign outside of their ledgers.
-            signatures[k] = _forced_signature(exchange, k, asked)
+            signatures[k] = _forced_signature(transport, k, asked)
         else:
-            own = Progress.decode(exchange.seen[k, "end"][0])
+            own = Progress.decode(transport.seen[k, "end"][0])
             stored = Message.decode(own.replies[asked.digest()])
             signatures[k] = Confirmation.decode(stored.body).signature
     request = RevealRequest(told.session, told.survivors, signatures)
@@ -431,8 +431,8 @@ def _signed_state(exchange: Recording, place: int) -> tuple[bytes, Message]:
     return progress.encode(), step
 
 
-def _forced_signature(exchange: Recording, place: int, asked: Message) -> bytes:
-    progress = Progress.decode(exchange.seen[place, "confirm"][0])
+def _forced_signature(transport: Recording, place: int, asked: Message) -> bytes:
+    progress = Progress.decode(transport.seen[place, "confirm"][0])
     answer = _answered(progress, place, asked.body)
     return Confirmation.decode(answer).signature
 
@@ -462,9 +462,9 @@ def _no_vector() -> IntVector:
     raise AssertionError("no vector is asked for")
 
 
-def ended(consortium: Consortium, exchange: Recording, body: bytes) -> int:
-    """Give site 1, as it was before the last letter, another one; return its charges."""
-    state, message = exchange.seen[1, "end"]
+def ended(consortium: Consortium, transport: Recording, body: bytes) -> int:
+    """Give site 1, as it was before the last message, another one; return its charges."""
+    state, message = transport.seen[1, "end"]
     reasons: list[str] = []
     consortium.federation.site(1).answer(
         state, replace(message, body=body), report=reasons.append
@@ -473,31 +473,31 @@ def ended(consortium: Consortium, exchange: Recording, body: bytes) -> int:
 
 
 def signed_by_all_but_one(tmp_path: Path) -> tuple[Consortium, Recording]:
-    """Sites 1 to 5, of which the fifth falls silent before it signs; no last letter."""
+    """Sites 1 to 5, of which the fifth falls silent before it signs; no last message."""
     consortium = Consortium.of(tmp_path, 5)
-    exchange = recorded(consortium)
+    transport = recorded(consortium)
 
     def losing(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        if exchange.turn == 3:
+        if transport.turn == 3:
             messages = {n: x for n, x in messages.items() if n != 5}
         if next(iter(messages.values())).kind is Kind.END:
             for n, x in messages.items():
-                exchange.seen[n, "end"] = exchange.states[n], x
+                transport.seen[n, "end"] = transport.states[n], x
             return {}
-        return exchange(messages)
+        return transport(messages)
 
     plan = plan_over(range(1, 6), survivors=4)
     with pytest.raises(AbortedError, match="1 of the 5"):
         consortium.session(plan, range(1, 6), losing).run()
-    return consortium, exchange
+    return consortium, transport
 
 
 def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
-    consortium, exchange = signed_by_all_but_one(tmp_path)
-    progress = Progress.decode(exchange.seen[5, "end"][0])
-    session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
+    consortium, transport = signed_by_all_but_one(tmp_path)
+    progress = Progress.decode(transport.seen[5, "end"][0])
+    session = Survivors.decode(transport.seen[1, "confirm"][1].body).session
     failed = Ending.FAILED
-    assert ended(consortium, exchange, EndNotice(failed).encode()) == 1
+    assert ended(consortium, transport, EndNotice(failed).encode()) == 1
     stranger, own = identity(77), identity(1)
     for place, key, signed in (
         (5, stranger, session),
@@ -509,32 +509,32 @@ def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
     ):
         forged = key.sign(withdrawal_statement(signed, place))
         assert (
-            ended(consortium, exchange, EndNotice(failed, {place: forged}).encode())
+            ended(consortium, transport, EndNotice(failed, {place: forged}).encode())
             == 1
         )
     true = identity(5).sign(withdrawal_statement(session, 5))
-    assert ended(consortium, exchange, EndNotice(failed, {5: true}).encode()) == 0
+    assert ended(consortium, transport, EndNotice(failed, {5: true}).encode()) == 0
 
 
 def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
     """A site withdraws after all have revealed: the sum is known by then."""
     consortium = Consortium.of(tmp_path, 5)
     plan = plan_over(range(1, 6), survivors=4)
-    exchange = recorded(consortium)
-    consortium.session(plan, range(1, 6), exchange).run()
-    session = Survivors.decode(exchange.seen[1, "confirm"][1].body).session
+    transport = recorded(consortium)
+    consortium.session(plan, range(1, 6), transport).run()
+    session = Survivors.decode(transport.seen[1, "confirm"][1].body).session
     true = identity(5).sign(withdrawal_statement(session, 5))
     assert (
-        ended(consortium, exchange, EndNotice(Ending.FAILED, {5: true}).encode()) == 1
+        ended(consortium, transport, EndNotice(Ending.FAILED, {5: true}).encode()) == 1
     )
 
 
 def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> None:
     """The state before it comes back; the signature may have left."""
     consortium = Consortium.of(tmp_path, 3)
-    exchange = recorded(consortium)
-    consortium.session(plan_over((1, 2, 3), survivors=3), (1, 2, 3), exchange).run()
-    state, message = exchange.seen[1, "confirm"]
+    transport = recorded(consortium)
+    consortium.session(plan_over((1, 2, 3), survivors=3), (1, 2, 3), transport).run()
+    state, message = transport.seen[1, "confirm"]
     reasons: list[str] = []
     site = consortium.federation.site(1)
     _, reply = site.answer(state, message, report=reasons.append)
@@ -543,29 +543,29 @@ def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> No
     assert consortium.exact_sums([1]) == [1]
 
 
-def test_exact_sums_without_a_roster_are_refused_by_both_ends(tmp_path: Path) -> None:
+def test_exact_sums_without_a_roster_are_refused_by_both_ends(
+    federation: Federation,
+) -> None:
     plan = plan_for(SecureAggregation(), survivors=3)
-    federation = Federation(tmp_path)
     with pytest.raises(PlanError, match="an exact sum needs a roster"):
         federation.session(plan)
-    answer = federation.exchange().answer(1, invitation_to(plan))
+    answer = federation.transport().answer(1, invitation_to(plan))
     assert answer.kind is Kind.DECLINED
     ((_, reason),) = federation.reasons
     assert "an exact sum needs a roster" in reason
     assert federation.ledger(1).uses("people") == []
 
 
-def test_a_simulation_of_exact_sums_needs_no_roster(tmp_path: Path) -> None:
+def test_a_simulation_of_exact_sums_needs_no_roster(federation: Federation) -> None:
     """One machine plays all sites, and the claim says so."""
     plan = plan_for(SecureAggregation(), survivors=3)
-    federation = Federation(tmp_path)
-    inner = federation.exchange()
+    inner = federation.transport()
     sites = {
         k: (lambda k=k: replace(federation.site(k), simulated=True))  # type: ignore[misc]
         for k in (1, 2, 3)
     }
-    exchange = InProcess(sites, inner.report)
-    session = Coordinator(plan, (1, 2, 3), exchange, Seeded(b"s"), simulated=True)
+    transport = InProcess(sites, inner.report)
+    session = Coordinator(plan, (1, 2, 3), transport, Seeded(b"s"), simulated=True)
     (release,) = session.run()
     assert np.array_equal(release.total, counts(plan, (1, 2, 3)))
 
@@ -598,7 +598,7 @@ def test_each_groups_sum_is_that_of_its_members(tmp_path: Path, signed: bool) ->
         expected = sum(own_answer(plan, k) for k in release.members)
         assert np.array_equal(release.total, expected)
         assert release.contributors == len(release.members) == SITES // GROUPS
-    spent = {federation.ledger(k).spent("people").epsilon for k in range(1, SITES + 1)}
+    spent = {federation.spent(k) for k in range(1, SITES + 1)}
     assert spent == {1}
 
 
@@ -638,7 +638,7 @@ def test_two_sessions_draw_other_groups(tmp_path: Path) -> None:
 def test_a_silent_site_is_missing_in_its_group_alone(tmp_path: Path, turn: int) -> None:
     plan = grouped_plan(DistributedDP("1"), survivors=2, signed=False)
     federation = Federation(tmp_path, sites=SITES)
-    losing = Losing(federation.exchange().sites, lambda *_: None, silent={4: turn})
+    losing = federation.transport(Losing, silent={4: turn})
     releases = federation.session(plan, losing).run()
     present = sorted(r.contributors for r in releases)
     masked = turn > 3  # its vector was in the sum before it fell silent
@@ -648,7 +648,7 @@ def test_a_silent_site_is_missing_in_its_group_alone(tmp_path: Path, turn: int) 
 @pytest.mark.long
 def test_nothing_is_opened_when_one_group_falls_below_its_floor(tmp_path: Path) -> None:
     federation = Federation(tmp_path, sites=SITES)
-    losing = Losing(federation.exchange().sites, lambda *_: None, silent={4: 3})
+    losing = federation.transport(Losing, silent={4: 3})
     with pytest.raises(AbortedError, match=r"2 sites are left after the mask step"):
         federation.session(grouped_plan(), losing).run()
 
@@ -787,22 +787,20 @@ def test_a_killed_coordinator_goes_on_with_the_groups_that_were_drawn(
 ) -> None:
     plan = grouped_plan(DistributedDP("1"))
     federation = Federation(tmp_path, sites=SITES)
-    exchange = Dying(
-        **vars(federation.exchange()), kill_in=kill_in, sites_answer=sites_answer
-    )
+    transport = federation.transport(Dying, kill_in=kill_in, sites_answer=sites_answer)
     journal = Journal(tuple(range(1, SITES + 1)))
     with pytest.raises(KilledError):
-        carried_on(plan, journal, exchange)
+        carried_on(plan, journal, transport)
     again = Journal.of(journal.to_bytes())
-    releases = carried_on(plan, again, exchange)
+    releases = carried_on(plan, again, transport)
     for release in releases:
         expected = sum(own_answer(plan, k) for k in release.members)
         assert np.array_equal(release.total, expected)
     assert federation.reasons == []
-    spent = {federation.ledger(k).spent("people").epsilon for k in range(1, SITES + 1)}
+    spent = {federation.spent(k) for k in range(1, SITES + 1)}
     assert spent == {1}
 
 
-def carried_on(plan: Plan, journal: Journal, exchange: Transport) -> list[Release]:
-    through = journal.through(exchange)
+def carried_on(plan: Plan, journal: Journal, transport: Transport) -> list[Release]:
+    through = journal.through(transport)
     return Coordinator(plan, journal.nodes, through, journal.draw, COORDINATOR).run()
