@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from discreet.cli import attack, evaluate  # noqa: F401 - loaded once for all forks
+from discreet.cli import evaluate, reviewer  # noqa: F401 - loaded once for all forks
 from discreet.cli.main import main
 
 MARKER = "Meier-7731"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.cli.hospitals import simulate_hospitals
+from discreet.cli.demo import simulate_hospitals
 
 for name, hospital in zip(
     ("north", "south", "east"), simulate_hospitals(), strict=False

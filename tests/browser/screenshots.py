@@ -16,7 +16,7 @@ from PIL import Image
 
 import discreet
 from browser.devtools import Browser
-from discreet.cli.hospitals import simulate_hospitals
+from discreet.cli.demo import simulate_hospitals
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef, recommend

@@ -7,14 +7,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import ClassVar
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import discreet
+from discreet.cli.main import app
 from discreet.data.edges import Edges
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning
@@ -49,9 +52,17 @@ from policies import open_policy
 
 @dataclass(frozen=True, slots=True)
 class Whispered(PrivacyModel):
-    """Every site tells its noisy counts to whoever asks."""
+    """Every site tells its noisy counts to whoever asks.
+
+    Args:
+        epsilon: the loss, split over the listeners.
+        listeners: how many hear each site's counts.
+        loudly: tell the site's name too.
+    """
 
     epsilon: Fraction
+    listeners: int = 1
+    loudly: bool = False
 
     name: ClassVar[str] = "whispered"
     trust: ClassVar[Trust] = Trust.NOBODY
@@ -63,11 +74,11 @@ class Whispered(PrivacyModel):
 
     @property
     def loss(self):
-        return PureDP(self.epsilon)
+        return PureDP(self.epsilon / self.listeners)
 
     def caveats(self, sites):
         del sites
-        return ("whatever a stranger forgot",)
+        return ("whatever its author forgot",)
 
     def mechanism_for(self, this, cohort):
         del cohort
@@ -135,7 +146,7 @@ PREVALENCE = MetricRow(
         limits=lambda _, value: Binning(value, value, 0.0),
     ),
     better="one",
-    source="a stranger",
+    source="another package",
 )
 
 
@@ -183,17 +194,17 @@ def test_all_three_run_end_to_end_and_survive_their_file():
     result = run(plan, sites(), entropy=Seeded(b"s"))
     straight, mirrored = result["straight"], result["mirrored"]
     assert straight.auc.value + mirrored.auc.value == pytest.approx(1, abs=0.02)
-    found = straight.metrics["prevalence"]
-    assert found.value == pytest.approx(0.3, abs=0.02)
-    low, high = found.interval()
-    assert low < found.value < high
+    share = straight.metrics["prevalence"]
+    assert share.value == pytest.approx(0.3, abs=0.02)
+    low, high = share.interval()
+    assert low < share.value < high
     for text in (str(straight), straight.to_json()):
         assert "prevalence" in text
     assert "each of the 3 sites' own" in str(straight.claim)
-    assert "whatever a stranger forgot" in str(straight.claim)
+    assert "whatever its author forgot" in str(straight.claim)
 
 
-def test_a_policy_knows_the_strangers_model():
+def test_a_policy_knows_an_added_model():
     allowed = open_policy(population="p", privacy=("whispered",), epsilon_per_plan=1)
     with pytest.raises(discreet.DiscreetError, match="at least 4"):
         Policy(**{**vars_of(allowed), "sites": 4}).check(planned())
@@ -288,3 +299,54 @@ def test_another_packages_protocol_carries_a_plan_between_sites():
     assert isinstance(plan.protocol, InBodies)
     relayed = in_process(planned())
     assert in_process(plan) == over_http(plan) == relayed
+
+
+WHISPERED = ("--privacy", "whispered")
+FACTS = ("--examples", "9000", "--prevalence", "0.3")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = []
+    for k, site in enumerate(sites()):
+        scores, labels = site.to_arrays()
+        rows = [f"{s:.6f},{int(y)}" for s, y in zip(scores, labels, strict=True)]
+        names.append(f"{k}.csv")
+        Path(names[-1]).write_text("\n".join(["y_score,y_true", *rows]))
+    return names
+
+
+def command(*words):
+    return CliRunner().invoke(app, words)
+
+
+def test_the_fields_of_an_added_model_are_options_of_the_command_line(files):
+    whispered = (*WHISPERED, "--epsilon", "1", "--listeners", "2")
+    result = command("evaluate", *files, *FACTS, *whispered)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "0.5-DP" in result.output
+    few = ("--bins", "20", "--repetitions", "2", "--sites", "3")
+    result = command("plan", *FACTS, *few, *whispered, "--loudly", "-o", "plan.toml")
+    assert result.exit_code == 0, (result.output, result.exception)
+    plan = planfile.loads(Path("plan.toml").read_text())
+    assert plan.privacy == Whispered(Fraction(1), 2, loudly=True)
+    text = " ".join(command("evaluate", "--help").output.replace("│", " ").split())
+    for words in ("whispered: Every site", "--listeners", "--loudly", "[default: 1]"):
+        assert words in text
+    assert "For whispered: the loss, split over the listeners." in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (WHISPERED, "--privacy whispered needs --epsilon, for instance 1"),
+        ((*WHISPERED, "--epsilon", "much"), "epsilon must be a decimal number"),
+        ((*WHISPERED, "--epsilon", "1", "--unit", "client"), "whispered has no --unit"),
+        (("--listeners", "3"), "leave out --listeners, or choose --privacy whispered"),
+    ],
+)
+def test_options_that_an_added_model_lacks_or_needs_are_named(files, options, message):
+    result = command("evaluate", *files, *options)
+    assert isinstance(result.exception, discreet.DiscreetError)
+    assert message in str(result.exception)

@@ -1,53 +1,44 @@
-"""Options that several commands offer, in the same words."""
+"""Options of whoever wants numbers: the data, the question, the privacy model.
+
+The options of a privacy model are the fields of its dataclass, found through
+``MODELS``: a model that another package adds has its options too.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast, get_args
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
 from discreet.cli.files import LabelColumn, PositiveLabel, SubjectColumn
+from discreet.codec.parsing import exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.data.sources import read
 from discreet.errors import InputError
-from discreet.models.central import CentralDP
-from discreet.models.distributed import DistributedDP
-from discreet.models.label import (
-    CURVE_MECHANISMS,
-    LabelDP,
-)
-from discreet.models.local import LocalDP, LocalMechanism
-from discreet.models.secure_aggregation import SecureAggregation
-from discreet.mpc.model import ExactMPC
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
-from discreet.plan.privacy_model import PrivacyModel
-from discreet.statistic.rank_sums import RANK_MECHANISMS
-
-
-class Privacy(StrEnum):
-    """Privacy models of the command line."""
-
-    secure_aggregation = "secure-aggregation"
-    distributed = "distributed"
-    local = "local"
-    label = "label"
-    central = "central"
-    exact = "exact"
-
-
-class Unit(StrEnum):
-    """Whom distributed differential privacy protects."""
-
-    example = "example"
-    subject = "subject"
-    client = "client"
+from discreet.plan.privacy_model import MODELS, PrivacyModel
 
 
 class ClusterOf(StrEnum):
@@ -57,7 +48,7 @@ class ClusterOf(StrEnum):
     subject = "subject"
 
 
-class Kind(StrEnum):
+class ScoreKind(StrEnum):
     """Kinds of scores."""
 
     probability = "probability"
@@ -68,15 +59,19 @@ class Kind(StrEnum):
 Prevalence: TypeAlias = Annotated[
     float | None, typer.Option(help="Public: roughly which share of them is positive.")
 ]
+Total: TypeAlias = Annotated[
+    int | None, typer.Option(help="Public: roughly how many examples there are in all.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoresAre:
+class Scores:
     """Options: what the scores are."""
 
     kind: Annotated[
-        Kind, typer.Option(help="What the scores are; 'other' needs --low, --high.")
-    ] = Kind.probability
+        ScoreKind,
+        typer.Option(help="What the scores are; 'other' needs --low, --high."),
+    ] = ScoreKind.probability
     low: Annotated[
         float | None, typer.Option(help="Public lower limit of the scores.")
     ] = None
@@ -90,7 +85,7 @@ class ScoresAre:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredRows(ScoresAre):
+class ScoredRows(Scores):
     """Options: in which columns labels and subjects are, and what the scores are."""
 
     label: LabelColumn = "y_true"
@@ -113,8 +108,8 @@ class ScoredRows(ScoresAre):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Options: what is measured, and where it is read off."""
+class Measured:
+    """Options: what is measured, and in which bins."""
 
     prevalence: Prevalence = None
     threshold: Annotated[
@@ -129,8 +124,8 @@ class Asked:
         bool,
         typer.Option(
             "--pilot",
-            help="Under noise: a first round with 5 to 20% of the budget looks where the "
-            "scores are and places the bins.",
+            help="Under noise: a pilot round with 5 to 20% of the budget estimates where "
+            "the scores lie and places the bins.",
         ),
     ] = False
     classes: Annotated[
@@ -151,13 +146,13 @@ class Asked:
     ] = None
     max_examples_per_site: Annotated[
         int | None,
-        typer.Option(help="No site has more: bounds what one that lies can do."),
+        typer.Option(help="No site has more: bounds the effect of false data."),
     ] = None
     random_groups: Annotated[
         int | None,
         typer.Option(
-            help="Split the sites at random into so many groups, a sum each: a site that "
-            "lies shows in one of them."
+            help="Split the sites at random into so many groups, one sum per group: false "
+            "data of one site show in one of them."
         ),
     ] = None
     heterogeneity: Annotated[
@@ -180,11 +175,11 @@ class Asked:
     ] = None
 
     def edges(self, facts: PublicFacts) -> EdgeRule | None:
-        """Return the bins that were asked for, None to have them chosen."""
+        """Return the given number of bins, None to have them chosen."""
         return None if self.bins is None else spread_over(self.bins, facts)
 
     def heterogeneity_question(self) -> HeterogeneityQuestion | None:
-        """Return what is asked about how sites differ, None for nothing."""
+        """Return the question how sites differ, None for none."""
         if self.heterogeneity is None and self.clusters is None:
             return None
         return HeterogeneityQuestion(
@@ -194,91 +189,153 @@ class Asked:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+_COHORT: Final = {
+    "min_survivors": "Sites that must be in every sum; by default all of them.",
+    "colluders": "Sites that may know or tell their share of the noise; under "
+    "distributed noise by default one, the site that reads the result.",
+}
+"""What a plan's cohort holds; a model may have these fields too."""
+
+
 class Protection:
-    """Options: who is protected, from whom, and how."""
+    """Options: the privacy model, and every field that a model in ``MODELS`` has."""
 
-    privacy: Annotated[
-        Privacy,
-        typer.Option(
-            help="Who may learn what: exact sums only; sums with distributed noise; "
-            "private messages; public scores with private labels; what a trusted "
-            "curator publishes; exact areas by three compute parties."
-        ),
-    ] = Privacy.secure_aggregation
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            help="Privacy loss, for distributed, local, label and central; with "
-            "exact, opens only a noisy AUC."
-        ),
-    ] = None
-    delta: Annotated[
-        str, typer.Option(help="0 for pure differential privacy, or a small number.")
-    ] = "0"
-    unit: Annotated[Unit, typer.Option(help="Who is protected, for distributed.")] = (
-        Unit.example
+    def __init__(
+        self,
+        *,
+        privacy: StrEnum,
+        min_survivors: int | None,
+        colluders: int | None,
+        **given: Any,
+    ) -> None:
+        self.privacy = privacy.value
+        self.min_survivors = min_survivors
+        self.colluders = colluders
+        self._given = given
+
+    @classmethod
+    def options(cls) -> Iterator[inspect.Parameter]:
+        """Yield the options of all models that are registered now."""
+        names = _enum("Privacy", MODELS)
+        promises = [f"{n}: {_doc(MODELS[n]).partition(chr(10))[0]}" for n in MODELS]
+        text = " ".join(["Who may learn what.", *promises])
+        yield _option("privacy", names, names("secure-aggregation"), text)
+        for field in _model_fields().values():
+            if field.name not in _COHORT:
+                yield _option(field.name, field.type(), field.default(), field.help())
+        for name, text in _COHORT.items():
+            yield _option(name, int, None, text)
+
+    def model(self, *, cohort: bool = True) -> PrivacyModel:
+        """Return the privacy model that the options describe.
+
+        ``cohort=False`` leaves out what the plan's cohort holds.
+        """
+        privacy, known = self.privacy, _model_fields()
+        given = dict(self._given)
+        for name in _COHORT:
+            if cohort and name in known and privacy in known[name].defaults:
+                given[name] = getattr(self, name)
+        for name in list(given):
+            field, option = known[name], f"--{name.replace('_', '-')}"
+            if privacy not in field.defaults:
+                if given.pop(name) != field.default():
+                    raise InputError(
+                        f"--privacy {privacy} has no {option}: leave out {option}, or "
+                        f"choose --privacy {_listed(field.defaults, 'or')}"
+                    )
+            elif given[name] is not None:
+                given[name] = field.value(given[name], privacy)
+            elif given.pop(name) is None and field.defaults[privacy] is MISSING:
+                instance = ", for instance 1" if name == "epsilon" else ""
+                raise InputError(f"--privacy {privacy} needs {option}{instance}")
+        return MODELS[privacy](**given)
+
+
+@dataclass(frozen=True)
+class _ModelField:
+    """A field that models have: one option, whichever of them are chosen.
+
+    ``types`` and ``defaults`` are by the models' names.
+    """
+
+    name: str
+    types: dict[str, frozenset[Any]]
+    defaults: dict[str, Any]
+
+    def type(self) -> Any:
+        """Return the option's type: text for amounts, and where the models' differ.
+
+        An amount such as epsilon is text, so that a decimal is taken as written.
+        """
+        kinds = frozenset[Any]().union(*self.types.values())
+        (kind,) = kinds if len(kinds) == 1 else (str,)
+        if get_origin(kind) is Literal:
+            return _enum(self.name, get_args(kind))
+        return kind if kind in (bool, int, float) else str
+
+    def default(self) -> Any:
+        """Return the default that all models agree on, None if they do not."""
+        (default, *others) = set(self.defaults.values())
+        plain = isinstance(default, bool | int | float | str) and not others
+        return self.type()(default) if plain else None
+
+    def value(self, given: Any, privacy: str) -> Any:
+        """Return an option's value as the model takes it."""
+        if self.types[privacy] == {Fraction}:
+            return exact(given, name=self.name)
+        return given.value if isinstance(given, StrEnum) else given
+
+    def help(self) -> str:
+        """Return what the models' docstrings say of the field, equal texts once."""
+        models: dict[str, list[str]] = {}
+        pattern = re.compile(rf"^    {self.name}: (.*(?:\n {{8,}}.*)*)", re.MULTILINE)
+        for name in self.defaults:
+            entry = pattern.search(_doc(MODELS[name]))
+            text = " ".join(entry.group(1).split()).replace("``", "") if entry else ""
+            models.setdefault(text, []).append(name)
+        return " ".join(
+            f"For {_listed(names, 'and')}: {text}" for text, names in models.items()
+        )
+
+
+def _model_fields() -> dict[str, _ModelField]:
+    """Return the fields of all registered models, by name."""
+    known: dict[str, _ModelField] = {}
+    for name in MODELS:
+        model: Any = MODELS[name]
+        hints = get_type_hints(model)
+        for field in fields(model) if is_dataclass(model) else ():
+            one = known.setdefault(field.name, _ModelField(field.name, {}, {}))
+            hint = hints[field.name]
+            union = get_origin(hint) in (Union, UnionType)
+            one.types[name] = frozenset(get_args(hint) if union else (hint,)) - {
+                type(None)
+            }
+            one.defaults[name] = field.default
+    return known
+
+
+def _option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[
+            kind | None if default is None else kind, typer.Option(help=text)
+        ],
     )
-    max_examples: Annotated[
-        int | None,
-        typer.Option(help="Most examples of one subject or client that count."),
-    ] = None
-    mechanism: Annotated[
-        str | None,
-        typer.Option(
-            help="How messages are randomised. Local: "
-            f"{', '.join(get_args(LocalMechanism))}. Label: "
-            f"{', '.join((*RANK_MECHANISMS, *CURVE_MECHANISMS))}; the last three "
-            "give curves, the others the AUC alone."
-        ),
-    ] = None
-    min_survivors: Annotated[
-        int | None,
-        typer.Option(help="Sites that must be in every sum; by default all of them."),
-    ] = None
-    colluders: Annotated[
-        int | None,
-        typer.Option(
-            help="Sites that may know or tell their share of the noise; under distributed "
-            "noise by default one, the site that reads the result.",
-            show_default=False,
-        ),
-    ] = None
 
-    def model(self) -> PrivacyModel:
-        """Return the privacy model that the options describe."""
-        privacy, epsilon = self.privacy, self.epsilon
-        if self.mechanism is not None and privacy not in {Privacy.local, Privacy.label}:
-            raise InputError(
-                f"--privacy {privacy.value} has one mechanism: leave out --mechanism"
-            )
-        if privacy is Privacy.exact:
-            return ExactMPC(epsilon=epsilon)
-        if privacy is Privacy.secure_aggregation:
-            if epsilon is not None:
-                raise InputError(
-                    "exact sums have no epsilon; choose --privacy distributed, local, "
-                    "label or central"
-                )
-            return SecureAggregation()
-        if epsilon is None:
-            raise InputError(
-                f"--privacy {privacy.value} needs --epsilon, for instance 1"
-            )
-        match privacy:
-            case Privacy.distributed:
-                return DistributedDP(
-                    epsilon,
-                    self.delta,
-                    self.unit.value,
-                    self.max_examples,
-                    self.min_survivors,
-                    self.colluders,
-                )
-            case Privacy.central:
-                return CentralDP(epsilon, self.delta)
-            case Privacy.local:
-                return LocalDP(epsilon, cast("LocalMechanism", self.mechanism or "arc"))
-            case Privacy.label:
-                chosen = self.mechanism or "choice"
-                return LabelDP(epsilon, self.delta, chosen)
+
+def _enum(name: str, values: Iterable[str]) -> Any:
+    made: Any = StrEnum
+    return made(name, {value: value for value in values})
+
+
+def _doc(model: type[PrivacyModel]) -> str:
+    return inspect.getdoc(model) or ""
+
+
+def _listed(names: Iterable[str], word: str) -> str:
+    *others, last = names
+    return f"{', '.join(others)} {word} {last}" if others else last

@@ -13,12 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from discreet.cli.files import Output, read_plan
-from discreet.cli.loading import with_option_groups
+from discreet.cli.files import Output, PlanFile, read_plan
 from discreet.cli.site import (
     PORT,
     LogFile,
-    PlanFile,
     Rehearse,
     missing_flower,
     show_findings,
@@ -52,7 +50,6 @@ Unauthenticated: TypeAlias = Annotated[
 ]
 
 
-@with_option_groups
 def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     keys: CoordinatorFolder,
@@ -152,7 +149,6 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     saved.discard()  # not before somebody has the result
 
 
-@with_option_groups
 def doctor(
     plan: PlanFile,
     keys: CoordinatorFolder,
@@ -162,7 +158,7 @@ def doctor(
     state: StateFile = None,
     unauthenticated: Unauthenticated = False,
 ) -> None:
-    """Look at everything that could fail when the coordinator starts.
+    """Check everything that could fail when the coordinator starts.
 
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
     mended.

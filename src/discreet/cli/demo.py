@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.arrays import FloatVector
-from discreet.cli.hospitals import Hospital, simulate_hospitals
 from discreet.data.edges import Warped
-from discreet.errors import DisclosureWarning
+from discreet.data.examples import Examples
+from discreet.errors import DisclosureWarning, MissingExtraError
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import Curve, Polyline
 from discreet.models.distributed import DistributedDP
@@ -28,6 +28,10 @@ _GRID = np.linspace(0.0, 1.0, 201)
 _PRIVACY = DistributedDP(epsilon=1)
 _EXAMPLES, _PREVALENCE = 30_000, 0.25
 """Public facts of the demo, declared and not counted."""
+_SIZES = (9200, 6400, 4300, 3100, 2400, 1900, 1400, 1000, 700, 450, 300, 150)
+_SEVERITY = (-1.9, -1.2, -2.0, -1.6, -1.6, -2.3, -1.1, -2.1, -1.0, -1.8, -1.3, -1.4)
+_OFFSETS = (0.4, -1.6, 1.5, -0.2, 2.2, -2.0, 0.9, -1.1, 1.9, -0.7, 2.6, -1.4)
+_SIGNAL = np.array([1.1, -0.8, 0.7, 0.5, -0.4, 0.0, 0.0, 0.3])
 
 
 def demo(
@@ -153,3 +157,55 @@ def _write(
     for name, found in (("result", result), ("private", private)):
         path = out / f"{name}.json"
         path.write_text(found.to_json(indent=1, record=record), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Hospital:
+    """One hospital's scored patients."""
+
+    name: str
+    scores: FloatVector
+    labels: FloatVector
+
+    def examples(self) -> Examples:
+        """Return what discreet is given at this hospital."""
+        return Examples(self.scores, self.labels, name=self.name)
+
+
+def simulate_hospitals(seed: int = 1) -> list[Hospital]:
+    """Train a model and score the patients of twelve hospitals with it.
+
+    A hospital's case mix shifts its patients' measurements (``_OFFSETS``), which
+    shifts the scores: so a local ranking says little about the pooled one.
+    """
+    try:
+        from sklearn.ensemble import (  # noqa: PLC0415 - an optional extra
+            HistGradientBoostingClassifier,
+        )
+    except ImportError:
+        raise MissingExtraError("the demo", "demo") from None
+    rng = np.random.default_rng(seed)
+    x, y = _patients(rng, 12_000, severity=-1.5, offset=0.0, spread=1.5)
+    model = HistGradientBoostingClassifier(max_iter=80, random_state=seed).fit(x, y)
+    hospitals = []
+    facts = zip(_SIZES, _SEVERITY, _OFFSETS, strict=True)
+    for k, (size, severity, offset) in enumerate(facts):
+        x, y = _patients(rng, size, severity=severity, offset=offset, spread=0.9)
+        scores = model.predict_proba(x)[:, 1]
+        hospitals.append(Hospital(f"hospital {k + 1}", scores, y))
+    return hospitals
+
+
+def _patients(
+    rng: np.random.Generator,
+    size: int,
+    *,
+    severity: float,
+    offset: float,
+    spread: float,
+) -> tuple[FloatVector, FloatVector]:
+    x = rng.normal(0.0, spread, (size, _SIGNAL.size))
+    x[:, 0] += offset
+    risk = x @ _SIGNAL + 0.5 * np.sin(2 * x[:, 1]) + 0.4 * x[:, 2] * x[:, 3] + severity
+    y = rng.random(size) < 1.0 / (1.0 + np.exp(-risk))
+    return x, y.astype(np.float64)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -25,20 +26,33 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from discreet.cli.words import in_options
-from discreet.failures import (
-    EXIT_INTERRUPTED,
-    exit_code,
-    guard,
-    sentence,
-    tell,
-)
+from discreet.failures import EXIT_INTERRUPTED, exit_code, guard, sentence, tell
 
 _CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
 """Newer typers carry a click of their own; its errors are not those of click."""
 _SELDOM: Final = 100_000
 """Objects made between two searches for garbage, 700 by default: loading a command
 makes a hundred thousand and hardly any garbage."""
+_OPTIONS: Final = {
+    "classes": "class",
+    "groups": "in-group",
+    "thresholds": "threshold",
+    "names": "name",
+    "multiclass": "ovo",
+}
+"""Options whose names differ from Python's keywords."""
+_KEYWORDS: Final = frozenset(
+    (
+        *_OPTIONS,
+        *("score", "label", "positive", "subject", "group", "weight", "max_weight"),
+        *("kind", "low", "high", "examples", "prevalence", "bins", "random_groups"),
+        *("max_examples_per_site", "min_survivors", "colluders", "privacy"),
+        *("epsilon", "delta", "mechanism", "unit"),
+    )
+)
+_ASSIGNED: Final = re.compile(
+    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[[^\]]*\]|(?P<number>[\d.]*\d))?"
+)
 _ERRORS: Final[Any] = import_module(f"{_CLICK}.exceptions")
 _CORE: Final[Any] = import_module(f"{_CLICK}.core")
 
@@ -89,9 +103,29 @@ def _path(command: Any, arguments: list[str]) -> str:
     for word in arguments:
         if not hasattr(command, "get_command"):
             break
-        found = command.get_command(_CORE.Context(command), word)
-        if found is None:
+        following = command.get_command(_CORE.Context(command), word)
+        if following is None:
             break
         words.append(word)
-        command = found
+        command = following
     return " ".join(words)
+
+
+def in_options(sentence: str) -> str:
+    """Name options instead of keywords: ``--score`` for Python's ``score=``.
+
+    >>> in_options("declare kind='logit', or more classes with classes=")
+    'declare --kind logit, or more classes with --class'
+    >>> in_options("privacy='distributed' needs epsilon=, for instance epsilon=1")
+    '--privacy distributed needs --epsilon, for instance --epsilon 1'
+    """
+    return _ASSIGNED.sub(_option, sentence)
+
+
+def _option(match: re.Match[str]) -> str:
+    word = match.group(1)
+    if word not in _KEYWORDS:
+        return match.group(0)
+    value = match.group("text") or match.group("number")
+    option = f"--{_OPTIONS.get(word, word).replace('_', '-')}"
+    return f"{option} {value}" if value and word != "multiclass" else option

@@ -1,8 +1,9 @@
-"""``discreet evaluate``: several files, as if they could not be pooled."""
+"""``discreet evaluate`` and ``compare``: several files, as if they could not be pooled."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,15 +12,14 @@ from rich.progress import Progress
 
 from discreet.cli import choices
 from discreet.cli import files as options
-from discreet.cli.loading import with_option_groups
 from discreet.data.tables import is_address
 from discreet.errors import InputError
 from discreet.plan.cohort import PublicFacts
 from discreet.report.build import Result
+from discreet.transport.comparison import compare as compare_sites
 from discreet.transport.simulation import evaluate as evaluate_sites
 
 
-@with_option_groups
 def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[str],
@@ -31,7 +31,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ],
     protection: choices.Protection,
     rows: choices.ScoredRows,
-    asked: choices.Asked,
+    measured: choices.Measured,
     database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,
@@ -41,10 +41,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             "--secagg", help="Add up by the real secure aggregation protocol."
         ),
     ] = False,
-    examples: Annotated[
-        int | None,
-        typer.Option(help="Public: roughly how many examples there are in all."),
-    ] = None,
+    examples: choices.Total = None,
     score: Annotated[
         list[str],
         typer.Option(
@@ -63,20 +60,20 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         str, typer.Option("--name", help="Name of the measured model.")
     ] = "",
 ) -> None:
-    """Evaluate the pooled data of several files, as if they could not be pooled."""
+    """Evaluate the pooled data of files, as if they could not be pooled."""
     model = protection.model()
-    if (group is None) != (asked.groups is None):
+    if (group is None) != (measured.groups is None):
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    columns = {"group": group, "weight": weight, "classes": asked.classes}
+    columns = {"group": group, "weight": weight, "classes": measured.classes}
     sites = [
         rows.read(
             path, score, **columns, **(asdict(database) if is_address(path) else {})
         )
         for path in files
     ]
-    facts = PublicFacts(examples, asked.prevalence, sites[0].scores)
+    facts = PublicFacts(examples, measured.prevalence, sites[0].scores)
     screen = Console(stderr=True)
     with Progress(
         console=screen, transient=True, disable=not screen.is_terminal
@@ -86,19 +83,65 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             sites,
             privacy=model,
             examples=examples,
-            prevalence=asked.prevalence,
-            thresholds=asked.threshold,
-            edges=asked.edges(facts),
-            classes=asked.classes,
+            prevalence=measured.prevalence,
+            thresholds=measured.threshold,
+            edges=measured.edges(facts),
+            classes=measured.classes,
             multiclass="ovo" if ovo else "ovr",
-            groups=asked.groups,
-            max_weight=asked.max_weight,
-            pilot=asked.pilot,
+            groups=measured.groups,
+            max_weight=measured.max_weight,
+            pilot=measured.pilot,
             name=model_name,
-            max_examples_per_site=asked.max_examples_per_site,
-            random_groups=asked.random_groups,
-            heterogeneity=asked.heterogeneity_question() or False,
+            max_examples_per_site=measured.max_examples_per_site,
+            random_groups=measured.random_groups,
+            heterogeneity=measured.heterogeneity_question() or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
+    output.write(result)
+
+
+def compare(  # noqa: PLR0913, PLR0917 - one option a choice
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+    ],
+    score: Annotated[
+        list[str],
+        typer.Option(help="Column of one model's scores; give it twice."),
+    ],
+    protection: choices.Protection,
+    rows: choices.ScoredRows,
+    output: options.Output,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="What a model is called, in the order of --score."),
+    ] = None,
+    joint: Annotated[
+        bool,
+        typer.Option(
+            "--joint/--marginals",
+            help="Count pairs of bins, which tell how the models' errors go together; "
+            "or each model apart, in finer bins, their errors taken as uncorrelated.",
+        ),
+    ] = True,
+    examples: choices.Total = None,
+    prevalence: choices.Prevalence = None,
+) -> None:
+    """Compare two models on the same examples of several files: one release."""
+    if len(score) != 2:
+        raise InputError(
+            f"a comparison is of two models: give --score twice, not {len(score)} times"
+        )
+    names = name or score
+    if len(names) != 2:
+        raise InputError("two models have two names: give --name twice or not at all")
+    result = compare_sites(
+        [rows.read(path, score) for path in files],
+        privacy=protection.model(),
+        form="joint" if joint else "marginals",
+        examples=examples,
+        prevalence=prevalence,
+        names=(names[0], names[1]),
+    )
     output.write(result)

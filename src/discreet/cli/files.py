@@ -34,6 +34,9 @@ _LONGEST_FILE_NAME: Final = 80
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul"})
 """Names that are no files on Windows."""
 
+PlanFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="The plan, plan.toml.", show_default=False)
+]
 ScoreColumns: TypeAlias = Annotated[
     list[str], typer.Option(help="Column of scores; repeat for classes.")
 ]

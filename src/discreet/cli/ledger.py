@@ -41,7 +41,7 @@ from discreet.privacy.unit import Unit
 from discreet.session.preview import spent_dict
 
 app = typer.Typer(
-    no_args_is_help=True, help="Make and read a site's record of all that it gave away."
+    no_args_is_help=True, help="Make and read a site's record of all its releases."
 )
 
 _Path = Annotated[Path, typer.Argument(help="The ledger's file.")]
@@ -52,7 +52,7 @@ _Delta = Annotated[
 
 @app.callback()
 def _root() -> None:
-    """Make and read a site's record of all that it gave away."""
+    """Make and read a site's record of all its releases."""
 
 
 @app.command()

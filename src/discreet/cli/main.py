@@ -1,120 +1,204 @@
-"""The commands of ``discreet``, by who uses them."""
+"""The commands of ``discreet``, by who uses them; each is loaded when it is called.
+
+``discreet --help`` prints names and one line each; what a command computes with
+(Arrow, SciPy, Flower) takes seconds to load and is loaded by that command alone.
+
+Newer versions of typer carry their own copy of click and older ones import it. Neither
+is imported here: where a type would be click's, it is ``Any``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from importlib import import_module
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 import discreet
 from discreet.cli.entry import run
-from discreet.cli.loading import LaterGroup, Place
 from discreet.errors import InputError
 
-_ANALYST: Final = "Analyst: whoever wants the numbers"
-_SITE: Final = "Site: whoever holds data"
-_COORDINATOR: Final = "Coordinator: whoever runs the session"
-_REVIEWER: Final = "Reviewer: whoever signs for the privacy"
-
-
-class _Commands(LaterGroup):
-    """Every command, where it is written and who uses it."""
-
-    places: ClassVar[dict[str, Place]] = {
-        "demo": Place(
+_PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Analyst: whoever wants the numbers": {
+        "demo": (
             "discreet.cli.demo:demo",
             "Measure a real model at twelve simulated hospitals that cannot pool data.",
-            _ANALYST,
         ),
-        "evaluate": Place(
+        "evaluate": (
             "discreet.cli.evaluate:evaluate",
-            "Evaluate the pooled data of several files, as if they could not be "
-            "pooled.",
-            _ANALYST,
+            "Evaluate the pooled data of files, as if they could not be pooled.",
         ),
-        "compare": Place(
-            "discreet.cli.compare:compare",
+        "compare": (
+            "discreet.cli.evaluate:compare",
             "Compare two models on the same examples of several files: one release.",
-            _ANALYST,
         ),
-        "plan": Place(
+        "plan": (
             "discreet.cli.plan:plan",
-            "Choose a plan from public facts and predict its errors; no data is "
-            "touched.",
-            _ANALYST,
+            "Choose a plan from public facts and predict its errors, without data.",
         ),
-        "exact": Place(
+        "exact": (
             "discreet.mpc.commands:app",
             "Exact AUC, average precision and AUPR by three compute parties.",
-            _ANALYST,
         ),
-        "preview": Place(
+    },
+    "Site: whoever holds data": {
+        "preview": (
             "discreet.cli.preview:preview",
             "Show what would leave this site: shapes, sizes, the claim, the charge.",
-            _SITE,
         ),
-        "query": Place(
-            "discreet.cli.query:query",
+        "query": (
+            "discreet.cli.preview:query",
             "Print the query that counts a plan's rows in a database, to run by hand.",
-            _SITE,
         ),
-        "site": Place(
+        "site": (
             "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",
-            _SITE,
         ),
-        "site doctor": Place(
+        "site doctor": (
             "discreet.cli.site:doctor",
-            "Look at everything that could fail when this site joins.",
-            _SITE,
+            "Check everything that could fail when this site joins.",
         ),
-        "site own": Place(
-            "discreet.cli.own:own",
-            "Compare this site's own values with the opened result; nothing leaves.",
-            _SITE,
+        "site own": (
+            "discreet.cli.site:own",
+            "Compare this site's own values with the revealed result; nothing leaves.",
         ),
-        "keys": Place(
+        "keys": (
             "discreet.cli.keys:app",
             "Make, renew and trust keys; private halves stay where they are made.",
-            _SITE,
         ),
-        "ledger": Place(
+        "ledger": (
             "discreet.cli.ledger:app",
-            "Make and read a site's record of all that it gave away.",
-            _SITE,
+            "Make and read a site's record of all its releases.",
         ),
-        "consortium": Place(
+    },
+    "Coordinator: whoever runs the session": {
+        "consortium": (
             "discreet.cli.keys:consortium",
             "Rehearse: make everybody's keys, certificates and policies in one place.",
-            _COORDINATOR,
         ),
-        "roster": Place(
+        "roster": (
             "discreet.cli.keys:roster",
             "Put the sites' public files into a plan's roster; print the fingerprints.",
-            _COORDINATOR,
         ),
-        "coordinate": Place(
+        "coordinate": (
             "discreet.cli.coordinate:coordinate",
             "Run a plan over the sites that connect, and print the evaluation.",
-            _COORDINATOR,
         ),
-        "coordinate doctor": Place(
+        "coordinate doctor": (
             "discreet.cli.coordinate:doctor",
-            "Look at everything that could fail when the coordinator starts.",
-            _COORDINATOR,
+            "Check everything that could fail when the coordinator starts.",
         ),
-        "verify": Place(
-            "discreet.cli.verify:verify",
-            "Compute a report again, compare every word and number, check who signed "
-            "it.",
-            _REVIEWER,
+    },
+    "Reviewer: whoever signs for the privacy": {
+        "verify": (
+            "discreet.cli.reviewer:verify",
+            "Compute a report again, compare all words and numbers, check who signed.",
         ),
-        "attack": Place(
-            "discreet.cli.attack:app",
+        "attack": (
+            "discreet.cli.reviewer:app",
             "Show what a release gives away about one person.",
-            _REVIEWER,
         ),
+    },
+}
+"""Who uses a command, where it is ("module:name"), and its line in the help."""
+_TARGETS: Final = {
+    name: target for panel in _PANELS.values() for name, (target, _) in panel.items()
+}
+
+
+class _Commands(TyperGroup):
+    """Every command of the table, imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(_TARGETS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a stand-in for a command: enough for help and completion."""
+        for panel, commands in _PANELS.items():
+            if cmd_name in commands:
+                line = commands[cmd_name][1]
+                return TyperCommand(cmd_name, help=line, rich_help_panel=panel)
+        return super().get_command(ctx, cmd_name)  # hidden, not in the table
+
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
+        """Load the command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        longer = f"{name} {rest[0]}" if rest else ""
+        if longer in _TARGETS:  # such as "site doctor", beside "site"
+            name, rest = longer, rest[1:]
+        if name in _TARGETS:
+            command = _load(name)
+        return name, command, rest
+
+
+def _load(name: str) -> Any:
+    """Import a command: a function, or a Typer app with commands."""
+    module, _, attribute = _TARGETS[name].partition(":")
+    target = getattr(import_module(module), attribute)
+    if not isinstance(target, typer.Typer):
+        function = with_option_groups(target)
+        target = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        target.command(name)(function)
+    command = get_command(target)
+    command.name = name
+    return command
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: parameters whose type is a dataclass.
+
+    The command line has an option for each field; the command gets the group. A group
+    whose options are not known beforehand has a class method ``options`` instead.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, tuple[Any, list[inspect.Parameter]]] = {
+        name: (p.annotation, list(_options(p.annotation)))
+        for name, p in own.items()
+        if is_dataclass(p.annotation) or hasattr(p.annotation, "options")
     }
+
+    def shown() -> Iterator[inspect.Parameter]:
+        for name, parameter in own.items():
+            if name in groups:
+                yield from groups[name][1]
+            else:
+                yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, (group, options) in groups.items():
+            given[name] = group(**{o.name: given.pop(o.name) for o in options})
+        command(**given)
+
+    called.__signature__ = inspect.Signature(list(shown()))  # type: ignore[attr-defined]
+    return called
+
+
+def _options(group: Any) -> Iterator[inspect.Parameter]:
+    if hasattr(group, "options"):
+        yield from group.options()
+        return
+    types = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=types[field.name],
+        )
 
 
 app = typer.Typer(
@@ -146,9 +230,9 @@ def _root(
 @app.command(hidden=True, context_settings={"ignore_unknown_options": True})
 def reproduce(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Say where the papers went."""
-    asked = " ".join(names or ["NAME"])
+    items = " ".join(names or ["NAME"])
     raise InputError(
-        f"the papers left the package: run python -m papers {asked} from a clone"
+        f"the papers left the package: run python -m papers {items} from a clone"
     )
 
 

@@ -13,7 +13,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli import choices
-from discreet.cli.loading import with_option_groups
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
@@ -32,14 +31,13 @@ from discreet.report.prediction import (
 from discreet.statistic.site_sums import SiteSums
 
 
-@with_option_groups
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: Annotated[
         int, typer.Option(help="Public: roughly how many examples there are in all.")
     ],
     protection: choices.Protection,
-    scores: choices.ScoresAre,
-    asked: choices.Asked,
+    scores: choices.Scores,
+    measured: choices.Measured,
     site: Annotated[
         list[str] | None,
         typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
@@ -85,51 +83,53 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         ),
     ] = None,
 ) -> None:
-    """Choose a plan from public facts and predict its errors; no data is touched.
+    """Choose a plan from public facts and predict its errors, without data.
 
     Exits with 1 and writes nothing when the result would be mostly noise.
     """
-    if watch_drop is not None and len(asked.groups or ()) < 2:
+    if watch_drop is not None and len(measured.groups or ()) < 2:
         raise InputError(
             "--watch-drop compares periods: name them with --in-group, in their order"
         )
-    model = replace(protection, min_survivors=None, colluders=None).model()
-    private, colluders = _plannable(model, asked.bins), protection.colluders
+    model = protection.model(cohort=False)
+    private, colluders = _plannable(model, measured.bins), protection.colluders
     roster = _roster(site or [], coordinator)
     known = sites or (len(roster.sites) if roster else None)
     protocol = PROTOCOLS[private.carried_by]
     fewest = (colluders or 0) + 2 if protocol.between_sites else 1
-    split = asked.random_groups or 1
+    split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
-    most = asked.max_examples_per_site
-    facts = PublicFacts(examples, asked.prevalence, scores.declared())
+    most = measured.max_examples_per_site
+    facts = PublicFacts(examples, measured.prevalence, scores.declared())
     chosen = recommend(
         facts,
         private,
-        thresholds=asked.threshold,
-        edges=asked.edges(facts),
-        classes=asked.classes,
-        groups=asked.groups,
-        max_weight=asked.max_weight,
-        pilot=asked.pilot,
-        heterogeneity=asked.heterogeneity_question(),
+        thresholds=measured.threshold,
+        edges=measured.edges(facts),
+        classes=measured.classes,
+        groups=measured.groups,
+        max_weight=measured.max_weight,
+        pilot=measured.pilot,
+        heterogeneity=measured.heterogeneity_question(),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
     chosen = replace(chosen, roster=roster)
     check_protocol(chosen, sites=known)
     _describe(chosen)
-    refusal = _between(chosen)
+    refusal = _heterogeneity(chosen)
     if not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
-    elif asked.classes is None:
+    elif measured.classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             progress.add_task("Predicting errors", total=None)
-            found = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
-        _show(found, auc)
-        refusal = found.refusal or refusal
+            prediction = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
+        _show(prediction, auc)
+        refusal = prediction.refusal or refusal
         if watch_drop is not None:
-            refusal = _periods(found, len(asked.groups or ()), watch_drop) or refusal
+            refusal = (
+                _periods(prediction, len(measured.groups or ()), watch_drop) or refusal
+            )
     else:
         typer.echo("There is no prediction for more than two classes.")
     if page is not None:
@@ -143,11 +143,11 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.echo(f"Wrote {out}")
 
 
-def _periods(found: Prediction, periods: int, drop: float) -> str | None:
+def _periods(prediction: Prediction, periods: int, drop: float) -> str | None:
     """Print which drop between periods would be seen; say so if it is too large."""
     from discreet.report.drift import detectable_change  # noqa: PLC0415 - as above
 
-    seen = detectable_change(found.auc.total, periods)
+    seen = detectable_change(prediction.auc.total, periods)
     typer.echo(
         f"Watched over {periods} periods, an alarm in 5% of quiet series: a drop of the "
         f"AUC by {seen:.3f} in the last one is seen 9 times in 10."
@@ -160,7 +160,7 @@ def _periods(found: Prediction, periods: int, drop: float) -> str | None:
     )
 
 
-def _between(chosen: Plan) -> str | None:
+def _heterogeneity(chosen: Plan) -> str | None:
     """Print what noise leaves of how sites differ; return why it is no use, if so."""
     statistic = chosen.statistic
     if chosen.privacy.protects is None or not isinstance(statistic, SiteSums):
@@ -191,17 +191,17 @@ def _write_page(path: Path, chosen: Plan, *, sites: int | None, auc: float) -> N
     typer.echo(f"The page is in {path}")
 
 
-def _plannable(asked: PrivacyModel, bins: int | None) -> PrivacyModel:
+def _plannable(model: PrivacyModel, bins: int | None) -> PrivacyModel:
     """Refuse what a plan cannot hold, and say what to use instead."""
-    if instead := PROTOCOLS[asked.carried_by].instead_of_a_plan:
+    if instead := PROTOCOLS[model.carried_by].instead_of_a_plan:
         raise InputError(instead)
-    if asked.needs_edges and bins is None:
+    if model.needs_edges and bins is None:
         raise InputError(
             "under label privacy the scores are public, and so is how many bins suit "
             "them: give --bins, for instance 32, and --mechanism response or binned; "
             "or choose --mechanism choice for the AUC alone"
         )
-    return asked
+    return model
 
 
 def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
@@ -231,20 +231,20 @@ def _describe(chosen: Plan) -> None:
         typer.echo(f"Without noise: {alone}.")
 
 
-def _show(found: Prediction, auc: float) -> None:
+def _show(prediction: Prediction, auc: float) -> None:
     table = Table(
         title=f"Predicted errors, if the AUC is {auc:g} at prevalence "
-        f"{found.prevalence:g} ({found.group_examples:,} examples)"
+        f"{prediction.prevalence:g} ({prediction.group_examples:,} examples)"
     )
     for heading in ("", "expected", "sampling", "noise"):
         table.add_column(heading)
-    for name, e in found.errors.items():
+    for name, e in prediction.errors.items():
         title = METRICS[name].title
         table.add_row(title, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
-    table.add_row("ROC curve, area between", "", "", _error(found.roc_area))
+    table.add_row("ROC curve, area between", "", "", _error(prediction.roc_area))
     Console().print(table)
-    if found.refusal is None and found.caution is not None:
-        typer.echo(f"Note: {found.caution}.")
+    if prediction.refusal is None and prediction.caution is not None:
+        typer.echo(f"Note: {prediction.caution}.")
 
 
 def _error(size: float) -> str:

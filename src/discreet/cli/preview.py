@@ -1,13 +1,15 @@
-"""``discreet preview``: exactly what would leave this site, before anything does."""
+"""``discreet preview`` and ``query``: what would leave this site, before anything does."""
 
 from __future__ import annotations
 
 import json as json_text
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
 from textwrap import indent
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
@@ -15,20 +17,36 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli import files
-from discreet.cli.confirming import Confirmed, asking
-from discreet.cli.loading import with_option_groups
 from discreet.codec.parsing import decimal_text, shown
+from discreet.data.arrow_columns import Names
+from discreet.data.pushdown import written
 from discreet.errors import InputError
 from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
-from discreet.session.preview import CONFIRM, OwnRows, Preview, own_rows
+from discreet.session.preview import (
+    CONFIRM,
+    OwnRows,
+    Preview,
+    own_rows,
+    plan_bound,
+    plan_cuts,
+)
 from discreet.session.preview import preview as make_preview
+from discreet.statistic.weighted import Weighted
+
+Confirmed: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--confirmed",
+        help="This site's own rows are right, although their prevalence is far from the "
+        "plan's or their AUC below one half.",
+    ),
+]
 
 
-@with_option_groups
 def preview(
-    plan: Annotated[Path, typer.Argument(help="The plan, plan.toml.")],
+    plan: files.PlanFile,
     rows: files.Rows,
     policy: Annotated[
         Path | None, typer.Option(help="The site's policy, policy.toml.")
@@ -47,26 +65,40 @@ def preview(
     would decline the plan, or when its own prevalence or AUC is odd and nobody
     confirms it; these two are shown on this screen and are not in the JSON file.
     """
-    asked = files.read_plan(plan)
-    examples = rows.read(asked)
+    agreed = files.read_plan(plan)
+    examples = rows.read(agreed)
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
         raise InputError("--ledger needs --policy, which names the population")
-    opened = (
+    ledger_file = (
         nullcontext()
         if ledger is None or rules is None
         else Ledger(ledger, limits=rules.limits())
     )
-    with opened as account:
-        found = make_preview(asked, examples, policy=rules, ledger=account)
-    _show(found)
+    with ledger_file as account:
+        outcome = make_preview(agreed, examples, policy=rules, ledger=account)
+    _show(outcome)
     if json is not None:
-        text = json_text.dumps(found.to_dict(), indent=1)
+        text = json_text.dumps(outcome.to_dict(), indent=1)
         json.write_text(text, encoding="utf-8")
-    if found.refusal is not None:
+    if outcome.refusal is not None:
         raise typer.Exit(1)
-    if not _confirmed(own_rows(asked, examples), asking(confirmed)):
+    if not _confirmed(own_rows(agreed, examples), asking(confirmed)):
         raise typer.Exit(1)
+
+
+def asking(confirmed: bool) -> Callable[[str], bool]:
+    """Return what asks the operator: the option, or a question on a terminal."""
+
+    def agrees(text: str) -> bool:
+        if confirmed:
+            return True
+        if not sys.stdin.isatty():
+            return False
+        typer.echo(text, err=True)
+        return typer.confirm("Are these the rows that you mean?", err=True)
+
+    return agrees
 
 
 def _confirmed(rows: OwnRows, agrees: Callable[[str], bool]) -> bool:
@@ -82,33 +114,31 @@ def _confirmed(rows: OwnRows, agrees: Callable[[str], bool]) -> bool:
     return False
 
 
-def _show(found: Preview) -> None:
-    console = Console()
-    model = found.plan.model.name or "(no model named)"
-    typer.echo(f"Plan {found.plan.digest().hex()[:16]}, model {model}")
-    if found.query is None:
-        typer.echo(f"{found.examples:,} examples were read, and stay here")
+def _show(outcome: Preview) -> None:
+    model = outcome.plan.model.name or "(no model named)"
+    typer.echo(f"Plan {outcome.plan.digest().hex()[:16]}, model {model}")
+    if outcome.query is None:
+        typer.echo(f"{outcome.examples:,} examples were read, and stay here")
     else:
-        typer.echo(f"{found.examples:,} examples were counted where they are, by")
-        typer.echo(indent(found.query, "    "))
-    table = Table(title=Text(f"What would leave this site, {found.sent}"))
+        typer.echo(f"{outcome.examples:,} examples were counted where they are, by")
+        typer.echo(indent(outcome.query, "    "))
+    table = Table(title=Text(f"What would leave this site, {outcome.sent}"))
     for heading in ("round", "counted in", "numbers", "bytes", "loss"):
         table.add_column(heading, overflow="fold")
-    for i, r in enumerate(found.rounds):
+    for i, r in enumerate(outcome.rounds):
         cells = (str(i + 1), r.statistic, f"{r.numbers:,}", f"{r.size:,}", str(r.loss))
         table.add_row(*(Text(shown(cell)) for cell in cells))
-    console.print(table)
-    typer.echo(str(found.claim))
-    typer.echo(f"Would be charged: {spent_text(found.charged())}.")
-    if found.spent is not None:
-        typer.echo(f"Spent so far: {spent_text(found.spent)}.")
-    typer.echo(f"Checked: {found.checked}.")
-    if found.refusal is not None:
-        typer.echo(f"This site would decline: {found.refusal}.")
-    elif found.unchecked:
-        typer.echo(f"This site would take part, {found.unchecked}.")
+    Console().print(table)
+    typer.echo(str(outcome.claim))
+    typer.echo(f"Would be charged: {spent_text(outcome.charged())}.")
+    if outcome.spent is not None:
+        typer.echo(f"Spent so far: {spent_text(outcome.spent)}.")
+    typer.echo(f"Checked: {outcome.checked}.")
+    if outcome.refusal is not None:
+        typer.echo(f"This site would decline: {outcome.refusal}.")
     else:
-        typer.echo("This site would take part.")
+        unchecked = f", {outcome.unchecked}" if outcome.unchecked else ""
+        typer.echo(f"This site would take part{unchecked}.")
 
 
 def spent_text(spent: Spent) -> str:
@@ -127,3 +157,44 @@ def spent_text(spent: Spent) -> str:
         many = "" if spent.exact_sums == 1 else "s"
         parts.append(f"{spent.exact_sums} exact sum{many}")
     return ", ".join(parts) or "nothing"
+
+
+class SqlDialect(StrEnum):
+    """Engines that take a query by hand, and count as NumPy does."""
+
+    duckdb = "duckdb"
+    sqlite = "sqlite"
+    postgres = "postgres"
+    mariadb = "mariadb"
+
+
+def query(
+    plan: files.PlanFile,
+    engine: Annotated[SqlDialect, typer.Option(help="Whose SQL to write.")],
+    table: Annotated[str, typer.Option(help="The table or view of scored rows.")],
+    score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
+    label: files.LabelColumn = "y_true",
+    group: files.GroupColumn = None,
+    subject: files.SubjectColumn = None,
+) -> None:
+    """Print the query that counts a plan's rows in a database, to run by hand.
+
+    Nothing is opened or read. Save the result as CSV with its header, and take part
+    with it: `discreet site plan.toml --counts counts.csv`.
+    """
+    agreed = files.read_plan(plan)
+    if isinstance(agreed.statistic, Weighted):
+        raise InputError(
+            "the plan adds up weights, which a database does not do for it: take part "
+            "with the rows themselves"
+        )
+    bound = plan_bound(agreed, subject)
+    text = written(
+        table,
+        Names(tuple(score), label, group, bound.subject),
+        plan_cuts(agreed, len(score)),
+        engine.value,
+        scores=agreed.facts.scores,
+        bound=bound,
+    )
+    typer.echo(text + ";")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from discreet.cli import files
-from discreet.cli.confirming import Confirmed, asking
-from discreet.cli.loading import with_option_groups
-from discreet.errors import MissingExtraError
+from discreet.cli.preview import Confirmed, asking
+from discreet.codec.parsing import read_text
+from discreet.errors import InputError, MissingExtraError
 from discreet.session import policy as policyfile
 from discreet.session.board import EventLog
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 PORT: Final = 9443
 _HERE: Final = f"127.0.0.1:{PORT}"
 
-PlanFile: TypeAlias = Annotated[
-    Path, typer.Argument(help="The plan that was agreed on.")
-]
 Rehearse: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -47,7 +45,7 @@ LogFile: TypeAlias = Annotated[
 class Joining:
     """Options: what a site brings to a session, and where the coordinator is."""
 
-    plan: PlanFile
+    plan: files.PlanFile
     policy: Annotated[Path, typer.Option(help="What this site allows.")]
     keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")]
     coordinator: Annotated[
@@ -75,7 +73,6 @@ class Joining:
         )
 
 
-@with_option_groups
 def site(
     joins: Joining,
     rows: files.Rows,
@@ -149,9 +146,8 @@ def site(
         raise typer.Exit(1)
 
 
-@with_option_groups
 def doctor(joins: Joining, rows: files.Rows) -> None:
-    """Look at everything that could fail when this site joins.
+    """Check everything that could fail when this site joins.
 
     Takes the arguments of `discreet site` and changes nothing. Prints no row of the data, and for
     the operator alone how many examples and positives there are and their AUC; exits
@@ -189,3 +185,28 @@ def missing_flower(
 
 def _tell(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def own(
+    plan: files.PlanFile,
+    result: Annotated[
+        Path,
+        typer.Option(help="The revealed result: the coordinator's JSON file."),
+    ],
+    rows: files.Rows,
+) -> None:
+    """Compare this site's own values with the revealed result; nothing leaves.
+
+    For plans that were made with `--heterogeneity`. Nothing is charged or sent.
+    """
+    from discreet.report.heterogeneity import own_view  # noqa: PLC0415 - of this alone
+
+    agreed = files.read_plan(plan)
+    try:
+        revealed = json.loads(read_text(result, "a result"))
+    except ValueError:
+        raise InputError(f"{result.name} is no JSON file") from None
+    if not isinstance(revealed, dict):
+        raise InputError("this file is no result of discreet, as JSON")
+    for line in own_view(agreed, rows.read(agreed), revealed):
+        typer.echo(line)

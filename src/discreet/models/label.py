@@ -50,8 +50,9 @@ class LabelDP(PrivacyModel):
     Args:
         epsilon: the loss; a decimal is taken as written.
         delta: 0 for pure DP; above 0 for Gaussian noise on rank sums.
-        mechanism: the default, ``choice``, and every other rank mechanism give the
-            AUC alone. ``response`` flips each label once, for any number of models,
+        mechanism: ``choice`` (the default), ``endpoint``, ``slack``, ``staircase``,
+            ``global-laplace``, ``local-laplace``, ``orthogonal`` and ``adaptive``
+            give the AUC alone. ``response`` flips each label once, for any number of models,
             and gives everything, curves and calibration included; ``binned`` adds
             noise to each site's positives per bin, anew in each evaluation;
             ``curves`` takes the one of these two with the smaller predicted error.

@@ -161,7 +161,11 @@ def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
         ("y_score,y_true\n0.9,1\n", ("--kind", "other"), "low and high"),
         ("y_score,y_true\n0.9,1\n", ("--bins", "0"), "number of bins"),
         ("y_score,y_true\n0.9,1\n", ("--privacy", "local"), "needs --epsilon"),
-        ("y_score,y_true\n0.9,1\n", ("--epsilon", "1"), "exact sums have no epsilon"),
+        (
+            "y_score,y_true\n0.9,1\n",
+            ("--epsilon", "1"),
+            "secure-aggregation has no --epsilon",
+        ),
         (
             "y_score,y_true\n0.9,1\n",
             ("--privacy", "distributed", "--epsilon", "much"),
@@ -198,7 +202,7 @@ def test_help_and_version_teach():
 def test_the_demo_is_right_against_scikit_learn(tmp_path):
     from sklearn.metrics import brier_score_loss, precision_score, roc_auc_score
 
-    from discreet.cli.hospitals import simulate_hospitals
+    from discreet.cli.demo import simulate_hospitals
 
     run = discreet("demo", "--out", "out", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -248,7 +252,7 @@ def test_exact_areas_from_the_command_line(files):
     [
         (("--threshold", "0.5"), "no thresholds, edges"),
         (("--class", "a", "--class", "b"), "classes, groups or weights"),
-        (("--mechanism", "arc"), "has one mechanism: leave out --mechanism"),
+        (("--mechanism", "arc"), "exact has no --mechanism: leave out --mechanism"),
     ],
 )
 def test_exact_areas_refuse_what_they_have_not(files, options, message):

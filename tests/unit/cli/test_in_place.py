@@ -11,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import discreet
 from discreet.cli.files import Rows
-from discreet.cli.preview import preview
-from discreet.cli.query import query
+from discreet.cli.main import app
 from discreet.data import batches
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.data.pushdown import weight_name
@@ -37,12 +35,7 @@ WARDS = ("a", "b", "other")
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def invoke(command, *arguments):
-        app = typer.Typer()
-        app.command()(command)
-        return CliRunner().invoke(app, [str(a) for a in arguments])
-
-    return invoke
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -87,7 +80,7 @@ def plan():
 def test_preview_shows_the_query_and_reads_no_row(run, plan, database, tmp_path):
     path = written(plan, tmp_path)
     shown = run(
-        preview, path, database, "--table", "prediction", "--score", "p",
+        "preview", path, database, "--table", "prediction", "--score", "p",
         "--label", "died", "--json", "preview.json",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
@@ -102,7 +95,7 @@ def test_own_values_come_from_an_engines_counts_and_from_pasted_ones(
 ):
     """An engine is asked once, for the plan's own counts; its AUC has the plan's bins."""
     shown = run(
-        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
         "--score", "p", "--label", "died",
     )  # fmt: skip
     counts = tmp_path / "counts.csv"
@@ -126,7 +119,7 @@ def test_own_values_come_from_an_engines_counts_and_from_pasted_ones(
 
 def test_counts_pasted_back_are_what_the_rows_give(run, plan, database, rows, tmp_path):
     shown = run(
-        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
         "--score", "p", "--label", "died", "--group", "ward",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
@@ -155,7 +148,7 @@ def test_one_query_serves_both_rounds(run, database, rows, tmp_path):
         thresholds=(0.3,),
     )
     shown = run(
-        query, written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
+        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
         "--score", "p", "--label", "died",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
@@ -194,8 +187,8 @@ def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_pat
         written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
         "--score", "p", "--label", "died",
     )  # fmt: skip
-    assert "--subject" in str(run(query, *asked).exception)
-    shown = run(query, *asked, "--subject", "who")
+    assert "--subject" in str(run("query", *asked).exception)
+    shown = run("query", *asked, "--subject", "who")
     assert shown.exit_code == 0, shown.output
     by_hand(path, shown.output, tmp_path / "counts.csv")
     counts = tmp_path / "counts.csv"

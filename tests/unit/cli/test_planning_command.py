@@ -1,10 +1,9 @@
 """``discreet plan``: a plan, its predicted errors, or the advice not to run it."""
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from discreet.cli.plan import plan as command
+from discreet.cli.main import app
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
 from discreet.plan.cohort import key_text
@@ -21,9 +20,7 @@ SITES = [f"{name}={key_text(name.encode() * 32)}" for name in "abc"]
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    app = typer.Typer()
-    app.command()(command)
-    return lambda *arguments: CliRunner().invoke(app, arguments)
+    return lambda *options: CliRunner().invoke(app, ["plan", *options])
 
 
 def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path):
@@ -96,7 +93,7 @@ def test_a_plan_that_is_no_use_is_not_written_unless_it_must_be(run, tmp_path):
     ("options", "error", "message"),
     [
         (("--privacy", "distributed"), InputError, "needs --epsilon"),
-        (("--epsilon", "1"), InputError, "no epsilon"),
+        (("--epsilon", "1"), InputError, "has no --epsilon: leave out"),
         (("--site", "north"), PlanError, "NAME=ed25519:KEY"),
         (("--coordinator", key_text(b"k" * 32)), InputError, "belongs to a roster"),
         ((*NOISY, "--sites", "1"), InputError, "min_survivors must be at least 2"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.cli.hospitals import simulate_hospitals
+from discreet.cli.demo import simulate_hospitals
 from discreet.data.edges import Edges, Uniform
 from discreet.entropy import Seeded
 from discreet.estimate.curves import Curves

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import discreet
-from discreet.cli.confirming import asking
-from discreet.cli.preview import preview as preview_command
+from discreet.cli.main import app
+from discreet.cli.preview import asking
 from discreet.data.scores import ScoreRange
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
@@ -152,11 +152,11 @@ def command(tmp_path, rng, monkeypatch):
     pq.write_table(pa.table(table), "scores.parquet")
     (tmp_path / "plan.toml").write_text(planfile.dumps(PLAN))
     (tmp_path / "policy.toml").write_text(policyfile.dumps(POLICY))
-    app = typer.Typer()
-    app.command()(preview_command)
 
     def run(*arguments):
-        return CliRunner().invoke(app, ["plan.toml", "scores.parquet", *arguments])
+        return CliRunner().invoke(
+            app, ["preview", "plan.toml", "scores.parquet", *arguments]
+        )
 
     return run
 
@@ -325,11 +325,9 @@ def own_command(tmp_path, monkeypatch):
         table = pa.table({"y_score": scores, "y_true": column})
         pq.write_table(table, f"{name}.parquet")
     (tmp_path / "plan.toml").write_text(planfile.dumps(DECLARED))
-    app = typer.Typer()
-    app.command()(preview_command)
 
     def run(*words):
-        return CliRunner().invoke(app, list(words))
+        return CliRunner().invoke(app, ["preview", *words])
 
     return run
 

@@ -1,21 +1,23 @@
-"""``discreet attack``: what a release gives away, shown on the user's own data."""
+"""``discreet verify`` and ``attack``: what a report proves, what a release gives away."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy as np
 import typer
 
 from discreet.attack.reidentify import reidentify_auc
 from discreet.attack.top_scores import TOP, Guessed, guess_top_scores
-from discreet.cli.files import LabelColumn, PositiveLabel
-from discreet.cli.loading import with_option_groups
+from discreet.cli.files import LabelColumn, PositiveLabel, read_plan
+from discreet.cli.main import with_option_groups
+from discreet.codec.parsing import read_text
 from discreet.data.examples import Examples
 from discreet.data.sources import read
-from discreet.errors import InputError
+from discreet.errors import InputError, ReleaseError
+from discreet.report.verification import verify as verify_report
 
 app = typer.Typer(
     no_args_is_help=True, help="Show what a release gives away about one person."
@@ -23,7 +25,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class AttackedColumns:
     """Options: in which columns scores and labels are."""
 
     score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score"
@@ -50,7 +52,7 @@ def _root() -> None:
 @with_option_groups
 def auc(
     file: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
-    data: Columns,
+    data: AttackedColumns,
     size: Annotated[
         list[int], typer.Option(help="Rows in the released AUC; repeat for more.")
     ] = [100, 1000],  # noqa: B006 - typer copies it
@@ -74,7 +76,7 @@ def auc(
         raise InputError(
             f"the file has {len(scores)} rows, fewer than --size {max(size)}"
         )
-    found = reidentify_auc(
+    guesses = reidentify_auc(
         labels,
         scores,
         rng=np.random.default_rng(seed),
@@ -87,7 +89,7 @@ def auc(
         f"{'rows':>7}{'digits':>8}{'guessed':>10}{'null control':>14}"
         f"{f'private, eps {epsilon:g}':>20}"
     )
-    for row in found:
+    for row in guesses:
         typer.echo(
             f"{row.size:7,}{row.digits:8}{row.success:10.2f}{row.null:14.2f}"
             f"{row.private:20.2f}"
@@ -101,7 +103,7 @@ def top_scores(
         list[Path],
         typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
     ],
-    data: Columns,
+    data: AttackedColumns,
     top: Annotated[
         list[int], typer.Option(help="How many scores are guessed; repeat.")
     ] = list(TOP),  # noqa: B006 - typer copies it
@@ -121,3 +123,40 @@ def top_scores(
 
 def _cells(guessed: Guessed) -> str:
     return f"{guessed.positives:11,.6g}{guessed.precision:11.4f}{guessed.recall:11.3g}"
+
+
+WRONG: Final = 1
+UNCHECKED: Final = 3
+
+
+def verify(
+    report: Annotated[
+        Path,
+        typer.Argument(help="A report, .html or .json.", show_default=False),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="The plan that you agreed to: its digest must be the report's, and "
+            "its roster's coordinator must have signed."
+        ),
+    ] = None,
+) -> None:
+    """Compute a report again, compare all words and numbers, check who signed.
+
+    Exits with 0 when all of it holds, with 1 when something does not, and with 3 when
+    something could not be checked here: it says what.
+    """
+    text = read_text(report, "a report")
+    trusted = None if plan is None else read_plan(plan)
+    try:
+        verification = verify_report(text, trusted=trusted)
+    except ReleaseError as err:
+        typer.echo(f"{report.name} does not hold: {err}.")
+        raise typer.Exit(WRONG) from None
+    outcome = "holds" if verification.holds else "could not be fully checked"
+    typer.echo(f"{report.name} {outcome}.")
+    for line in verification.sentences():
+        typer.echo(line)
+    if not verification.holds:
+        raise typer.Exit(UNCHECKED)
