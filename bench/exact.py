@@ -36,7 +36,7 @@ from sklearn import metrics
 from discreet.mpc.fleet import Fleet, local_session
 from discreet.mpc.session import Address, MpcSession
 from discreet.mpc.shares import PARTIES
-from discreet.transport.loopback import free_port
+from discreet.transport.addresses import free_port
 
 ONE_WAY_SECONDS: Final = 0.005
 PATIENCE: Final = 900.0

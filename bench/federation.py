@@ -45,20 +45,21 @@ from discreet.session.policy import Policy
 from discreet.session.retrying import Retrying
 from discreet.session.site import Site
 from discreet.session.state import memory_beside
-from discreet.transport.flower.client import handler
-from discreet.transport.flower.deploy import quiet
-from discreet.transport.flower.keys import (
+from discreet.transport.addresses import LOOPBACK, free_port
+from discreet.transport.coordinating import connected
+from discreet.transport.flower.mod import handler
+from discreet.transport.flower.processes import OFFLINE, superlink
+from discreet.transport.flower.records import ACTION
+from discreet.transport.flower.runtime import quiet
+from discreet.transport.flower.server import GridTransport
+from discreet.transport.flower.serving import serve
+from discreet.transport.flower.tasks import coordinator_grid, register
+from discreet.transport.keys import (
     CA,
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
 )
-from discreet.transport.flower.processes import OFFLINE, superlink
-from discreet.transport.flower.records import ACTION
-from discreet.transport.flower.server import GridTransport, connected
-from discreet.transport.flower.serving import serve
-from discreet.transport.flower.tasks import coordinator_grid, register
-from discreet.transport.loopback import LOOPBACK, free_port
 
 EMPTY = "query.empty"
 EXAMPLES = 1_000
@@ -135,7 +136,7 @@ def measure(folder: Path, sites: int, bins: int) -> None:
             stack.callback(site.join)
             stack.callback(site.terminate)
         with coordinator_grid(link, authority) as grid:
-            nodes = connected(grid, wanted=sites, wait_seconds=600)
+            nodes = connected(grid.get_node_ids, wanted=sites, wait_seconds=600)
             if len(nodes) < sites:
                 sys.exit(f"{len(nodes)} of {sites} sites connected")
             empty = statistics.median(_empty_query(grid, nodes) for _ in range(3))

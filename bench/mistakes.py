@@ -34,10 +34,10 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
-from discreet.transport.flower.keys import make_consortium
+from discreet.transport.addresses import LOOPBACK
 from discreet.transport.flower.processes import OFFLINE
 from discreet.transport.flower.reaching import trusting
-from discreet.transport.loopback import LOOPBACK
+from discreet.transport.keys import make_consortium
 from mistakes_table import MAIN, PATIENT, ROWS, SECRET, Mistake, Place
 from sessions import POLICY, SITES
 

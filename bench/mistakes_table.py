@@ -23,10 +23,9 @@ from discreet.plan.file import dumps, loads
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.respond import use_of
-from discreet.transport import certificates
-from discreet.transport.flower.keys import renew
+from discreet.transport import keys as key_files
+from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.flower.processes import OFFLINE
-from discreet.transport.loopback import LOOPBACK, free_port
 from sessions import POLICY
 
 MAIN = "from discreet.cli.main import main; main()"
@@ -257,8 +256,9 @@ def _let_expire(keys: Path) -> None:
             del tz
             return datetime.now(UTC) - timedelta(days=100)
 
-    with mock.patch.object(certificates, "datetime", LongAgo):
-        renew(keys)
+    # The authority was not valid yet that long ago.
+    with mock.patch.multiple(key_files, datetime=LongAgo, check_dates=mock.Mock()):
+        key_files.renew(keys)
 
 
 ROWS = [

@@ -45,10 +45,10 @@ from discreet.session import policy as policyfile
 from discreet.session.coordinator import evaluation_of
 from discreet.session.messages import Ending
 from discreet.session.policy import Policy
+from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.flower import link
-from discreet.transport.flower.keys import make_consortium
 from discreet.transport.flower.processes import OFFLINE
-from discreet.transport.loopback import LOOPBACK, free_port
+from discreet.transport.keys import make_consortium
 from unreliable import run_in_process
 
 SITES = ("north", "south", "east")

@@ -36,16 +36,16 @@ from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.policy import Policy
 from discreet.session.respond import respond
-from discreet.transport.flower.keys import (
+from discreet.transport.addresses import LOOPBACK, free_port
+from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
+from discreet.transport.flower.serving import serve
+from discreet.transport.flower.tasks import register
+from discreet.transport.keys import (
     CA,
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
 )
-from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
-from discreet.transport.flower.serving import serve
-from discreet.transport.flower.tasks import register
-from discreet.transport.loopback import LOOPBACK, free_port
 
 SITES = ("north", "east", "south", "west")
 POLICY = Policy(
@@ -184,7 +184,8 @@ def _be_a_site(folder: Path, site: str, address: str) -> None:
     from discreet.session import messages
     from discreet.session.site import Site
     from discreet.session.state import memory_beside
-    from discreet.transport.flower.client import InFile, handler
+    from discreet.transport.flower.mod import handler
+    from discreet.transport.joining import InFile
 
     if (folder / site / "older").exists():
         messages.VERSION = 1  # type: ignore[misc]
@@ -232,12 +233,14 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
     from discreet.session.board import Board
-    from discreet.transport.flower.deploy import coordinate, saved_session
+    from discreet.transport.coordinating import coordinate, saved_session
+    from discreet.transport.flower.runtime import FlowerRuntime
 
     agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
     result = coordinate(
         agreed,
         keys,
+        FlowerRuntime(),
         host=LOOPBACK,
         port=port,
         wait_seconds=120,

@@ -27,8 +27,8 @@ from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from discreet.transport.flower.evaluate import evaluate
-from discreet.transport.flower.keys import CoordinatorKeys
 from discreet.transport.flower.tasks import coordinator_grid
+from discreet.transport.keys import CoordinatorKeys
 from e2e.flower_consortium import (
     POLICY,
     SITES,

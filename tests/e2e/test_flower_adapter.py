@@ -44,22 +44,21 @@ from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy
 from discreet.session.retrying import Retrying
 from discreet.session.state import InFolder, UsedStateError
-from discreet.transport.flower.client import flip_key
-from discreet.transport.flower.keys import (
+from discreet.transport.addresses import free_port
+from discreet.transport.flower.records import (
+    MESSAGE_TYPE,
+    InContext,
+    from_content,
+    to_content,
+)
+from discreet.transport.flower.server import GridTransport
+from discreet.transport.joining import response_key_beside
+from discreet.transport.keys import (
     CoordinatorKeys,
     SiteKeys,
     make_consortium,
     read_identity,
 )
-from discreet.transport.flower.records import (
-    MESSAGE_TYPE,
-    from_content,
-    load_state,
-    save_state,
-    to_content,
-)
-from discreet.transport.flower.server import GridTransport
-from discreet.transport.loopback import free_port
 from flower_loop import LoopGrid, Node
 
 pytestmark = pytest.mark.flower
@@ -370,10 +369,10 @@ def test_numbers_that_are_no_integers_are_refused() -> None:
 
 
 def test_the_state_is_kept_in_the_context() -> None:
-    context = Context(1, 1, {}, RecordDict(), {})
-    assert load_state(context) == b""
-    save_state(context, b"state")
-    assert load_state(context) == b"state"
+    kept = InContext(Context(1, 1, {}, RecordDict(), {}))
+    assert kept.load() == b""
+    kept.save(b"state")
+    assert kept.load() == b"state"
 
 
 def test_a_message_type_is_the_query_of_its_name() -> None:
@@ -389,7 +388,7 @@ def test_a_used_state_is_remembered_across_processes(tmp_path: Path) -> None:
 
 def test_the_key_of_flips_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
-    assert flip_key(ledger).secret == flip_key(ledger).secret
+    assert response_key_beside(ledger).secret == response_key_beside(ledger).secret
     assert (tmp_path / "ledger.sqlite.response_key").stat().st_mode & 0o077 == 0
 
 

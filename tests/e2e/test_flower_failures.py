@@ -19,10 +19,11 @@ from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import AbortedError
 from discreet.session.policy import PolicyError
 from discreet.session.protocols.secure_sum import SecureSum
-from discreet.transport.flower.joining import JoiningSite
-from discreet.transport.flower.keys import CA, NODE_KEY, SiteKeys, make_consortium
+from discreet.transport.addresses import LOOPBACK, TransportError, free_port
 from discreet.transport.flower.processes import ProcessError
-from discreet.transport.loopback import LOOPBACK, free_port
+from discreet.transport.flower.runtime import FlowerRuntime
+from discreet.transport.joining import JoiningSite
+from discreet.transport.keys import CA, NODE_KEY, SiteKeys, make_consortium
 from e2e.flower_consortium import (
     POLICY,
     SITES,
@@ -131,8 +132,8 @@ def test_a_wrong_certificate_or_key_does_not_connect(
     shutil.copytree(running.folder / "north", keys)
     shutil.copy(tmp_path / "strangers" / "north" / wrong, keys / wrong)
     site = joining(keys, tmp_path)
-    with pytest.raises(ProcessError):
-        site.join(running.link.runtime, wait_seconds=30)
+    with pytest.raises(TransportError):
+        site.join(FlowerRuntime(), running.link.runtime, wait_seconds=30)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         assert not ledger.spent("people").epsilon
 
@@ -143,7 +144,7 @@ def test_a_site_that_may_not_join_does_not_connect(
     site = joining(running.folder / "north", tmp_path)
     site.plan = plan_for(LocalDP("40", "laplace"), survivors=3)
     with pytest.raises(PolicyError, match="the policy allows epsilon"):
-        site.join(running.link.runtime, wait_seconds=30)
+        site.join(FlowerRuntime(), running.link.runtime, wait_seconds=30)
 
 
 def wait_for(what: Callable[[], bool], *, seconds: float) -> None:

@@ -24,10 +24,10 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.transport.flower.deploy import coordinate
-from discreet.transport.flower.keys import CoordinatorKeys
-from discreet.transport.flower.server import connected
+from discreet.transport.coordinating import connected, coordinate
+from discreet.transport.flower.runtime import FlowerRuntime
 from discreet.transport.flower.tasks import coordinator_grid
+from discreet.transport.keys import CoordinatorKeys
 from e2e.flower_consortium import Consortium, consortium, plan_for
 
 pytestmark = pytest.mark.flower
@@ -80,13 +80,8 @@ def test_a_stranger_registers_stops_and_strikes_off_nobody(running: Consortium) 
 
 
 def test_only_nodes_that_are_named_count_as_connected() -> None:
-    class Full:
-        @staticmethod
-        def get_node_ids() -> list[int]:
-            return [3, 9, 4]
-
-    there = connected(Full(), wanted=2, wait_seconds=0.0, among={3, 4, 5})  # type: ignore[arg-type]
-    assert there == [3, 4]
+    present = connected(lambda: [3, 9, 4], wanted=2, wait_seconds=0.0, among={3, 4, 5})
+    assert present == [3, 4]
 
 
 @pytest.mark.parametrize("path", ["/v1/fleet/push-object", "/v1/runtime/push-object"])
@@ -126,10 +121,12 @@ def test_a_plan_without_a_roster_is_refused_unless_it_is_said_to_be_so(
     plan = plan_for(DistributedDP("1"), survivors=3)
     keys = CoordinatorKeys(running.folder / "coordinator")
     with pytest.raises(PlanError, match=r"no roster.*--unauthenticated"):
-        coordinate(plan, keys, host="127.0.0.1", port=1)
+        coordinate(plan, keys, FlowerRuntime(), host="127.0.0.1", port=1)
     exact = plan_for(SecureAggregation(), survivors=3)
     with pytest.raises(PlanError, match="an exact sum needs a roster"):
-        coordinate(exact, keys, host="127.0.0.1", port=1, unauthenticated=True)
+        coordinate(
+            exact, keys, FlowerRuntime(), host="127.0.0.1", port=1, unauthenticated=True
+        )
     assert "unauthenticated sites" in str(plan.claim("deployed", sites=3))
     signed = plan_for(DistributedDP("1"), survivors=3, roster=running.roster)
     assert "unauthenticated sites" not in str(signed.claim("deployed", sites=3))

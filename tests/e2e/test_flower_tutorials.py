@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from discreet.transport.addresses import free_port
 from discreet.transport.flower.processes import OFFLINE
-from discreet.transport.loopback import free_port
 
 pytestmark = pytest.mark.flower
 

@@ -15,8 +15,8 @@ from discreet.secret_files import (
     read_secret,
     write_secret,
 )
-from discreet.transport.flower.client import flip_key
-from discreet.transport.flower.keys import COORDINATOR, SiteKeys, make_consortium
+from discreet.transport.joining import response_key_beside
+from discreet.transport.keys import COORDINATOR, SiteKeys, make_consortium
 
 pytestmark = pytest.mark.flower
 
@@ -109,7 +109,7 @@ def test_a_secret_that_others_may_touch_is_refused_with_the_remedy(tmp_path, mod
 def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     make_consortium(tmp_path, ["north"], hosts=["localhost"])
     make_certificates(tmp_path / "exact", ["party-0"])
-    flip_key(tmp_path / "ledger.sqlite")
+    response_key_beside(tmp_path / "ledger.sqlite")
     keys = [*tmp_path.rglob("*.key"), tmp_path / "ledger.sqlite.response_key"]
     assert len(keys) == 7, COORDINATOR
     for key in keys:
@@ -118,7 +118,7 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     opened = [
         lambda: SiteKeys(tmp_path / "north"),
         lambda: MemberIdentity.within(tmp_path / "exact", "party-0"),
-        lambda: flip_key(tmp_path / "ledger.sqlite"),
+        lambda: response_key_beside(tmp_path / "ledger.sqlite"),
     ]
     for open_keys in opened:
         with pytest.raises(InputError, match="may be read by others"):

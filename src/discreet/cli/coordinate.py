@@ -18,14 +18,15 @@ from discreet.cli.site import (
     PORT,
     LogFile,
     Rehearse,
-    missing_flower,
+    flower_runtime,
     show_findings,
 )
 from discreet.codec.parsing import shown
 from discreet.session.board import EventLog
 from discreet.session.checkup import examine, require
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS
-from discreet.transport.flower.keys import CoordinatorKeys
+from discreet.transport.doctor import CoordinatorDoctor
+from discreet.transport.keys import CoordinatorKeys
 
 if TYPE_CHECKING:
     from discreet.session.board import Board
@@ -78,18 +79,15 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     with 1 when the session was aborted, or waits for signatures. What `discreet coordinate doctor` looks at is
     looked at first.
     """
-    # Only whoever runs a session pays for loading Flower.
-    try:
-        from discreet.session.board import Board as Drawn  # noqa: PLC0415
-        from discreet.session.coordinator import (  # noqa: PLC0415
-            AbortedError,
-            UnfinishedError,
-        )
-        from discreet.transport.flower import deploy  # noqa: PLC0415
-        from discreet.transport.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
-    except ModuleNotFoundError as err:
-        raise missing_flower(err) from err
-    deploy.quiet()
+    # Only whoever runs a session pays for loading what evaluates it.
+    from discreet.session.board import Board as Drawn  # noqa: PLC0415
+    from discreet.session.coordinator import (  # noqa: PLC0415
+        AbortedError,
+        UnfinishedError,
+    )
+    from discreet.transport import coordinating  # noqa: PLC0415
+
+    runtime = flower_runtime()
     files, folders = output.files(state, log), output.folders()
     findings = examine(
         CoordinatorDoctor(
@@ -104,7 +102,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     if rehearse:
         agreed = agreed.rehearsed()
         _tell("REHEARSAL: the sites send made-up data, and nobody is charged.")
-    saved = deploy.saved_session(agreed, folder, state)
+    saved = coordinating.saved_session(agreed, folder, state)
     if fresh:
         saved.discard()
     elif saved.path.exists():
@@ -127,9 +125,10 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
             )
 
         try:
-            result = deploy.coordinate(
+            result = coordinating.coordinate(
                 agreed,
                 folder,
+                runtime,
                 host=host,
                 port=port,
                 wait_seconds=wait,
@@ -163,10 +162,7 @@ def doctor(
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
     mended.
     """
-    try:
-        from discreet.transport.flower.doctor import CoordinatorDoctor  # noqa: PLC0415
-    except ModuleNotFoundError as err:
-        raise missing_flower(err) from err
+    flower_runtime()
     files, folders = output.files(state), output.folders()
     looked = CoordinatorDoctor(
         lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated

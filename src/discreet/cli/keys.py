@@ -14,10 +14,14 @@ from discreet.plan.cohort import Roster, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.session.policy import Starter
-from discreet.transport.certificates import SERVER_DAYS
-from discreet.transport.flower import keys as made
-from discreet.transport.flower.keys import CoordinatorKeys
-from discreet.transport.flower.public_file import SUFFIX, PublicFile, fingerprint
+from discreet.transport import keys as made
+from discreet.transport.keys import (
+    SERVER_DAYS,
+    SUFFIX,
+    CoordinatorKeys,
+    PublicFile,
+    fingerprint,
+)
 
 POLICY: Final = "policy.toml"
 

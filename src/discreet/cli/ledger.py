@@ -165,7 +165,7 @@ def receipt(
     It holds the plan, the loss, the unit and when; no data, and not the population.
     """
     from discreet.report.receipt import Receipt  # noqa: PLC0415 - loads the results
-    from discreet.transport.flower.keys import SiteKeys  # noqa: PLC0415 - likewise
+    from discreet.transport.keys import SiteKeys  # noqa: PLC0415 - likewise
 
     agreed, identity = read_plan(plan), SiteKeys(keys).identity()
     if agreed.roster is None or identity is None:

@@ -19,10 +19,12 @@ from discreet.session.board import EventLog
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
 from discreet.session.messages import Ending, Kind, Message
 from discreet.session.retrying import WAIT_SECONDS
-from discreet.transport.flower.keys import SiteKeys
+from discreet.transport.doctor import SiteDoctor
+from discreet.transport.joining import JoiningSite
+from discreet.transport.keys import SiteKeys
 
 if TYPE_CHECKING:
-    from discreet.transport.flower.doctor import SiteDoctor
+    from discreet.transport.flower.runtime import FlowerRuntime
 
 PORT: Final = 9443
 _HERE: Final = f"127.0.0.1:{PORT}"
@@ -58,10 +60,6 @@ class Joining:
 
     def doctor(self, rows: files.Rows) -> SiteDoctor:
         """Return what looks at all of it, with the data."""
-        try:
-            from discreet.transport.flower.doctor import SiteDoctor  # noqa: PLC0415
-        except ModuleNotFoundError as err:
-            raise missing_flower(err) from err
         return SiteDoctor(
             lambda: files.read_plan(self.plan),
             lambda: policyfile.load(self.policy),
@@ -69,6 +67,7 @@ class Joining:
             self.keys,
             self.ledger or self.policy.with_name("ledger.sqlite"),
             self.coordinator,
+            flower_runtime(),
             asking(self.confirmed),
         )
 
@@ -89,11 +88,6 @@ def site(
     ended. Started again after a crash, it goes on where it was. What `discreet site
     doctor` looks at is looked at first.
     """
-    # Only whoever joins pays for loading Flower.
-    try:
-        from discreet.transport.flower.joining import JoiningSite  # noqa: PLC0415
-    except ModuleNotFoundError as err:
-        raise missing_flower(err) from err
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     looked, coordinator = joins.doctor(rows), joins.coordinator
@@ -132,7 +126,7 @@ def site(
     )
     _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
     note("started", plan=agreed.digest().hex(), coordinator=coordinator)
-    ended = joining.join(coordinator, wait_seconds=wait, checked=True)
+    ended = joining.join(looked.runtime, coordinator, wait_seconds=wait, checked=True)
     note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
         _tell(f"This site declined, see above; {ended.ending.sentence}.")
@@ -174,13 +168,15 @@ def check_log(path: Path | None) -> str:
     return "it can be written" if path is not None else "none was asked"
 
 
-def missing_flower(
-    error: ModuleNotFoundError,
-) -> ModuleNotFoundError | MissingExtraError:
-    """Say which extra a missing module belongs to."""
-    if (error.name or "").split(".")[0] != "flwr":
-        return error
-    return MissingExtraError("joining a federation", "flower")
+def flower_runtime() -> FlowerRuntime:
+    """Load Flower, for whoever runs a session: it takes a second."""
+    try:
+        from discreet.transport.flower.runtime import FlowerRuntime  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "flwr":
+            raise
+        raise MissingExtraError("joining a federation", "flower") from error
+    return FlowerRuntime()
 
 
 def _tell(text: str) -> None:

@@ -39,7 +39,7 @@ from discreet.privacy.composition import compose
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.policy import ANY, Policy
-from discreet.transport.loopback import LOOPBACK, free_port
+from discreet.transport.addresses import LOOPBACK, free_port
 
 COMMAND: Final = (
     *(sys.executable, "-c", "from discreet.cli.main import main; main()"),

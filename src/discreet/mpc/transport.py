@@ -33,7 +33,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mpc.session import Address, MpcSession
 from discreet.mpc.shares import PARTIES
 from discreet.secret_files import check_secret, write_secret
-from discreet.transport.certificates import make_authority, make_server
+from discreet.transport.keys import make_authority, make_server
 
 EXIT_SESSION: Final = 3
 """The session failed, here or elsewhere; nothing was revealed."""

@@ -28,13 +28,13 @@ from discreet.session import policy as policyfile
 from discreet.session.checkup import ENOUGH_BYTES, check_room
 from discreet.session.respond import admit, use_of
 from discreet.session.state import Progress
-from discreet.transport.flower.joining import (
+from discreet.transport.addresses import LOOPBACK, free_port
+from discreet.transport.joining import (
     JoiningSite,
     interrupted_session,
     kept_beside,
 )
-from discreet.transport.flower.keys import make_consortium
-from discreet.transport.loopback import LOOPBACK, free_port
+from discreet.transport.keys import make_consortium
 from policies import open_policy
 
 pytestmark = pytest.mark.flower
@@ -212,7 +212,7 @@ def test_inverted_labels_stop_a_site_before_it_connects_or_is_charged(
     invert(folder)
     connected: list[str] = []
 
-    def connect(joining: JoiningSite, address: str, **_: object) -> object:
+    def connect(joining: JoiningSite, _: object, address: str, **__: object) -> object:
         del joining
         connected.append(address)
         raise KeyboardInterrupt

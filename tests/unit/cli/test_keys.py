@@ -18,10 +18,16 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.session import policy as policyfile
-from discreet.transport.certificates import hosts_of, read_certificate
-from discreet.transport.flower import keys
-from discreet.transport.flower.keys import CoordinatorKeys, SiteKeys, new_coordinator
-from discreet.transport.flower.public_file import PublicFile, fingerprint
+from discreet.transport import keys
+from discreet.transport.keys import (
+    CoordinatorKeys,
+    PublicFile,
+    SiteKeys,
+    fingerprint,
+    hosts_of,
+    new_coordinator,
+    read_certificate,
+)
 
 SITES = ("north", "south", "east")
 

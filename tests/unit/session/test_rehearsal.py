@@ -25,7 +25,7 @@ from discreet.session.coordinator import AbortedError, evaluation_of
 from discreet.session.rehearsal import check_agreed, made_up
 from discreet.session.respond import exact_counts
 from discreet.session.site import Site
-from discreet.transport.flower.keys import SiteKeys, make_consortium
+from discreet.transport.keys import SiteKeys, make_consortium
 from unit.session.federations import POLICY, Federation, examples, plan_for
 from unit.test_matrix import STATISTICS, planned
 
@@ -132,7 +132,7 @@ def test_made_up_data_follows_the_kind_and_the_range_of_the_scores() -> None:
 def test_a_site_that_rehearses_holds_neither_its_data_nor_its_ledger(
     tmp_path: Path,
 ) -> None:
-    from discreet.transport.flower import joining
+    from discreet.transport import joining
 
     make_consortium(tmp_path, ["north"], hosts=["localhost"])
     ledger, data = tmp_path / "ledger.sqlite", examples(1)

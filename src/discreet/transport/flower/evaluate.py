@@ -20,8 +20,9 @@ from discreet.report.evaluation import Evaluation
 from discreet.session.coordinator import Coordinator, StepReport, evaluation_of
 from discreet.session.rehearsal import check_agreed
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS, Retrying
+from discreet.transport.coordinating import connected
 from discreet.transport.flower.records import model_digest
-from discreet.transport.flower.server import GridTransport, connected
+from discreet.transport.flower.server import GridTransport
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
@@ -71,10 +72,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if sites is None and plan.roster is not None:
         wanted = len(plan.roster.sites)
     simulated = isinstance(grid, InMemoryGrid)
+    transport = GridTransport(grid, model)
     session = Coordinator(
         plan,
-        connected(grid, wanted=wanted, wait_seconds=wait_seconds, among=nodes),
-        Retrying(GridTransport(grid, model), step_seconds),
+        connected(
+            transport.connected, wanted=wanted, wait_seconds=wait_seconds, among=nodes
+        ),
+        Retrying(transport, step_seconds),
         entropy=entropy,
         identity=identity,
         watch=watch,

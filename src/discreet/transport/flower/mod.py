@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -36,6 +36,7 @@ from discreet.failures import sentence
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
+from discreet.session.messages import Message as SessionMessage
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.rehearsal import (
     PERMISSIVE,
@@ -45,14 +46,22 @@ from discreet.session.rehearsal import (
 )
 from discreet.session.site import Site
 from discreet.session.state import memory_beside
-from discreet.transport.flower.client import flip_key, handler
-from discreet.transport.flower.keys import read_identity
 from discreet.transport.flower.records import (
     ACTION,
     MESSAGE_TYPE,
+    InContext,
     keep_model,
     model_digest,
+    reply_with,
 )
+from discreet.transport.joining import (
+    Report,
+    StateStore,
+    answer_once,
+    report_on_stderr,
+    response_key_beside,
+)
+from discreet.transport.keys import read_identity
 
 POLICY: Final = "discreet-policy"
 """Key of the node's configuration: the path of the site's policy."""
@@ -69,6 +78,10 @@ Scored: TypeAlias = Callable[
 It should not fail because of a row: whoever picks the model would learn of it. Rows
 that do not fit the plan are handled later, row by row; an ``Examples`` that it makes
 by itself is made with ``check=False`` for the same reason."""
+
+
+SiteOf: TypeAlias = Callable[[Message, Context], Site]
+"""Returns what the site brings, anew for every message."""
 
 
 def add_evaluation(
@@ -108,9 +121,33 @@ def evaluation_mod(
     return mod
 
 
-def _site_of(
-    scored: Scored, entropy: Entropy, *, rehearsal: bool
-) -> Callable[[Message, Context], Site]:
+def handler(
+    site_of: SiteOf,
+    *,
+    report: Report = report_on_stderr,
+    kept: StateStore | None = None,
+) -> Callable[[Message, Context], Message]:
+    """Return the function that turns one of Flower's messages into its reply.
+
+    Args:
+        site_of: what the site brings.
+        report: told why the site declines.
+        kept: where the state is between two messages; by default with Flower.
+    """
+
+    def reply(message: Message, context: Context) -> Message:
+        store = InContext(context) if kept is None else kept
+
+        def answer(received: SessionMessage) -> SessionMessage:
+            site = partial(site_of, message, context)
+            return answer_once(site, received, kept=store, report=report)
+
+        return reply_with(answer, message, report=report)
+
+    return reply
+
+
+def _site_of(scored: Scored, entropy: Entropy, *, rehearsal: bool) -> SiteOf:
     simulated = cache(throwaway_folder)
 
     def rules_of(context: Context) -> tuple[Policy, Path]:
@@ -130,7 +167,7 @@ def _site_of(
         policy, ledger = rules_of(context)
         path = _path(context, IDENTITY)
         identity = None if path is None else read_identity(path)
-        response_key = flip_key(ledger)
+        response_key = response_key_beside(ledger)
         model = keep_model(message, context)
         # The ledger is opened when nothing else can fail: the site closes it.
         return Site(
@@ -161,10 +198,10 @@ def _examples(
         raise PolicyError("the model that came is not the one that the plan names")
     if rehearsal:
         return _rehearsed(scored, model, plan, context)
-    found = scored(model, context)
-    if isinstance(found, Examples):
-        return found
-    scores, labels = found
+    own = scored(model, context)
+    if isinstance(own, Examples):
+        return own
+    scores, labels = own
     kind = plan.facts.scores
     limits = (kind.low, kind.high) if kind.kind == "other" else (None, None)
     # Not checked: a coordinator who picks the plan, or the model, would learn from a

@@ -18,7 +18,6 @@ from typing import Final, Self
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.app import Message
 from flwr.app.message import remove_content_from_message
 from flwr.common.constant import HEARTBEAT_MIN_INTERVAL, TIMESTAMP_HEADER
@@ -56,17 +55,15 @@ from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from discreet.errors import InputError
-from discreet.secret_files import read_secret
-from discreet.transport.flower.keys import CA, NODE_KEY, SiteKeys
+from discreet.transport.addresses import host_and_port
 from discreet.transport.flower.reaching import (
     clock_ahead,
     explained,
-    host_and_port,
     no_coordinator,
     tolerated,
     trusting,
 )
+from discreet.transport.keys import CA, SiteKeys
 
 BEAT_SECONDS: Final = 4.0
 REQUEST_SECONDS: Final = 30.0
@@ -118,7 +115,7 @@ class FleetNode:
 
     def __enter__(self) -> Self:
         """Connect."""
-        key = node_key(self.keys)
+        key = self.keys.node_key()
         self._client = _client(self.keys, self.address, REQUEST_SECONDS)
         try:
             answer = self._client.ActivateNode(
@@ -224,7 +221,7 @@ def _client(keys: SiteKeys, address: str, seconds: float) -> FleetHttpClient:
     host, port = host_and_port(address)
     client = FleetHttpClient(
         f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        interceptors=[_Signing(node_key(keys))],
+        interceptors=[_Signing(keys.node_key())],
         verify=(trusted := trusting(keys.folder / CA)),
         timeout=seconds,
     )
@@ -267,17 +264,3 @@ def probe(keys: SiteKeys, address: str) -> float | None:
     finally:
         client.close()
     raise no_coordinator(address, 200)
-
-
-def node_key(keys: SiteKeys) -> ec.EllipticCurvePrivateKey:
-    """Read a site's node key."""
-    raw = read_secret(keys.folder / NODE_KEY, what="the node key")
-    try:
-        key = load_ssh_private_key(raw, None)
-    except ValueError:
-        key = None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InputError(
-            f"{keys.folder / NODE_KEY} holds no node key; `discreet keys new` makes one"
-        )
-    return key

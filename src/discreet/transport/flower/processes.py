@@ -16,16 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from discreet.errors import DiscreetError
 from discreet.secret_files import write_secret
+from discreet.transport.addresses import EVERYWHERE, LOOPBACK, TransportError
 from discreet.transport.flower import link
-from discreet.transport.flower.keys import (
-    CA,
-    CERTIFICATE,
-    SERVER_KEY,
-    CoordinatorKeys,
-)
-from discreet.transport.loopback import LOOPBACK
+from discreet.transport.keys import CA, CERTIFICATE, SERVER_KEY, CoordinatorKeys
 
 OFFLINE: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -34,14 +28,12 @@ OFFLINE: Final = {
 }
 """Flower neither reports, nor asks for updates, nor installs anything."""
 START_SECONDS: Final = 60.0
-FREE_SECONDS: Final = 5.0
-"""How long a taken port is waited for."""
 MOST_BYTES: Final = 2**26
 """Of one request to a SuperLink: two million counts and room to spare."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class ProcessError(DiscreetError):
+class ProcessError(TransportError):
     """A process of Flower did not start, or ended before its time."""
 
 
@@ -173,44 +165,5 @@ def superlink(
         *(link.SECRET_FILE, str(secret_file)),
         "--disable-runtime-dependency-installation",
     ]
-    reached = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
+    reached = LOOPBACK if host in EVERYWHERE else host
     return FlowerProcess(arguments, f"{reached}:{port}", secret, folder, most_bytes)
-
-
-def check_free(host: str, port: int) -> None:
-    """Refuse an address where nobody can listen.
-
-    Raises:
-        ProcessError: somebody else does, or this machine may not.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OverflowError:
-            raise ProcessError("a port is a number from 1 to 65535") from None
-        except OSError as error:
-            why = os.strerror(error.errno or 0)
-            if isinstance(error, socket.gaierror):
-                why = "no address of this machine"
-            raise ProcessError(
-                f"cannot listen at {host}:{port} ({why}): end the program that does, "
-                "or choose another --host or --port"
-            ) from error
-
-
-def wait_until_free(host: str, port: int) -> None:
-    """Wait for a program that is just ending, such as our own killed SuperLink.
-
-    Raises:
-        ProcessError: somebody else keeps the port.
-    """
-    deadline = time.monotonic() + FREE_SECONDS
-    while True:
-        try:
-            return check_free(host, port)
-        except ProcessError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)

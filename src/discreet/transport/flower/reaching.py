@@ -20,7 +20,7 @@ import httpx
 
 from discreet.errors import InputError
 from discreet.session.checkup import proxy_of
-from discreet.transport.flower.processes import ProcessError
+from discreet.transport.addresses import UnreachableError
 
 CLOCK_AHEAD_SECONDS: Final = 5.0
 CLOCK_BEHIND_SECONDS: Final = 305.0
@@ -36,36 +36,7 @@ class ErrorOfFlower(IntEnum):
     RUN_IS_OVER = 2007
 
 
-class UnreachableError(ProcessError):
-    """The coordinator cannot be reached; the sentence says why and what to do.
-
-    Args:
-        sentence: for the operator.
-        worth_seconds: how long it makes sense to try again.
-    """
-
-    def __init__(self, sentence: str, worth_seconds: float = 0.0) -> None:
-        super().__init__(sentence)
-        self.worth_seconds = worth_seconds
-
-
 _ALWAYS: Final = float("inf")
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Take apart where a coordinator listens.
-
-    >>> host_and_port("hub.example.org:9443")
-    ('hub.example.org', 9443)
-    """
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit() or not 0 < int(port) < 2**16 or "/" in host:
-        raise InputError(
-            "the coordinator is given as host:port, without https://, such as "
-            "hub.example.org:9443"
-        )
-    return host, int(port)
 
 
 def trusting(authority: Path) -> ssl.SSLContext:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +13,7 @@ from flwr.serverapp import Grid
 from discreet.errors import DiscreetError
 from discreet.session.messages import Kind
 from discreet.session.messages import Message as SessionMessage
-from discreet.session.retrying import Lost, Waiting, pause
+from discreet.session.retrying import Lost
 from discreet.transport.flower.records import (
     MESSAGE_TYPE,
     MODEL,
@@ -49,10 +48,10 @@ class GridTransport:
     _sent: dict[str, tuple[int, bytes]] = field(default_factory=dict, init=False)
     _refused: list[tuple[int, Lost]] = field(default_factory=list, init=False)
 
-    def send(self, node: int, letter: SessionMessage, *, seconds: float) -> None:
+    def send(self, node: int, outgoing: SessionMessage, *, seconds: float) -> None:
         """Push a message: one at a time, since a grid leaves out what it refuses."""
-        content = to_content(letter)
-        if self.model is not None and letter.kind is Kind.INVITE:
+        content = to_content(outgoing)
+        if self.model is not None and outgoing.kind is Kind.INVITE:
             content[MODEL] = self.model
         message = Message(
             content,
@@ -62,12 +61,12 @@ class GridTransport:
         )
         pushed = [name for name in self.grid.push_messages([message]) if name]
         if not pushed:
-            self._refused.append((node, Lost(letter.digest())))
+            self._refused.append((node, Lost(outgoing.digest())))
         for name in pushed:
-            self._sent[name] = node, letter.digest()
+            self._sent[name] = node, outgoing.digest()
 
     def receive(self) -> Iterator[tuple[int, SessionMessage | Lost]]:
-        """Pull what has come: letters, and what Flower says about the others."""
+        """Pull what has come: messages, and what Flower reports about the others."""
         yield from self._refused
         self._refused.clear()
         if not self._sent:
@@ -78,33 +77,16 @@ class GridTransport:
                 node, about = sent
                 yield node, _read(reply, about)
 
-
-def connected(
-    grid: Grid,
-    *,
-    wanted: int,
-    wait_seconds: float,
-    among: Collection[int] | None = None,
-    waiting: Waiting | None = None,
-) -> list[int]:
-    """Wait until so many nodes are connected; return whoever is there in the end.
-
-    With ``among`` only these nodes count; ``waiting`` is told who is there.
-    """
-    began = time.monotonic()
-    while True:
-        there = sorted(grid.get_node_ids())
-        nodes = [n for n in there if among is None or n in among]
-        waited = time.monotonic() - began
-        if waiting is not None:
-            waiting(nodes, wait_seconds - waited)
-        if len(nodes) >= wanted or waited > wait_seconds:
-            return nodes
-        time.sleep(pause(waited))
+    def connected(self) -> list[int]:
+        """Return the nodes that are connected now."""
+        present = set(self.grid.get_node_ids())
+        if self.node_ids is None:
+            return sorted(present)
+        return [node for node, number in self.node_ids.items() if number in present]
 
 
 def _read(reply: Message, about: bytes) -> SessionMessage | Lost:
-    """Return the letter in a reply; what a site sends instead is no letter at all."""
+    """Return the message in a reply; any other content counts as a failed site."""
     if reply.has_error():
         return Lost(about, for_good=reply.error.code in _FOR_GOOD)
     try:

@@ -14,14 +14,10 @@ from flwr.common.constant import ErrorCode
 from discreet.errors import DiscreetError
 from discreet.session.policy import DECLINED
 from discreet.session.retrying import pause
-from discreet.transport.flower.keys import SiteKeys
+from discreet.transport.addresses import SilenceError, UnreachableError
 from discreet.transport.flower.node import FleetNode
-from discreet.transport.flower.processes import ProcessError
-from discreet.transport.flower.reaching import (
-    UnreachableError,
-    explained,
-    no_coordinator,
-)
+from discreet.transport.flower.reaching import explained, no_coordinator
+from discreet.transport.keys import SiteKeys
 
 Answer: TypeAlias = Callable[[Message, Context], Message]
 """Turns one message into its reply; a ``ClientApp`` does."""
@@ -30,10 +26,6 @@ Tell: TypeAlias = Callable[[str], None]
 TROUBLE_SECONDS: Final = 2.0
 """How long a failure must last before it is told."""
 _DECLINED: Final = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, DECLINED)
-
-
-class SilenceError(ProcessError):
-    """The coordinator has not been heard of for as long as a site waits."""
 
 
 def serve(

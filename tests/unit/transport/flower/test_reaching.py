@@ -17,17 +17,20 @@ from pathlib import Path
 import pytest
 
 from discreet.errors import InputError
-from discreet.transport import certificates
-from discreet.transport.flower.keys import (
+from discreet.transport import keys
+from discreet.transport.addresses import (
+    LOOPBACK,
+    UnreachableError,
+    free_port,
+    host_and_port,
+)
+from discreet.transport.flower.serving import serve
+from discreet.transport.keys import (
     CERTIFICATE,
     SERVER_KEY,
     SiteKeys,
     make_consortium,
-    renew,
 )
-from discreet.transport.flower.reaching import UnreachableError, host_and_port
-from discreet.transport.flower.serving import serve
-from discreet.transport.loopback import LOOPBACK, free_port
 
 pytestmark = pytest.mark.flower
 
@@ -111,8 +114,6 @@ def test_a_certificate_for_another_host_is_named_at_once(tmp_path: Path) -> None
 def test_a_certificate_that_has_ended_is_named_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_consortium(tmp_path, ["north"], hosts=[LOOPBACK])
-
     class LongAgo(datetime):
         @classmethod
         def now(cls, tz: object = None) -> datetime:
@@ -120,8 +121,8 @@ def test_a_certificate_that_has_ended_is_named_at_once(
             return datetime.now(UTC) - timedelta(days=100)
 
     with monkeypatch.context() as patch:
-        patch.setattr(certificates, "datetime", LongAgo)
-        renew(tmp_path / "coordinator")
+        patch.setattr(keys, "datetime", LongAgo)
+        make_consortium(tmp_path, ["north"], hosts=[LOOPBACK])
     with listening(tmp_path / "coordinator") as address:
         why, took = join(tmp_path, address)
     assert "has ended" in why

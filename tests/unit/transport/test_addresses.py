@@ -2,7 +2,7 @@
 
 import socket
 
-from discreet.transport.loopback import LOOPBACK, free_port
+from discreet.transport.addresses import LOOPBACK, free_port
 
 
 def test_a_port_is_given_to_nobody_else_and_a_server_can_listen_there():

@@ -1,13 +1,12 @@
-"""What a site and a coordinator look at before a session: files, keys, clock, network.
+"""What a site and a coordinator check before a session: files, keys, clock, network.
 
-Everything that can fail later is looked at now, each for itself, so that an operator
-reads all that is to be mended at once, and before anybody was asked or charged.
+Everything that can fail later is checked now, each thing on its own. So an operator
+reads all that is to be mended at once, before any site is asked or charged.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,13 +34,16 @@ from discreet.session.policy import Policy
 from discreet.session.preview import CONFIRM, OwnRows, own_rows
 from discreet.session.rehearsal import check_agreed
 from discreet.session.respond import admit, check_data
-from discreet.transport.certificates import (
-    check_dates,
-    hosts_of,
-    read_certificate,
+from discreet.transport.addresses import (
+    EVERYWHERE,
+    UnreachableError,
+    check_free,
+    check_known,
+    host_and_port,
+    wait_until_free,
 )
-from discreet.transport.flower.joining import interrupted_session
-from discreet.transport.flower.keys import (
+from discreet.transport.joining import SiteRuntime, interrupted_session
+from discreet.transport.keys import (
     CA,
     CA_KEY,
     CERTIFICATE,
@@ -49,19 +51,17 @@ from discreet.transport.flower.keys import (
     SERVER_KEY,
     CoordinatorKeys,
     SiteKeys,
+    certificate_in,
+    check_dates,
+    fingerprint,
+    hosts_of,
     public_file_in,
 )
-from discreet.transport.flower.node import node_key, probe
-from discreet.transport.flower.processes import check_free, wait_until_free
-from discreet.transport.flower.public_file import fingerprint
-from discreet.transport.flower.reaching import UnreachableError, host_and_port
-
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared
 
 
 @dataclass(frozen=True)
 class SiteDoctor:
-    """Looks at one site. What is a function is read when it is looked at.
+    """Checks one site; each function is called when its result is checked.
 
     Args:
         plan: reads the plan.
@@ -70,6 +70,7 @@ class SiteDoctor:
         keys: the folder of keys.
         ledger: the ledger's path.
         coordinator: where the coordinator listens.
+        runtime: how the site reaches it.
         confirms: asks the operator whether odd rows are meant; nobody is asked by
             default, and odd rows fail.
     """
@@ -80,31 +81,32 @@ class SiteDoctor:
     keys: Path
     ledger: Path
     coordinator: str
+    runtime: SiteRuntime
     confirms: Callable[[str], bool] = lambda _: False
 
     def checks(
         self, *, connect: bool, charged: bool = True
     ) -> Iterator[tuple[str, Check]]:
-        """Return what is looked at.
+        """Return the checks.
 
-        To join tries the connection by itself; a rehearsal charges nothing.
+        Joining tries the connection by itself; a rehearsal charges nothing.
         """
-        yield "plan", self._look_at_plan
-        yield "policy", self._look_at_policy
-        yield "data", self._look_at_data
+        yield "plan", self._check_plan
+        yield "policy", self._check_policy
+        yield "data", self._check_data
         yield "own rows", lambda: str(self._own_rows)
-        yield "plausible", self._look_at_own_rows
-        yield "keys", self._look_at_keys
-        yield "roster", self._look_at_roster
-        yield "authority", self._look_at_authority
-        yield "ledger", self._look_at_ledger
+        yield "plausible", self._check_own_rows
+        yield "keys", self._check_keys
+        yield "roster", self._check_roster
+        yield "authority", self._check_authority
+        yield "ledger", self._check_ledger
         if charged:
-            yield "budget", self._look_at_budget
+            yield "budget", self._check_budget
         yield "disk", lambda: check_room(self.ledger.absolute().parent)
-        yield "address", self._look_at_address
+        yield "address", self._check_address
         yield "proxy", lambda: check_proxy(os.environ)
         if connect:
-            yield "coordinator", self._look_at_coordinator
+            yield "coordinator", self._check_coordinator
 
     @cached_property
     def _plan(self) -> Plan:
@@ -126,22 +128,22 @@ class SiteDoctor:
     def _keys(self) -> SiteKeys:
         return SiteKeys(self.keys)
 
-    def _look_at_plan(self) -> str:
+    def _check_plan(self) -> str:
         self._plan.protocol.check(self._plan)
         check_agreed(self._plan, rehearsing=False)
         roster = self._plan.roster
         who = "no roster" if roster is None else f"{len(roster.sites)} sites"
         return f"{self._plan.digest().hex()[:16]}, {who}"
 
-    def _look_at_policy(self) -> str:
+    def _check_policy(self) -> str:
         self._policy.check(self._plan)
         return "it allows the plan"
 
-    def _look_at_data(self) -> str:
+    def _check_data(self) -> str:
         check_data(self._plan, self._policy, self._examples)
         return "columns, kinds and floors fit the plan"
 
-    def _look_at_own_rows(self) -> str:
+    def _check_own_rows(self) -> str:
         concerns = "; ".join(self._own_rows.concerns())
         if not concerns:
             return "prevalence and AUC are what can be expected"
@@ -149,12 +151,12 @@ class SiteDoctor:
             return Note(f"confirmed by the operator: {concerns}")
         raise InputError(f"{concerns}. Nothing was sent; {CONFIRM}")
 
-    def _look_at_keys(self) -> str:
-        node_key(self._keys)
+    def _check_keys(self) -> str:
+        self._keys.node_key()
         self._keys.identity()
         return "readable by their owner alone"
 
-    def _look_at_roster(self) -> str:
+    def _check_roster(self) -> str:
         roster, identity = self._plan.roster, self._keys.identity()
         if roster is None:
             return Note("the plan has none: nobody can tell which sites are in a sum")
@@ -175,16 +177,15 @@ class SiteDoctor:
                 "the public file in this folder is not the one in the roster: send "
                 "it again, and compare fingerprints by voice"
             )
-        node = node_key(self._keys).public_key().public_numbers()
-        if public.node_numbers() != node:
+        if public.node_key() != self._keys.node_key().public_key():
             raise InputError(
                 "the node key is not the one in this site's public file: the "
                 "coordinator would not let it in"
             )
         return f"this site is {public.name!r}"
 
-    def _look_at_authority(self) -> str:
-        authority = read_certificate((self.keys / CA).read_bytes(), CA)
+    def _check_authority(self) -> str:
+        authority = certificate_in(self.keys, CA)
         check_dates(
             authority,
             "the coordinator's authority",
@@ -193,27 +194,27 @@ class SiteDoctor:
         )
         return f"trusted until {authority.not_valid_after_utc:%Y-%m-%d}"
 
-    def _look_at_ledger(self) -> str:
+    def _check_ledger(self) -> str:
         with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
             ledger.verify()
         return "intact"
 
-    def _look_at_budget(self) -> str:
+    def _check_budget(self) -> str:
         with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
-            paid = interrupted_session(self._plan, self.ledger)
-            admit(self._plan, self._policy, ledger, session=paid)
-        if paid is None:
+            session = interrupted_session(self._plan, self.ledger)
+            admit(self._plan, self._policy, ledger, session=session)
+        if session is None:
             return "it can pay for the plan"
         return Note("it goes on with the session that it was in")
 
-    def _look_at_address(self) -> str:
+    def _check_address(self) -> str:
         host, port = host_and_port(self.coordinator)
-        _resolve(host, port)
+        check_known(host, port)
         return f"{host} is known"
 
-    def _look_at_coordinator(self) -> str:
+    def _check_coordinator(self) -> str:
         try:
-            ahead = probe(self._keys, self.coordinator)
+            ahead = self.runtime.probe(self._keys, self.coordinator)
         except UnreachableError as error:
             if error.worth_seconds:
                 return Note(
@@ -228,7 +229,7 @@ class SiteDoctor:
 
 @dataclass(frozen=True)
 class CoordinatorDoctor:
-    """Looks at a coordinator.
+    """Checks a coordinator.
 
     Args:
         plan: reads the plan.
@@ -249,17 +250,17 @@ class CoordinatorDoctor:
     unauthenticated: bool = False
 
     def checks(self, *, waiting: bool = False) -> Iterator[tuple[str, Check]]:
-        """Return what is looked at; a port may be waited for.
+        """Return the checks; with ``waiting``, a taken port may still become free.
 
-        A killed coordinator's SuperLink takes a moment to end.
+        What a killed coordinator had started takes a moment to end.
         """
-        yield "plan", self._look_at_plan
-        yield "keys", self._look_at_keys
-        yield "roster", self._look_at_roster
-        yield "certificate", self._look_at_certificate
-        yield "names", self._look_at_names
-        yield "port", lambda: self._look_at_port(waiting=waiting)
-        yield "outputs", self._look_at_outputs
+        yield "plan", self._check_plan
+        yield "keys", self._check_keys
+        yield "roster", self._check_roster
+        yield "certificate", self._check_certificate
+        yield "names", self._check_names
+        yield "port", lambda: self._check_port(waiting=waiting)
+        yield "outputs", self._check_outputs
         yield "disk", lambda: check_room(self.keys.absolute())
 
     @cached_property
@@ -270,7 +271,7 @@ class CoordinatorDoctor:
     def _keys(self) -> CoordinatorKeys:
         return CoordinatorKeys(self.keys)
 
-    def _look_at_plan(self) -> str:
+    def _check_plan(self) -> str:
         self._plan.protocol.check(self._plan)
         check_agreed(self._plan, rehearsing=False)
         if self._plan.roster is not None:
@@ -279,12 +280,12 @@ class CoordinatorDoctor:
             raise InputError(NO_ROSTER)
         return Note("no roster: the claim names unauthenticated sites as not protected")
 
-    def _look_at_keys(self) -> str:
+    def _check_keys(self) -> str:
         for name in (CA_KEY, SERVER_KEY, IDENTITY):
             check_secret(self._keys.folder / name, what="the secret")
         return "readable by their owner alone"
 
-    def _look_at_roster(self) -> str:
+    def _check_roster(self) -> str:
         roster = self._plan.roster
         self._keys.admitted(self._plan)
         if roster is None or roster.coordinator is None:
@@ -299,10 +300,10 @@ class CoordinatorDoctor:
             )
         return "this folder is the roster's coordinator, and has every site's node key"
 
-    def _look_at_certificate(self) -> str:
+    def _check_certificate(self) -> str:
         warning = self._keys.check_dates()
         own = self._keys.certificate()
-        authority = read_certificate((self.keys / CA).read_bytes(), CA)
+        authority = certificate_in(self.keys, CA)
         try:
             own.verify_directly_issued_by(authority)
         except (ValueError, TypeError, InvalidSignature):
@@ -320,37 +321,28 @@ class CoordinatorDoctor:
         end = f"holds until {own.not_valid_after_utc:%Y-%m-%d}"
         return end if warning is None else Note(warning)
 
-    def _look_at_names(self) -> str:
+    def _check_names(self) -> str:
         names = hosts_of(self._keys.certificate())
         unknown = []
         for name in names:
             try:
-                _resolve(name, self.port)
+                check_known(name, self.port)
             except DiscreetError:
                 unknown.append(name)
         text = f"sites reach it as {', '.join(names)}"
         if unknown:
             return Note(f"{text}; this machine's DNS does not know {unknown[0]}")
-        if self.host not in {*names, *_EVERYWHERE}:
+        if self.host not in {*names, *EVERYWHERE}:
             return Note(f"{text}, and not as {self.host}, where it listens")
         return text
 
-    def _look_at_port(self, *, waiting: bool) -> str:
+    def _check_port(self, *, waiting: bool) -> str:
         (wait_until_free if waiting else check_free)(self.host, self.port)
         return f"{self.host}:{self.port} is free"
 
-    def _look_at_outputs(self) -> str:
+    def _check_outputs(self) -> str:
         for path in self.files:
             check_writable(path)
         for path in self.folders:
             check_folder(path)
         return "they can be written" if self.files or self.folders else "none was asked"
-
-
-def _resolve(host: str, port: int) -> None:
-    try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        raise InputError(
-            f"this machine's DNS does not know {host}: is it spelt right?"
-        ) from None

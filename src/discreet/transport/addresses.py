@@ -1,0 +1,121 @@
+"""Where a coordinator listens, and how reaching it fails."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Final
+
+from discreet.errors import DiscreetError, InputError
+
+LOOPBACK: Final = "127.0.0.1"
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared
+FREE_SECONDS: Final = 5.0
+"""How long to wait for a port that another program uses."""
+
+
+class TransportError(DiscreetError):
+    """A coordinator and a site cannot be connected, or no longer are."""
+
+
+class UnreachableError(TransportError):
+    """The coordinator cannot be reached; the sentence says why and what to do.
+
+    Args:
+        sentence: for the operator.
+        worth_seconds: how long it makes sense to try again.
+    """
+
+    def __init__(self, sentence: str, worth_seconds: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.worth_seconds = worth_seconds
+
+
+class SilenceError(TransportError):
+    """No message of the coordinator came for as long as a site waits."""
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Take apart where a coordinator listens.
+
+    >>> host_and_port("hub.example.org:9443")
+    ('hub.example.org', 9443)
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16 or "/" in host:
+        raise InputError(
+            "the coordinator is given as host:port, without https://, such as "
+            "hub.example.org:9443"
+        )
+    return host, int(port)
+
+
+def check_known(host: str, port: int) -> None:
+    """Refuse a name that this machine's DNS does not know."""
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise InputError(
+            f"this machine's DNS does not know {host}: is it spelt right?"
+        ) from None
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address where nobody can listen.
+
+    Raises:
+        TransportError: another program does, or this machine may not.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OverflowError:
+            raise TransportError("a port is a number from 1 to 65535") from None
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            if isinstance(error, socket.gaierror):
+                why = "no address of this machine"
+            raise TransportError(
+                f"cannot listen at {host}:{port} ({why}): end the program that does, "
+                "or choose another --host or --port"
+            ) from error
+
+
+def wait_until_free(host: str, port: int) -> None:
+    """Wait for a program that is just ending, such as a killed coordinator's.
+
+    Raises:
+        TransportError: another program keeps the port.
+    """
+    deadline = time.monotonic() + FREE_SECONDS
+    while True:
+        try:
+            return check_free(host, port)
+        except TransportError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    """Return a port that nobody uses, and that nobody else is given for a minute.
+
+    A connection to the port itself is opened and closed from the port's side: the system
+    then keeps the port in TIME_WAIT and gives it to no other program that asks for any
+    port, while a server that names it can listen there (all set SO_REUSEADDR).
+    """
+    with socket.socket() as server:
+        server.bind((LOOPBACK, 0))
+        # Only now: with it, the system may choose a port that is kept for somebody.
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.listen(1)
+        address = server.getsockname()
+        with socket.create_connection(address):
+            accepted, _ = server.accept()
+            accepted.close()
+        port: int = address[1]
+        return port

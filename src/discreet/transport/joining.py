@@ -1,0 +1,322 @@
+"""A whole site: its data, its rules and its keys, joining a coordinator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from discreet.data.examples import Examples
+from discreet.entropy import SYSTEM, Entropy
+from discreet.errors import DiscreetError
+from discreet.failures import sentence
+from discreet.noise.response import ResponseKey
+from discreet.plan.plan import Plan
+from discreet.privacy.ledger import Ledger
+from discreet.secret_files import SecretExistsError, read_secret, write_secret
+from discreet.session.messages import Ending, EndNotice, Kind, Message
+from discreet.session.policy import Policy
+from discreet.session.rehearsal import (
+    check_agreed,
+    made_up,
+    throwaway_folder,
+    throwaway_ledger,
+)
+from discreet.session.respond import admit, check_data
+from discreet.session.retrying import WAIT_SECONDS
+from discreet.session.site import Site
+from discreet.session.state import Progress, after_refusal, memory_beside
+from discreet.transport.addresses import SilenceError
+from discreet.transport.keys import SiteKeys
+
+Report: TypeAlias = Callable[[str], None]
+Answering: TypeAlias = Callable[[Message], Message]
+"""Turns one message of the coordinator into its answer."""
+
+
+class SiteRuntime(Protocol):
+    """How a site reaches its coordinator; a transport implements it."""
+
+    def serve(
+        self,
+        keys: SiteKeys,
+        address: str,
+        answer: Answering,
+        *,
+        until: Callable[[], bool],
+        wait_seconds: float,
+        tell: Callable[[str], None],
+        report: Report,
+    ) -> None:
+        """Connect, and answer messages until ``until`` holds.
+
+        ``tell`` is told of the connection, ``report`` of bytes that are no message.
+
+        Raises:
+            UnreachableError: it could not connect.
+            SilenceError: no message came for ``wait_seconds``.
+        """
+        ...
+
+    def probe(self, keys: SiteKeys, address: str) -> float | None:
+        """Reach a coordinator without joining; return how far this clock is ahead.
+
+        Raises:
+            UnreachableError: it cannot be reached, or does not know the node key.
+        """
+        ...
+
+
+class StateStore(Protocol):
+    """Keeps a site's state between two messages."""
+
+    def load(self) -> bytes:
+        """Return what was saved last, nothing at first."""
+        ...
+
+    def save(self, state: bytes) -> None:
+        """Keep the state for the next message; the old one is written over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """On disk, for its owner alone: it outlives a lost connection and a crash."""
+
+    path: Path
+
+    def load(self) -> bytes:
+        """Return what was saved last."""
+        return self.path.read_bytes() if self.path.exists() else b""
+
+    def save(self, state: bytes) -> None:
+        """Replace the file as a whole; an empty state leaves none."""
+        if state:
+            write_secret(self.path, state, over=True)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def kept_beside(ledger: Path) -> InFile:
+    """Return where a site's state is between two messages."""
+    return InFile(ledger.with_name(ledger.name + ".session"))
+
+
+def response_key_beside(ledger: Path) -> ResponseKey:
+    """Return the key of a site's randomized responses, kept beside its ledger.
+
+    It is made once: other responses for the same labels would average out.
+    """
+    path = ledger.with_name(ledger.name + ".response_key")
+    if not path.exists():
+        with suppress(SecretExistsError):  # another process was faster
+            write_secret(path, SYSTEM(32))
+    return ResponseKey(read_secret(path, what="the key of the randomized responses"))
+
+
+def report_on_stderr(reason: str) -> None:
+    """Tell the operator why the site declines."""
+    sys.stderr.write(f"discreet: declined: {reason}\n")
+    sys.stderr.flush()
+
+
+def answer_once(
+    site_of: Callable[[], Site], message: Message, *, kept: StateStore, report: Report
+) -> Message:
+    """Answer one message; the state is kept before the answer is returned.
+
+    Args:
+        site_of: returns what the site brings, anew for every message.
+        message: the coordinator's.
+        kept: where the state is between two messages.
+        report: told why the site declines.
+    """
+    state = kept.load()
+    try:
+        site = site_of()
+    except Exception as error:  # noqa: BLE001 - a failure must not tell about data
+        report(sentence(error, doing="opening the site"))
+        following = after_refusal(state, message)
+        reply = message.reply(Kind.DECLINED, site=0)
+    else:
+        try:
+            following, reply = site.answer(state, message, report=report)
+        finally:
+            site.close()
+    kept.save(following)
+    return reply
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a session ended for a site."""
+
+    ending: Ending
+    declined: bool
+    """Whether this site refused to take part, or to go on."""
+
+
+@dataclass
+class JoiningSite:
+    """A site with its data, ready to join.
+
+    Args:
+        plan: the plan that the operator agreed to; no other is answered.
+        examples: the data.
+        policy: what the operator allows.
+        ledger: the path of the ledger.
+        keys: the site's folder of keys.
+        entropy: where keys, masks and noise come from.
+        report: told why the site declines.
+        answered: told after each answer, with its number among the round's steps.
+        tell: told of the connection, and what the site notes for its operator.
+        rehearse: take part in a rehearsal of the plan, and in nothing else: the data
+            and the ledger are laid aside for made-up ones.
+
+    Its state is kept beside the ledger until the session is over, so that neither a
+    lost connection nor a crash loses what was charged.
+    """
+
+    plan: Plan
+    examples: Examples = field(repr=False)
+    policy: Policy
+    ledger: Path
+    keys: SiteKeys
+    entropy: Entropy = field(default=SYSTEM, repr=False)
+    report: Report = report_on_stderr
+    answered: Callable[[Message, int], None] | None = None
+    tell: Callable[[str], None] = lambda _: None
+    rehearse: bool = False
+    _session: bytes | None = field(default=None, init=False)
+    _declined: bool = field(default=False, init=False)
+    _steps: dict[bytes, int] = field(default_factory=dict, init=False)
+    _ending: Ending | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.rehearse:
+            self.plan = self.plan.rehearsed()
+            self.examples = made_up(self.plan)
+            self.ledger = throwaway_ledger(throwaway_folder() / "ledger.sqlite")
+        check_agreed(self.plan, rehearsing=self.rehearse)
+
+    def check(self) -> None:
+        """Refuse now what would be refused later: policy, data, floors, caps."""
+        self.plan.protocol.check(self.plan)
+        with self._open_ledger() as ledger:
+            session = interrupted_session(self.plan, self.ledger)
+            admit(self.plan, self.policy, ledger, session=session)
+        check_data(self.plan, self.policy, self.examples)
+
+    def join(
+        self,
+        runtime: SiteRuntime,
+        address: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        checked: bool = False,
+    ) -> Ended:
+        """Connect, and answer until the coordinator tells how the session ended.
+
+        With ``checked``, ``check`` is not called again.
+
+        Raises:
+            TransportError: it could not connect, or the coordinator fell silent.
+        """
+        if not checked:
+            self.check()
+        try:
+            runtime.serve(
+                self.keys,
+                address,
+                self._answer,
+                until=lambda: self._ending is not None,
+                wait_seconds=wait_seconds,
+                tell=self.tell,
+                report=self.report,
+            )
+        except SilenceError as error:
+            if self._session is None:
+                raise
+            raise SilenceError(
+                f"{error}; the coordinator did not say how it ended"
+            ) from error
+        if self._ending is None:
+            raise SilenceError("the coordinator did not say how it ended")
+        kept_beside(self.ledger).path.unlink(missing_ok=True)
+        return Ended(self._ending, self._declined)
+
+    def _open_ledger(self) -> Ledger:
+        return Ledger(self.ledger, limits=self.policy.limits())
+
+    def _answer(self, message: Message) -> Message:
+        kept = kept_beside(self.ledger)
+        answer = answer_once(self._site, message, kept=kept, report=self.report)
+        self._note(message, answer)
+        return answer
+
+    def _site(self) -> Site:
+        identity, response_key = self.keys.identity(), response_key_beside(self.ledger)
+        # The ledger is opened when nothing else can fail: the site closes it.
+        return Site(
+            lambda _: self.examples,
+            self.policy,
+            self._open_ledger(),
+            self.entropy,
+            memory_beside(self.ledger),
+            self.plan,
+            identity,
+            response_key,
+            log=self.tell,
+            rehearsal=self.rehearse,
+        )
+
+    def _note(self, message: Message, answer: Message) -> None:
+        if answer.kind is Kind.END:
+            # A session that ended before this site was asked is its end, too.
+            own = message.plan_digest == self.plan.digest()
+            if own and self._session in {None, message.session}:
+                self._ending = EndNotice.decode(message.body).ending
+            return
+        if message.session != self._session:
+            self._session, self._steps = message.session, self._answered_before(message)
+        self._declined = answer.kind is Kind.DECLINED
+        if message.digest() not in self._steps:
+            if message.kind is Kind.INVITE:
+                self._steps = {}
+            self._steps[message.digest()] = len(self._steps) + 1
+            if self.answered is not None:
+                self.answered(answer, self._steps[message.digest()])
+
+    def _answered_before(self, message: Message) -> dict[bytes, int]:
+        """Return the steps that this site had answered before it was started again."""
+        progress = _kept_progress(self.ledger)
+        if progress is None or progress.session != message.session:
+            return {}
+        before = [
+            about
+            for about, raw in progress.replies.items()
+            if about != message.digest() and Message.decode(raw).round == message.round
+        ]
+        return {about: number for number, about in enumerate(before, 1)}
+
+
+def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
+    """Return the session of a plan that this site was in when it was ended.
+
+    It was charged already: a site whose budget is spent by this very session may
+    resume it.
+    """
+    progress = _kept_progress(ledger)
+    if progress is None or progress.ending is not None:
+        return None
+    return progress.charged_as if progress.plan_digest == plan.digest() else None
+
+
+def _kept_progress(ledger: Path) -> Progress | None:
+    try:
+        return Progress.decode(kept_beside(ledger).path.read_bytes())
+    except (OSError, DiscreetError):
+        return None

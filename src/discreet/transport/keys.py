@@ -1,0 +1,602 @@
+"""The keys of a site and of a coordinator, their certificates and public files.
+
+A site has two keys. Its *node key* (P-384) lets it connect: the coordinator's server
+checks it. Its *identity* (Ed25519) is in the plan's roster and signs who is in a sum:
+the other sites check it, so the coordinator cannot invent sites.
+
+Private halves are written where they are used and stay there; one public file leaves.
+A site's public file holds its identity and its node key; the coordinator's its identity
+and the authority that signs its certificate. The identity signs the rest: comparing the
+fingerprint of an identity, by voice, compares the whole file.
+
+Sites trust the authority. The coordinator's own certificate is short-lived and renewed
+under the same authority, so that a renewal asks nothing of the sites.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+import tomli_w
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from discreet.codec.parsing import read_text, read_toml
+from discreet.errors import InputError, PlanError
+from discreet.plan.cohort import Member, Roster, key_from_text, key_text
+from discreet.plan.plan import Plan
+from discreet.secagg.keys import signature_holds
+from discreet.secret_files import (
+    SecretFileError,
+    check_secret,
+    read_secret,
+    write_secret,
+)
+
+CA: Final = "ca.pem"
+CA_KEY: Final = "ca.key"
+CERTIFICATE: Final = "server.pem"
+SERVER_KEY: Final = "server.key"
+IDENTITY: Final = "identity.key"
+NODE_KEY: Final = "node.key"
+NODES: Final = "nodes"
+COORDINATOR: Final = "coordinator"
+_RENEW: Final = "run `discreet keys renew` in its folder"
+AUTHORITY_DAYS: Final = 5 * 365
+SERVER_DAYS: Final = 90
+SOON: Final = timedelta(days=14)
+"""How long before its end a certificate is called old."""
+VERSION: Final = 1
+SUFFIX: Final = ".public.toml"
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_KEYS: Final = {"version", "name", "identity", "node", "authority", "signature"}
+_LONGEST: Final = 2**14
+_GROUPS: Final = 8
+
+
+def check_name(name: str) -> str:
+    """Return a name that is also a safe name of a folder and of a file."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise InputError(
+            "a name has 1 to 63 letters, digits, dots, underscores and hyphens, and "
+            "starts and ends with a letter or digit"
+        )
+    return name
+
+
+def fingerprint(identity: bytes) -> str:
+    """Return what two people compare by voice: 128 bits of an identity's digest.
+
+    >>> fingerprint(bytes(32))
+    '3ca0 76be ef4b 458b e3d3 279a 5a0f 7de0'
+    """
+    digest = hashlib.sha256(b"discreet fingerprint\0" + identity).hexdigest()
+    return " ".join(digest[4 * i : 4 * i + 4] for i in range(_GROUPS))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFile:
+    """The public halves of one member's keys, signed by its identity."""
+
+    name: str
+    identity: bytes
+    node: str = ""
+    """A site's node key, a P-384 key as OpenSSH writes it."""
+    authority: str = ""
+    """The coordinator's authority, a certificate in PEM form."""
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if bool(self.node) == bool(self.authority):
+            raise InputError(
+                "a public file holds a node key (a site's) or an authority (the "
+                "coordinator's)"
+            )
+        if len(self.node) + len(self.authority) > _LONGEST:
+            raise InputError("a public file holds a key that is too long for one")
+        statement = _statement(self.name, self.identity, self.node, self.authority)
+        if not signature_holds(self.identity, self.signature, statement):
+            raise InputError(
+                f"the public file of {self.name} is not signed by its identity: ask "
+                "for it again"
+            )
+        if self.node:
+            self.node_key()
+        else:
+            read_certificate(self.authority.encode(), "the authority")
+
+    @classmethod
+    def signed(
+        cls, name: str, key: Ed25519PrivateKey, *, node: str = "", authority: str = ""
+    ) -> Self:
+        """Sign the public halves."""
+        identity = key.public_key().public_bytes_raw()
+        statement = _statement(name, identity, node, authority)
+        return cls(name, identity, node, authority, key.sign(statement))
+
+    def node_key(self) -> ec.EllipticCurvePublicKey:
+        """Return a site's node key."""
+        return _node_key(self.node.encode(), f"the node key of {self.name}")
+
+    def dumps(self) -> str:
+        """Write the file."""
+        keys = {"node": self.node, "authority": self.authority}
+        return tomli_w.dumps(
+            {
+                "version": VERSION,
+                "name": self.name,
+                "identity": key_text(self.identity),
+                **{name: text for name, text in keys.items() if text},
+                "signature": self.signature.hex(),
+            }
+        )
+
+    @classmethod
+    def loads(cls, text: str) -> Self:
+        """Read the file, and check its signature."""
+        table = read_toml(text, "the public file", error=InputError)
+        if set(table) - _KEYS or table.get("version") != VERSION:
+            raise InputError(
+                f"this is no public file of version {VERSION}; `discreet keys new` "
+                "writes one"
+            )
+        texts = {key: table.get(key, "") for key in _KEYS - {"version"}}
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise InputError("a public file holds texts alone")
+        try:
+            identity = key_from_text(texts["identity"])
+            signature = bytes.fromhex(texts["signature"])
+        except (PlanError, ValueError):
+            raise InputError(
+                "the identity or the signature in the public file cannot be read"
+            ) from None
+        return cls(
+            texts["name"], identity, texts["node"], texts["authority"], signature
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file that somebody sent."""
+        return cls.loads(read_text(path, "a public file"))
+
+
+def _node_key(raw: bytes, what: str) -> ec.EllipticCurvePublicKey:
+    try:
+        key = load_ssh_public_key(raw)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size != 384:
+        raise InputError(f"{what} is no P-384 public key")
+    return key
+
+
+def _statement(name: str, identity: bytes, node: str, authority: str) -> bytes:
+    fields = (name.encode(), identity, node.encode(), authority.encode())
+    sized = b"".join(len(f).to_bytes(4, "big") + f for f in fields)
+    return b"discreet public file\0" + sized
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorKeys:
+    """The folder of a coordinator."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
+        check_secret(self.folder / SERVER_KEY, what="the server key")
+
+    def certificate(self) -> x509.Certificate:
+        """Return the coordinator's certificate."""
+        return certificate_in(self.folder, CERTIFICATE)
+
+    def check_dates(self) -> str | None:
+        """Refuse a certificate out of its time; return a warning before its end."""
+        return check_dates(
+            self.certificate(),
+            "the coordinator's certificate",
+            remedy=_RENEW,
+            now=datetime.now(UTC),
+        )
+
+    def admit(self, public: PublicFile) -> None:
+        """Let a site's node key connect; another key of its name is not replaced."""
+        public.node_key()
+        path, node = self.folder / NODES / f"{public.name}.pub", f"{public.node}\n"
+        if path.exists() and path.read_text(encoding="utf-8") != node:
+            raise InputError(
+                f"{path.name} is another node key of {public.name}: compare the "
+                "fingerprints by voice, and remove the old one"
+            )
+        path.write_text(node, encoding="utf-8")
+
+    def identity(self) -> Ed25519PrivateKey | None:
+        """Return the key that signs invitations, when there is one."""
+        return _identity_in(self.folder)
+
+    def secret(self) -> bytes:
+        """Return bytes that only this coordinator has: its identity, or its TLS key."""
+        own = self.folder / IDENTITY
+        return (own if own.exists() else self.folder / SERVER_KEY).read_bytes()
+
+    def nodes(self) -> dict[str, bytes]:
+        """Return the public node keys that may connect, by name, as PEM."""
+        keys = {
+            path.stem: _node_key(path.read_bytes(), f"the node key in {path}")
+            for path in sorted((self.folder / NODES).glob("*.pub"))
+        }
+        form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+        return {name: key.public_bytes(*form) for name, key in keys.items()}
+
+    def admitted(self, plan: Plan) -> dict[str, bytes]:
+        """Return the node keys of the plan's own sites; no other may connect."""
+        nodes = self.nodes()
+        if plan.roster is None:
+            return nodes
+        named = [site.name for site in plan.roster.sites]
+        missing = [name for name in named if name not in nodes]
+        if missing:
+            raise InputError(
+                f"the coordinator has no node key of {len(missing)} sites of the "
+                f"roster, {missing[0]!r} for one: `discreet roster` puts it there"
+            )
+        return {name: nodes[name] for name in named}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteKeys:
+    """The folder of a site."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        _present(self.folder, CA, NODE_KEY)
+        check_secret(self.folder / NODE_KEY, what="the node key")
+
+    def identity(self) -> Ed25519PrivateKey | None:
+        """Return the key that the roster knows this site by, when there is one."""
+        return _identity_in(self.folder)
+
+    def node_key(self) -> ec.EllipticCurvePrivateKey:
+        """Return the key that lets this site connect."""
+        path = self.folder / NODE_KEY
+        try:
+            key = load_ssh_private_key(read_secret(path, what="the node key"), None)
+        except SecretFileError:
+            raise
+        except ValueError:
+            key = None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise InputError(f"{path} holds no node key; `discreet keys new` makes one")
+        return key
+
+
+def _identity_in(folder: Path) -> Ed25519PrivateKey | None:
+    path = folder / IDENTITY
+    return read_identity(path) if path.exists() else None
+
+
+def read_identity(path: Path) -> Ed25519PrivateKey:
+    """Read an Ed25519 key from a PEM file."""
+    try:
+        key = load_pem_private_key(
+            read_secret(path, what="the identity"), password=None
+        )
+    except SecretFileError:
+        raise
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(f"{path} holds no Ed25519 private key in PEM form")
+    return key
+
+
+def new_site(folder: Path, name: str) -> PublicFile:
+    """Make a site's keys in its own folder; return the public file that leaves it."""
+    check_name(name)
+    if name == COORDINATOR:
+        raise InputError(f"a site is not called {COORDINATOR!r}")
+    _new_folder(folder)
+    identity = _identity(folder)
+    node = ec.generate_private_key(ec.SECP384R1())
+    write_secret(
+        folder / NODE_KEY,
+        node.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+    )
+    text = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return _publish(folder, PublicFile.signed(name, identity, node=text.decode()))
+
+
+def new_coordinator(
+    folder: Path, hosts: Sequence[str], *, days: int = SERVER_DAYS
+) -> PublicFile:
+    """Make the coordinator's identity, its authority and its first certificate.
+
+    Args:
+        folder: its own folder, a new one.
+        hosts: names and addresses under which the sites reach it.
+        days: how long its certificate holds; see ``renew``.
+    """
+    _new_folder(folder)
+    (folder / NODES).mkdir(exist_ok=True)
+    ca_key, ca = make_authority()
+    pem = ca.public_bytes(Encoding.PEM)
+    key, certificate = make_server(ca_key, ca, hosts, days)
+    write_secret(folder / CA_KEY, _pem(ca_key))
+    write_secret(folder / SERVER_KEY, _pem(key))
+    (folder / CA).write_bytes(pem)
+    (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
+    identity = _identity(folder)
+    public = PublicFile.signed(COORDINATOR, identity, authority=pem.decode())
+    return _publish(folder, public)
+
+
+def renew(
+    folder: Path, hosts: Sequence[str] = (), *, days: int = SERVER_DAYS
+) -> datetime:
+    """Make a new key and certificate under the same authority; return its end.
+
+    The sites notice nothing: they trust the authority. Without ``hosts`` the new
+    certificate is for those of the old one.
+    """
+    _present(folder, CA, CA_KEY, CERTIFICATE)
+    ca_key = load_pem_private_key(
+        read_secret(folder / CA_KEY, what="the authority's key"), password=None
+    )
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{CA_KEY} holds no key of an authority")
+    ca = certificate_in(folder, CA)
+    check_dates(
+        ca,
+        "the authority's certificate",
+        remedy="make new coordinator keys, and send their public file to every site",
+        now=datetime.now(UTC),
+    )
+    names = hosts or hosts_of(certificate_in(folder, CERTIFICATE))
+    key, certificate = make_server(ca_key, ca, names, days)
+    write_secret(folder / SERVER_KEY, _pem(key), over=True)
+    (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
+    return certificate.not_valid_after_utc
+
+
+def trust(folder: Path, coordinator: PublicFile) -> None:
+    """Let a site connect to whoever shows a certificate of this coordinator."""
+    if not coordinator.authority:
+        raise InputError(
+            f"the public file of {coordinator.name} is a site's: trust is for the "
+            "coordinator's"
+        )
+    _present(folder, NODE_KEY)
+    (folder / CA).write_text(coordinator.authority, encoding="utf-8")
+
+
+def assemble(sites: Sequence[PublicFile], coordinator: PublicFile | None) -> Roster:
+    """Return the roster of the sites whose public files came."""
+    strange = [public.name for public in sites if not public.node]
+    if strange:
+        raise InputError(f"{strange[0]} is no site: its public file has no node key")
+    members = tuple(Member(public.name, public.identity) for public in sites)
+    return Roster(members, None if coordinator is None else coordinator.identity)
+
+
+def make_consortium(
+    folder: Path, sites: Sequence[str], *, hosts: Sequence[str]
+) -> Roster:
+    """Make every key and certificate of a *rehearsal* in one place.
+
+    In a real consortium each member calls ``new_site`` or ``new_coordinator`` at
+    home: nobody should hold what this function writes.
+
+    Args:
+        folder: gets one folder for the coordinator and one for each site.
+        sites: the sites' names.
+        hosts: names and addresses under which the coordinator is reached.
+    """
+    if len(set(sites)) != len(sites) or COORDINATOR in sites or not sites:
+        raise InputError(
+            f"name each site once, and none {COORDINATOR!r}; got {len(sites)} names"
+        )
+    taken = [name for name in (COORDINATOR, *sites) if (folder / name).exists()]
+    if taken:
+        raise InputError(
+            f"{folder} already has {', '.join(taken)}; keys are never written over"
+        )
+    coordinator = new_coordinator(folder / COORDINATOR, hosts)
+    keys, public = CoordinatorKeys(folder / COORDINATOR), []
+    for site in sites:
+        public.append(new_site(folder / site, site))
+        trust(folder / site, coordinator)
+        keys.admit(public[-1])
+    return assemble(public, coordinator)
+
+
+def public_file_in(folder: Path) -> PublicFile:
+    """Return the public file that was written with a folder's keys."""
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    if len(files) != 1:
+        raise InputError(
+            f"{folder} holds {len(files)} public files, and its own is needed; `discreet "
+            "keys` writes it"
+        )
+    return PublicFile.read(files[0])
+
+
+def _new_folder(folder: Path) -> None:
+    if any((folder / name).exists() for name in (IDENTITY, NODE_KEY, CA_KEY)):
+        raise InputError(f"{folder} has keys; keys are never written over")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _publish(folder: Path, public: PublicFile) -> PublicFile:
+    path = folder / f"{public.name}{SUFFIX}"
+    path.write_text(public.dumps(), encoding="utf-8")
+    return public
+
+
+def _present(folder: Path, *names: str) -> None:
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise InputError(
+            f"{folder} lacks {', '.join(missing)}; `discreet keys` makes them, and "
+            "`discreet consortium` all of them for a rehearsal"
+        )
+
+
+def _identity(folder: Path) -> Ed25519PrivateKey:
+    key = Ed25519PrivateKey.generate()
+    write_secret(folder / IDENTITY, _pem(key))
+    return key
+
+
+def _pem(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def make_authority(
+    name: str = "discreet consortium", days: int = AUTHORITY_DAYS
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """Make a certificate authority for one consortium."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    builder = _certificate(_subject(name), _subject(name), key.public_key(), days)
+    builder = builder.add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    )
+    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    return key, builder.sign(key, hashes.SHA384())
+
+
+def make_server(
+    ca_key: ec.EllipticCurvePrivateKey,
+    ca: x509.Certificate,
+    hosts: Sequence[str],
+    days: int = SERVER_DAYS,
+    *,
+    name: str = "discreet coordinator",
+    also_calls: bool = False,
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """Make a key, and its certificate for the names that its holder is reached by.
+
+    ``also_calls`` is for a member that others know by its certificate when it calls.
+    """
+    if not hosts or days < 1:
+        raise InputError("a server's certificate is for one host at least, and a day")
+    roles = [ExtendedKeyUsageOID.SERVER_AUTH]
+    if also_calls:
+        roles.append(ExtendedKeyUsageOID.CLIENT_AUTH)
+    key = ec.generate_private_key(ec.SECP384R1())
+    builder = _certificate(_subject(name), ca.subject, key.public_key(), days)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    for extension, critical in (
+        (x509.SubjectAlternativeName([_host(host) for host in hosts]), False),
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(signs_certificates=False), True),
+        (x509.ExtendedKeyUsage(roles), False),
+        (issuer, False),
+    ):
+        builder = builder.add_extension(extension, critical=critical)
+    return key, builder.sign(ca_key, hashes.SHA384())
+
+
+def read_certificate(pem: bytes, what: str) -> x509.Certificate:
+    """Read a certificate from PEM."""
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise InputError(f"{what} is no certificate in PEM form") from None
+
+
+def certificate_in(folder: Path, name: str) -> x509.Certificate:
+    """Read a certificate in a folder of keys."""
+    return read_certificate((folder / name).read_bytes(), name)
+
+
+def hosts_of(certificate: x509.Certificate) -> list[str]:
+    """Return the names and addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(name.value) for name in names]
+
+
+def check_dates(
+    certificate: x509.Certificate, what: str, *, remedy: str, now: datetime
+) -> str | None:
+    """Refuse a certificate out of its time; say so when it has little left.
+
+    Raises:
+        InputError: it is not valid yet, or no longer.
+    """
+    end = certificate.not_valid_after_utc
+    if not certificate.not_valid_before_utc <= now <= end:
+        raise InputError(
+            f"{what} holds from {certificate.not_valid_before_utc:%Y-%m-%d} to "
+            f"{end:%Y-%m-%d}, and not now: {remedy}"
+        )
+    if end - now < SOON:
+        return f"{what} holds until {end:%Y-%m-%d}: {remedy}"
+    return None
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(issuer, subject, key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(hours=1))
+    builder = builder.not_valid_after(now + timedelta(days=days))
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key)
+    return builder.add_extension(identifier, critical=False)
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise InputError("a host is an address or a name in ASCII letters") from None
