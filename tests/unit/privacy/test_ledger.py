@@ -11,12 +11,10 @@ from discreet.privacy import ledger as ledger_module
 from discreet.privacy.account import (
     Cap,
     Limits,
-    MemoryAccount,
-    Permit,
     Use,
     answer_once,
 )
-from discreet.privacy.composition import Spent, compose
+from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import (
     LedgerError,
@@ -73,73 +71,6 @@ def test_a_retry_is_charged_once_and_resends_the_same_bytes(path):
             again.record(permit, b"fresh noise")
 
 
-@pytest.mark.parametrize(
-    "change", [{"plan": b"other"}, {"sites": ("a", "b")}, {"unit": LABEL}]
-)
-def test_a_retry_under_another_plan_or_roster_is_refused(ledger, change):
-    ledger.record(ledger.reserve(use()), b"answer")
-    with pytest.raises(BudgetError, match="another plan or other data"):
-        ledger.reserve(use(**change))
-
-
-@pytest.mark.parametrize("kind", ["ledger", "memory"])
-@pytest.mark.parametrize("loss", [HALF, Unbounded()])
-def test_a_retry_on_changed_data_gets_the_stored_bytes(kind, loss, path):
-    """Refused, it would tell whether anything changed since."""
-    cap = Cap(epsilon=Fraction(1, 2), exact_sums=1)  # used up by the first answer
-    account = MemoryAccount(cap)
-    if kind == "ledger":
-        account = Ledger.new(path, limits=Limits(cap))
-    first = answer_once(account, use(loss=loss), lambda: b"first")
-    changed = use(loss=loss, intent=b"one label changed")
-    again = answer_once(account, changed, lambda: b"other noise")
-    assert first == again == b"first"
-    assert account.spent("icu") == compose([loss])
-
-
-def test_a_charge_whose_answer_was_lost_pays_for_one_on_changed_data(ledger):
-    ledger.reserve(use())  # and a crash before the message was stored
-    assert answer_once(ledger, use(), lambda: b"of changed data") == b"of changed data"
-    assert answer_once(ledger, use(), lambda: b"second") == b"of changed data"
-    assert ledger.spent("icu").epsilon == Fraction(1, 2)
-
-
-def test_a_charge_for_kept_flips_is_for_its_own_labels(ledger):
-    """Later ones are compared with what was charged, so it must be what was sent."""
-    ledger.reserve(use(b"b", reusable=b"labels"))
-    with pytest.raises(BudgetError, match="other data"):
-        ledger.reserve(use(b"b", reusable=b"other labels"))
-
-
-def test_an_answer_is_made_once_and_only_after_the_charge(ledger):
-    made = []
-
-    def make():
-        made.append(ledger.spent("icu").epsilon)
-        return b"answer"
-
-    assert answer_once(ledger, use(), make) == b"answer"
-    assert answer_once(ledger, use(), make) == b"answer"
-    assert made == [Fraction(1, 2)]
-
-
-def test_a_permit_that_was_not_charged_stores_nothing(ledger):
-    with pytest.raises(BudgetError, match="not issued"):
-        ledger.record(Permit(use()), b"answer")
-    assert ledger.replay(b"s", 0) is None
-
-
-def test_the_cap_belongs_to_the_population_and_not_to_a_plan_or_file(path):
-    limits = Limits(Cap(epsilon=Fraction(1)))
-    with Ledger.new(path, limits=limits) as ledger:
-        ledger.reserve(use(b"a", plan=b"one"))
-        ledger.reserve(use(b"b", plan=b"two", intent=b"other scores"))
-        with pytest.raises(BudgetError, match="exceed the cap"):
-            ledger.reserve(use(b"c"))
-        ledger.reserve(use(b"d", population="ward"))
-        assert ledger.spent("icu").epsilon == 1
-
-
 def test_sessions_of_one_question_are_counted_and_retries_are_not(path):
     with Ledger.new(path, limits=Limits(sessions_per_plan=2)) as ledger:
         for session in (b"a", b"b", b"a", b"b"):
@@ -148,29 +79,6 @@ def test_sessions_of_one_question_are_counted_and_retries_are_not(path):
         with pytest.raises(BudgetError, match="2 sessions"):
             ledger.reserve(use(b"c", plan=b"another name", asked=b"bins"))
         ledger.reserve(use(b"c", plan=b"p", asked=b"other bins"))
-
-
-@pytest.mark.parametrize("account", ["ledger", "memory"])
-def test_the_same_flipped_labels_are_charged_once_a_population(account, ledger):
-    account = ledger if account == "ledger" else MemoryAccount()
-    response_key = {"reusable": b"labels and key"}
-    account.reserve(use(b"a", **response_key))
-    account.reserve(use(b"b", plan=b"another model", **response_key))
-    assert account.spent("icu").epsilon == Fraction(1, 2)
-    account.reserve(use(b"c", reusable=b"changed labels"))
-    assert account.spent("icu").epsilon == 1
-    account.reserve(use(b"d", loss=PureDP(Fraction(2)), **response_key))
-    assert account.spent("icu").epsilon == 3
-    account.reserve(use(b"e", population="ward", **response_key))
-    assert account.spent("ward").epsilon == Fraction(1, 2)
-
-
-def test_flipped_labels_stay_usable_when_the_budget_is_spent(path):
-    with Ledger.new(path, limits=Limits(Cap(epsilon=Fraction(1, 2)))) as ledger:
-        ledger.reserve(use(b"a", reusable=b"labels"))
-        ledger.reserve(use(b"b", reusable=b"labels"))
-        with pytest.raises(BudgetError):
-            ledger.reserve(use(b"c", reusable=b"other labels"))
 
 
 FIVE = Limits(fewest_sites=5)

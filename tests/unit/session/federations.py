@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -64,12 +64,17 @@ def identity(place: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(bytes(31) + bytes([place]))
 
 
-def roster(sites: int) -> Roster:
+def roster(places: Iterable[int]) -> Roster:
     members = tuple(
-        Member(f"site {k}", identity(k).public_key().public_bytes_raw())
-        for k in range(1, sites + 1)
+        Member(f"site {k}", identity(k).public_key().public_bytes_raw()) for k in places
     )
     return Roster(members, COORDINATOR.public_key().public_bytes_raw())
+
+
+def fresh() -> Callable[[int], Entropy]:
+    """Return entropy that differs at every call: whatever repeats was stored."""
+    drawn = iter(range(10**6))
+    return lambda _: Seeded(b"%d" % next(drawn))
 
 
 def examples(place: int) -> Examples:
@@ -104,7 +109,7 @@ def plan_for(
     cohort = Cohort(survivors, min_examples_per_site=floor)
     plan = recommend(PublicFacts(1000, 0.3), privacy, edges=Warped(16), cohort=cohort)
     plan = replace(plan, model=ModelRef("model", "sha256:00"))
-    return replace(plan, roster=roster(signed_by)) if signed_by else plan
+    return replace(plan, roster=roster(range(1, signed_by + 1))) if signed_by else plan
 
 
 @dataclass
@@ -180,7 +185,7 @@ def rank_plan(*, survivors: int = 3, signed_by: int = 0, epsilon: str = "2") -> 
     plan = recommend(
         PublicFacts(900), LabelDP(epsilon), cohort=Cohort(min_survivors=survivors)
     )
-    return replace(plan, roster=roster(signed_by) if signed_by else None)
+    return replace(plan, roster=roster(range(1, signed_by + 1)) if signed_by else None)
 
 
 def two_rounds() -> Plan:

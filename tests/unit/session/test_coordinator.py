@@ -213,7 +213,7 @@ def test_a_site_that_dies_at_any_step_leaves_the_survivors_result(
     model = SecureAggregation() if exact else DistributedDP("1")
     plan = plan_for(model, survivors=3)
     cohort = replace(plan.cohort, colluders=0)
-    plan = replace(plan, cohort=cohort, roster=roster(4))
+    plan = replace(plan, cohort=cohort, roster=roster(range(1, 5)))
     transport = federation.transport(Losing, silent={2: turn})
     session = federation.session(plan, transport)
     if exact and turn == 4:  # it is listed, and an exact sum needs its signature

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.entropy import SYSTEM, Seeded
+from discreet.entropy import SYSTEM
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
@@ -23,6 +23,7 @@ from unit.session.federations import (
     Dying,
     Federation,
     KilledError,
+    fresh,
     plan_for,
     two_rounds,
 )
@@ -64,11 +65,7 @@ def test_a_coordinator_killed_in_any_step_goes_on_and_nobody_pays_twice(
     plan = PLANS[name]
     for kill_in in range(1, EXCHANGES[name] + 1):
         folder = tmp_path / str(kill_in)
-        drawn = iter(range(10_000))
-        federation = Federation(
-            folder,
-            entropy=lambda _, drawn=drawn: Seeded(b"%d" % next(drawn)),  # type: ignore[misc]
-        )
+        federation = Federation(folder, entropy=fresh())
         transport = federation.transport(
             Dying, kill_in=kill_in, sites_answer=sites_answer
         )

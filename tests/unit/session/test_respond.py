@@ -59,7 +59,7 @@ def no_entropy(size):
     raise AssertionError(f"{size} bytes were drawn")
 
 
-def answer(plan, ledger, *, session, entropy=SYSTEM):
+def answer(plan, ledger, *, session, entropy=SYSTEM, log=None):
     return respond(
         SITE,
         ledger,
@@ -69,6 +69,7 @@ def answer(plan, ledger, *, session, entropy=SYSTEM):
         population=POLICY.population,
         entropy=entropy,
         policy=POLICY,
+        log=log,
     )
 
 
@@ -268,26 +269,13 @@ def test_the_answer_is_stored_before_it_is_returned():
 
 
 @pytest.mark.parametrize(("most", "told"), [(2, 1), (3, 0)])
-def test_more_examples_than_the_plan_allows_are_told_at_the_site_alone(most, told):
+def test_more_examples_than_the_plan_allows_are_told_at_the_site_alone(
+    ledger, most, told
+):
     """Staying out for the number of rows would tell that number."""
-    plan = replace(HALF, cohort=Cohort(3, max_examples_per_site=most))
+    plan = replace(PLAN, cohort=Cohort(8, 1, max_examples_per_site=most))
     said = []
-    sent = respond(
-        SITE,
-        MemoryAccount(),
-        plan,
-        plan.resolve(0, []),
-        session=b"s",
-        population="icu",
-        entropy=SYSTEM,
-        policy=open_policy(
-            population="icu",
-            privacy=("distributed",),
-            epsilon_per_plan=Fraction(1),
-            epsilon_total=Fraction(1),
-        ),
-        log=said.append,
-    )
+    sent = answer(plan, ledger, session=b"s", log=said.append)
     assert sent.size == plan.statistic.size
     assert len(said) == told
     assert all("more than the 2 examples" in line for line in said)

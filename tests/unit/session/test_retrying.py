@@ -40,6 +40,7 @@ from unit.session.federations import (
     POLICY,
     Federation,
     Losing,
+    fresh,
     own_answer,
     plan_for,
     two_rounds,
@@ -184,8 +185,7 @@ def test_a_message_that_comes_again_gets_the_very_bytes_of_its_first_answer(
     tmp_path: Path, rounds: int
 ) -> None:
     """Another answer for the same state would use its masks twice."""
-    drawn = iter(range(10_000))
-    federation = Federation(tmp_path, entropy=lambda _: Seeded(b"%d" % next(drawn)))
+    federation = Federation(tmp_path, entropy=fresh())
     transport = federation.transport(Repeating)
     plan = two_rounds() if rounds == 2 else plan_for(DistributedDP("2"), survivors=3)
     federation.session(plan, transport).run()

@@ -20,10 +20,8 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import Permit
@@ -41,8 +39,6 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.respond import bounded
-from discreet.session.site import Site
-from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess
 from policies import open_policy
 from unit.session.federations import (
@@ -51,6 +47,7 @@ from unit.session.federations import (
     Federation,
     Losing,
     examples,
+    fresh,
     identity,
     invitation_to,
     plan_for,
@@ -105,23 +102,10 @@ def test_a_refusal_is_one_constant_whatever_the_reason(
     assert answers == {(Kind.DECLINED, 0, words.encode(), 0)}
 
 
-def test_a_repeated_local_invitation_gets_the_same_bytes_and_costs_once(
-    tmp_path: Path,
-) -> None:
-    plan = plan_for(LocalDP("1", "laplace"), survivors=1)
-    drawn = iter(range(100))
-    federation = Federation(tmp_path, entropy=lambda _: Seeded(bytes([next(drawn)])))
-    transport = federation.transport()
-    first, second = (transport.answer(1, invitation_to(plan)) for _ in range(2))
-    assert np.array_equal(first.numbers, second.numbers)
-    assert federation.spent() == 1
-
-
 def test_joining_again_is_charged_again(tmp_path: Path) -> None:
     """The same noisy vector in two sums would tell sites apart."""
     plan = plan_for(DistributedDP("1"), survivors=3)
-    drawn = iter(range(100))
-    federation = Federation(tmp_path, entropy=lambda _: Seeded(bytes([next(drawn)])))
+    federation = Federation(tmp_path, entropy=fresh())
     totals = [federation.session(plan).run()[0].total for _ in range(2)]
     assert not np.array_equal(*totals)
     assert federation.spent() == 2
@@ -182,12 +166,14 @@ ONE = replace(POLICY, epsilon_total=Fraction(1), sessions_per_plan=1)
 def test_a_repeated_invitation_does_not_tell_whether_a_label_changed(
     tmp_path: Path, privacy: PrivacyModel
 ) -> None:
-    """Its answer was stored: the data are not read, and the budget is used up."""
+    """Its answer was stored: no data are read, no noise is drawn, nothing is charged."""
     scores, labels = examples(1).to_arrays()
     changed = labels.copy()
     changed[0] ^= True
     now = [Examples(scores, labels)]
-    federation = Federation(tmp_path, policy=ONE, data=lambda _: now[0])
+    federation = Federation(
+        tmp_path, policy=ONE, data=lambda _: now[0], entropy=fresh()
+    )
     transport = federation.transport()
     message = invitation_to(plan_for(privacy, survivors=1))
     first = transport.answer(1, message)
@@ -214,13 +200,7 @@ def test_two_exact_sums_whose_survivors_differ_by_one_site_are_not_both_opened(
     tmp_path: Path,
 ) -> None:
     """Their difference is that site's counts. The coordinator chose who was silent."""
-    drawn = iter(range(200))
-    federation = Federation(
-        tmp_path,
-        sites=7,
-        policy=SEVEN,
-        entropy=lambda _: Seeded(bytes([next(drawn)])),
-    )
+    federation = Federation(tmp_path, sites=7, policy=SEVEN, entropy=fresh())
     plan = plan_for(SecureAggregation(), survivors=5, signed_by=7)
     (first,) = federation.session(plan).run()
     assert first.contributors == 7
@@ -493,35 +473,20 @@ def unchecked(columns, scores: ScoreRange, **more) -> Examples:
     return Examples(**columns, kind=scores.kind, **limits, **more, check=False)
 
 
-def play(folder: Path, plan: Plan, columns, **more):
+def play(folder: Path, plan: Plan, columns, *, others=None, **more):
     """Run one session with this data at site 1; return its messages and the sums."""
-    folder.mkdir()
-    reasons: list[str] = []
-
-    def site(place: int) -> Site:
-        path = folder / f"{place}.sqlite"
-        opened = Ledger if path.exists() else Ledger.new
-        held = columns if place == 1 else more.get("others", DATA["plain"])
-        made = {k: v for k, v in more.items() if k != "others"}
-        return Site(
-            lambda asked: unchecked(held, asked.facts.scores, **made),
-            NOISY_POLICY,
-            opened(path, limits=NOISY_POLICY.limits()),
-            Seeded(bytes([place])),
-            onces[place],
-            response_key=ResponseKey(bytes([place]) * 32),
-        )
-
-    onces = {place: InMemory() for place in (1, 2, 3)}
-    transport = Overheard(
-        {place: lambda place=place: site(place) for place in onces},
-        lambda _, reason: reasons.append(reason),
+    plain = DATA["plain"] if others is None else others
+    federation = Federation(
+        folder,
+        policy=NOISY_POLICY,
+        data=lambda place: unchecked(
+            columns if place == 1 else plain, plan.facts.scores, **more
+        ),
     )
-    session = Coordinator(plan, list(onces), transport, Seeded(b"coordinator"))
-    releases = session.run()
-    assert reasons == []
-    spent = site(1).account.spent("people")
-    return transport.heard, releases, spent
+    transport = federation.transport(Overheard)
+    releases = federation.session(plan, transport).run()
+    assert federation.reasons == []
+    return transport.heard, releases, federation.ledger(1).spent("people")
 
 
 def outside(messages: list[Message], *, sized: bool = True):
@@ -631,33 +596,21 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
     """A crash on somebody's row looks as a plan that is not allowed does."""
     plan = plan_of(LocalDP(1, "laplace"))
 
-    def crashing(asked):
-        raise KeyError(asked)
-
     def answer(name, policy, held):
-        ledger = Ledger.new(tmp_path / name, limits=policy.limits())
-        site = Site(held, policy, ledger, Seeded(b"1"), InMemory())
-        heard = []
-        transport = InProcess({1: lambda: site}, lambda _, reason: heard.append(reason))
-        nonce = bytes(32)
-        invitation = Invitation(dumps(plan), nonce, b"")
-        message = Message(
-            Kind.INVITE,
-            plan.digest(),
-            session_of(plan, nonce),
-            0,
-            1,
-            invitation.encode(),
-        )
-        reply = transport({1: message})[1]
-        assert len(heard) == 1
-        return reply.encode()
+        federation = Federation(tmp_path / name, policy=policy, data=held)
+        reply = federation.transport().answer(1, invitation_to(plan))
+        assert len(federation.reasons) == 1
+        return reply
 
-    forbidden = replace(NOISY_POLICY, privacy=("distributed",))
-    fine = lambda asked: unchecked(DATA["plain"], asked.facts.scores)  # noqa: E731
-    refused = answer("forbidden", forbidden, fine)
-    assert Message.decode(refused).kind is Kind.DECLINED
-    assert answer("crashed", NOISY_POLICY, crashing) == refused
+    def crashing(place):
+        raise KeyError(place)
+
+    def fine(_):
+        return unchecked(DATA["plain"], plan.facts.scores)
+
+    refused = answer("no", replace(NOISY_POLICY, privacy=("distributed",)), fine)
+    assert refused.kind is Kind.DECLINED
+    assert answer("crash", NOISY_POLICY, crashing).encode() == refused.encode()
 
 
 @pytest.mark.long

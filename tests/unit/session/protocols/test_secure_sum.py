@@ -17,7 +17,6 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan import file as planfile
-from discreet.plan.cohort import Member, Roster
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Release
@@ -65,20 +64,15 @@ from unit.session.federations import (
     KilledError,
     Losing,
     examples,
+    fresh,
     identity,
     invitation_to,
     own_answer,
     plan_for,
+    roster,
 )
 
 TWO = replace(POLICY, sites=2, exact_sums=2, sessions_per_plan=9)
-
-
-def roster_of(places: Iterable[int]) -> Roster:
-    members = tuple(
-        Member(f"site {k}", identity(k).public_key().public_bytes_raw()) for k in places
-    )
-    return Roster(members, COORDINATOR.public_key().public_bytes_raw())
 
 
 def plan_over(
@@ -89,7 +83,7 @@ def plan_over(
     privacy: PrivacyModel | None = None,
 ) -> Plan:
     plan = plan_for(privacy or SecureAggregation(), survivors=survivors)
-    plan = replace(plan, roster=roster_of(places))
+    plan = replace(plan, roster=roster(places))
     return replace(plan, cohort=replace(plan.cohort, random_groups=groups))
 
 
@@ -107,15 +101,7 @@ class Consortium:
 
     @classmethod
     def of(cls, folder: Path, sites: int, policy: Policy = TWO) -> Consortium:
-        drawn = iter(range(10**6))
-        return cls(
-            Federation(
-                folder,
-                sites=sites,
-                policy=policy,
-                entropy=lambda _: Seeded(b"%d" % next(drawn)),
-            )
-        )
+        return cls(Federation(folder, sites=sites, policy=policy, entropy=fresh()))
 
     def losing(self, silent: Mapping[int, int]) -> Losing:
         states = self.transport.states
