@@ -54,7 +54,7 @@ class Use:
     """Whose loss it is; None for an exact sum, or when it is not known."""
     asked: bytes = b""
     """A digest of what is counted, whatever the plan calls it: how often it was
-    answered, and exact sums of the same counts, are told by it."""
+    answered, and exact sums of the same counts, are recognised by it."""
     signed: bool = field(default=False, compare=False)
     """Whether nothing of it can be revealed before this site signs who is in the sum:
     an exact secure sum, whose message is under masks until then."""
@@ -65,7 +65,7 @@ class Use:
 
     @property
     def question(self) -> bytes:
-        """What is asked; the plan stands for it where nobody said."""
+        """What is counted; the plan stands for it where that is not known."""
         return self.asked or self.plan
 
     @property
@@ -160,7 +160,7 @@ class Limits:
 def charged(use: Use, earlier: Iterable[Use]) -> bool:
     """Whether a use costs anything, after the earlier ones.
 
-    A reusable message that was paid for before, at the same loss, is free.
+    A reusable message that was charged before, at the same loss, is free.
     """
     return use.reusable is None or not any(
         e.reusable == use.reusable
@@ -183,7 +183,7 @@ def paid(uses: Iterable[Use], population: str) -> list[Use]:
 
 
 def spent_by(uses: Iterable[Use], population: str) -> Spent:
-    """Return what a population has paid, as it is compared with a cap."""
+    """Return what a population was charged, as it is compared with a cap."""
     return charged_total(use.about for use in paid(uses, population))
 
 
@@ -246,14 +246,14 @@ def check_same_counts(
 ) -> None:
     """Refuse an exact answer that differs from an earlier one to the same question.
 
-    The difference of the two would show what changed. It is looked at after the
-    charge, which pays for what a refusal tells.
+    The difference of the two would show what changed. The check follows the charge,
+    which covers what a refusal tells.
     """
     if not isinstance(use.loss, Unbounded):
         return
-    asked = (use.population, use.question, use.round)
+    question = (use.population, use.question, use.round)
     for e, sent in earlier:
-        alike = (e.population, e.question, e.round) == asked
+        alike = (e.population, e.question, e.round) == question
         exact = isinstance(e.loss, Unbounded) and e.session != use.session
         if alike and exact and sent is not None and sent != message:
             raise BudgetError(
@@ -277,7 +277,7 @@ class MemoryAccount:
         if known is not None:
             if not use.repeats(known):
                 raise BudgetError(CHANGED)
-            return Permit(use)  # a retry of what was paid for
+            return Permit(use)  # a retry of what was charged
         reason = refusal(use, list(self._uses.values()), Limits(self.cap))
         if reason is not None:
             raise BudgetError(reason)
@@ -320,7 +320,7 @@ class MemoryAccount:
         return [use for use in self._uses.values() if use.population == population]
 
     def spent(self, population: str) -> Spent:
-        """Return what a population has paid so far."""
+        """Return what a population was charged so far."""
         return spent_by(self._uses.values(), population)
 
 
@@ -422,11 +422,11 @@ def combine_to_few(sums: Sequence[Collection[str]], fewest: int) -> bool:
     ]
     tried = 0
 
-    def dependent(start: int, room: int, chosen: list[tuple[int, _Vector]]) -> bool:
+    def dependent(start: int, left: int, chosen: list[tuple[int, _Vector]]) -> bool:
         nonlocal tried
         for j in range(start, len(small)):
             weight, column = small[j]
-            if weight > room:
+            if weight > left:
                 continue
             tried += 1
             if tried > _MOST_COMBINATIONS:
@@ -435,7 +435,7 @@ def combine_to_few(sums: Sequence[Collection[str]], fewest: int) -> bool:
             lead = next((i for i, x in enumerate(rest) if x), None)
             if lead is None:
                 return True
-            if dependent(j + 1, room - weight, [*chosen, (lead, rest)]):
+            if dependent(j + 1, left - weight, [*chosen, (lead, rest)]):
                 return True
         return False
 

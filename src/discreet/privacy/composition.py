@@ -151,15 +151,15 @@ def _exp_above(x: Fraction) -> Fraction:
 
 def losses_about(unit: Unit | None, charges: Iterable[About]) -> tuple[list[Loss], int]:
     """Return what charges cost this unit, and how many promise it nothing."""
-    found: list[Loss] = []
+    about: list[Loss] = []
     silent = 0
     for source, loss in charges:
         steps = _known_steps(source, unit)
         if isinstance(loss, Unbounded) or steps is None:
             silent += 1
         else:
-            found.append(in_steps(loss, steps))
-    return found, silent
+            about.append(in_steps(loss, steps))
+    return about, silent
 
 
 def _known_steps(source: Unit | None, unit: Unit | None) -> int | None:

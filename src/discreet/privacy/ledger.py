@@ -1,4 +1,4 @@
-"""The ledger: a site's durable record of all that it gave away, asked first.
+"""The ledger: a site's durable record of all its releases, checked before each.
 
 A charge is on disk, and sealed, before any noise is drawn, the outgoing bytes before
 they are sent, and a retry resends these. So a crash at any instruction loses an
@@ -101,7 +101,7 @@ class Ledger:
                 self._check_not_released((use.session, use.round))
                 if not sealed.repeats(known):
                     raise BudgetError(CHANGED)
-                return Permit(use)  # a retry of what was paid for
+                return Permit(use)  # a retry of what was charged
             reason = refusal(
                 sealed, self._earlier(), self.limits, compared=self._compared()
             )
@@ -113,7 +113,7 @@ class Ledger:
     def check(self, uses: Sequence[Use]) -> None:
         """Raise what ``reserve`` would for these uses in turn; charge nothing.
 
-        A round that was charged already is paid for, unless it was released.
+        A round that was charged already costs nothing more, unless it was released.
         """
         releasing = {u.population for u in uses if isinstance(u.loss, Unbounded)}
         with self._file.alone():
@@ -150,11 +150,11 @@ class Ledger:
         """
         answered, compared = set(), []
         for key, use in self._file.charges.items():
-            asked = (use.population, use.question, use.round)
+            question = (use.population, use.question, use.round)
             if not self._is_over(key, releasing):
                 if isinstance(use.loss, Unbounded) and key in self._file.marks:
-                    answered.add(asked)
-            elif asked in answered:
+                    answered.add(question)
+            elif question in answered:
                 compared.append(use)
         return compared
 
@@ -167,8 +167,8 @@ class Ledger:
     def _is_unsigned(self, key: tuple[bytes, int]) -> bool:
         """Whether a message left that cannot be revealed, for want of a signature.
 
-        A charge without a stored message stands: it paid for a refusal, or for a
-        crash that looks like one.
+        A charge without a stored message stands: it covers a refusal, or a crash that
+        cannot be told from one.
         """
         waits = self._file.charges[key].signed and key in self._file.marks
         return waits and key not in self._file.sums and key not in self._file.released
@@ -215,7 +215,7 @@ class Ledger:
     def check_sums(self, use: Use, sums: Iterable[Collection[str]]) -> None:
         """Raise what ``settle`` would for exact sums over these sites; write nothing.
 
-        Asked before the charge, while this site can still stay out of the sum.
+        Checked before the charge, while this site can still stay out of the sum.
         """
         with self._file.alone():
             earlier = self._earlier({use.population})
@@ -233,7 +233,7 @@ class Ledger:
 
         A coordinator chooses who is in a sum by calling others silent. Raise
         ``BudgetError`` when these sums and earlier ones on the population would show
-        few sites alone. A round with noise needs no such look.
+        few sites alone. A round with noise needs no such check.
         """
         settled = _sorted(sums)
         key = (session, round)
@@ -326,7 +326,7 @@ class Ledger:
             ]
 
     def spent(self, population: str) -> Spent:
-        """Return what a population has paid so far, as a cap sees it."""
+        """Return what a population was charged so far, as a cap sees it."""
         return spent_by(self.uses(population), population)
 
     def head(self) -> tuple[int, str]:

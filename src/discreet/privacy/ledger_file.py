@@ -2,13 +2,13 @@
 
 Entries are in SQLite with a write-ahead log and synchronous=FULL: a commit returns
 when it is on disk. They are read and checked as they come; a ledger that fails the
-check pays for nothing. How many there are, and the last tag, is sealed in a small file
+check is refused. How many there are, and the last tag, is sealed in a small file
 beside it, the head: without it an emptied file would look like a new one.
 
 An entry is committed first, then sealed, and only then acted upon. So after a crash the
 head is at most one entry behind, which nothing was sent for and which is sealed when
 the ledger is opened next; it is never ahead. A head that is further behind, or ahead,
-means that one of the files was put back, cut or lost.
+means that one of the files was rolled back, truncated or lost.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class LedgerFile:
             raise _unusable(err) from err
 
     def _synchronise(self) -> None:
-        """Read and check the entries that were added since the last look."""
+        """Read and check the entries that were added since the last time."""
         rows = self._sql.execute(
             "SELECT number, body, tag FROM entry WHERE number > ? ORDER BY number",
             (len(self.entries),),

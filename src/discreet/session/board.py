@@ -1,8 +1,4 @@
-"""Who is where in a session: by name, for people as lines, for programs as JSON.
-
-No event holds a number that depends on data: names, steps, times, and sizes that follow
-from the plan.
-"""
+"""How far each site is in a session: for people as lines, for programs as JSON."""
 
 from __future__ import annotations
 
@@ -45,9 +41,9 @@ class Board:
 
     Args:
         names: what each node is called.
-        tell: told a line when something has changed.
-        log: told every event.
-        show: told when the statuses may be drawn anew.
+        tell: called with a line when something has changed.
+        log: called with every event.
+        show: called when the statuses may be drawn anew.
     """
 
     names: Mapping[int, str]
@@ -62,7 +58,7 @@ class Board:
         self.status = dict.fromkeys(self.names.values(), "registered")
 
     def connected(self, present: Collection[int], seconds_left: float) -> None:
-        """Note who is connected; told again and again while sites are waited for."""
+        """Note who is connected; called repeatedly while sites are waited for."""
         total = len(self.names)
         for node in sorted(set(present) ^ self._present):
             name, is_there = self.names[node], node in present
@@ -78,7 +74,7 @@ class Board:
         self.show(self)
 
     def waiting(self, nodes: Collection[int], seconds_left: float) -> None:
-        """Note whose answer is waited for; told again and again during a step."""
+        """Note whose answer is waited for; called repeatedly during a step."""
         for node, name in self.names.items():
             if node in nodes:
                 self.status[name] = "asked"
@@ -101,8 +97,8 @@ class Board:
             names = [self.names[node] for node in nodes]
             self.status.update(dict.fromkeys(names, state))
             if names and state[0] != "a":
-                told = [self._with_words(node, step) for node in nodes]
-                parts.append(f"{state.partition(' ')[0]}: {', '.join(told)}")
+                shown = [self._with_words(node, step) for node in nodes]
+                parts.append(f"{state.partition(' ')[0]}: {', '.join(shown)}")
         self.tell(f"{rounds}{place}, {step.title}: {'; '.join(parts)}")
         self.log(
             "step",

@@ -1,6 +1,6 @@
-"""A check-up: many things looked at, each with its own finding, and no traceback.
+"""A check-up: many checks, each with its own finding, and no traceback.
 
-A check returns what it found, as a word of comfort or as a ``Note``, or raises: then
+A check returns its result as a text or as a ``Note``, or raises: then
 the error's own sentence says what is wrong and what to do. No finding holds a value of
 the data: what nobody foresaw goes through ``failures.sentence``.
 """
@@ -31,7 +31,7 @@ class Note(str):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     state: Literal["ok", "note", "fails"]
@@ -45,12 +45,12 @@ Check: TypeAlias = Callable[[], str]
 
 
 def examine(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
-    """Look at everything, whatever fails; what fails for one cause is told once."""
+    """Run every check, whatever fails; failures of one cause are reported once."""
     findings: list[Finding] = []
     for name, check in checks:
         try:
             text = check()
-        except Exception as error:  # noqa: BLE001 - the next check is looked at, too
+        except Exception as error:  # noqa: BLE001 - the next check runs, too
             text = sentence(error, doing=f"checking {name}")
             before = next((f for f in findings if f.text == text), None)
             if before is None:
@@ -85,7 +85,7 @@ def require(findings: Iterable[Finding], tell: Callable[[str], None]) -> None:
 
 
 def check_room(folder: Path) -> str:
-    """Look for space on the disk of a folder."""
+    """Check the free space on the disk of a folder."""
     free = shutil.disk_usage(folder).free
     if free < ENOUGH_BYTES:
         raise InputError(
@@ -133,10 +133,10 @@ def proxy_of(environment: Mapping[str, str]) -> str | None:
 
 def check_proxy(environment: Mapping[str, str]) -> str:
     """Say whether connections go through a proxy of the environment."""
-    found = proxy_of(environment)
-    if found is None:
+    variable = proxy_of(environment)
+    if variable is None:
         return "none is set; the connection is direct"
     return Note(
-        f"{found} is set: the connection goes through that proxy, which must pass "
+        f"{variable} is set: the connection goes through that proxy, which must pass "
         "TLS on unopened; NO_PROXY names hosts that are reached directly"
     )

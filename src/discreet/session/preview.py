@@ -79,12 +79,12 @@ class PreviewedRound:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a site would send, promise and pay."""
+    """What a site would send and promise, and what it would be charged."""
 
     plan: Plan
     examples: int
     query: str | None
-    """What the site's engine is asked; None where the rows are read."""
+    """The query to the site's engine; None where the rows are read."""
     rounds: tuple[PreviewedRound, ...]
     claim: Claim
     refusal: str | None
@@ -94,7 +94,7 @@ class Preview:
     unchecked: str
     """How far the verdict goes where something was not given; empty if all was."""
     spent: Spent | None
-    """What the population has paid so far, when a ledger was looked at."""
+    """What the population was charged so far, when a ledger was given."""
 
     @property
     def sent(self) -> str:
@@ -147,10 +147,10 @@ def preview(
     policy: Policy | None = None,
     ledger: Ledger | None = None,
 ) -> Preview:
-    """Say what this site would send under a plan. Takes no entropy: draws none.
+    """Return what this site would send under a plan. Takes no entropy: draws none.
 
     Args:
-        plan: what is asked.
+        plan: the agreed parameters.
         examples: the site's data; rows that are not valid raise ``InputError``.
         policy: the site's rules, if it has any yet.
         ledger: what was spent, opened with the policy's limits.
@@ -205,14 +205,14 @@ def plan_bound(plan: Plan, subject: str | None) -> RowLimit:
 
 def _query(plan: Plan, examples: Examples) -> str | None:
     unit = plan.privacy.protects
-    asked: Examples | None = examples
+    counted: Examples | None = examples
     if unit is not None and unit.max_examples is not None:
-        asked = examples.bounded_in_place(
+        counted = examples.bounded_in_place(
             unit.max_examples, alone=unit.kind == "subject"
         )
-    if asked is None or not plan.protocol.counts_alone:
+    if counted is None or not plan.protocol.counts_alone:
         return None
-    return asked.query(plan_cuts(plan, examples.columns))
+    return counted.query(plan_cuts(plan, examples.columns))
 
 
 def _compared(policy: Policy | None, ledger: Ledger | None) -> tuple[str, str]:
@@ -265,7 +265,7 @@ def sent_numbers(plan: Plan, resolved: ResolvedRound) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OwnAuc:
-    """One score column's own AUC, and its standard error if scores told nothing."""
+    """One score column's own AUC, and its standard error without information."""
 
     column: str
     value: float

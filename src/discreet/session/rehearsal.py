@@ -1,7 +1,7 @@
 """A rehearsal: everything runs, on made-up data, and nobody is charged.
 
 A plan that is rehearsed is another plan: ``rehearsal`` is part of its digest, and so of
-its session, its letters, its masks and its signatures. No answer to one can be taken
+its session, its messages, its masks and its signatures. No answer to one can be taken
 for an answer to the other, and a site declines whichever it did not agree to. What
 stands in for the data is drawn from the plan's public facts alone.
 """
@@ -50,7 +50,7 @@ PERMISSIVE: Final = Policy(
     examples=0,
     require_roster=False,
 )
-"""What a node allows whose data is nobody's: whatever can be asked."""
+"""What a node with made-up data allows: every plan."""
 
 
 def check_agreed(plan: Plan, *, rehearsing: bool) -> None:

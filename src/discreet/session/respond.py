@@ -1,7 +1,7 @@
 r"""A site's answer to one round: the one place where data meets randomness.
 
 The order is fixed: policy, stored answer, charge, data, clip, noise, store, send. Nothing
-that depends on the data is said outside a charge, not even by a refusal: rows that do
+that depends on the data leaves outside a charge, not even as a refusal: rows that do
 not fit the plan have a rule (``Examples.fitted``), and a retry gets the stored bytes
 whatever the data now say. ``admit`` checks the policy and the caps, in a session and
 before it. ``check_data`` is for the operator before joining: inside a session its refusal
@@ -79,15 +79,15 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
 ) -> IntVector:
     """Charge, count, add noise, store, and only then return what is sent.
 
-    The account is charged before the data is looked at, and the answer is stored
-    before it is sent: a retry of the same session and round gets the same bytes,
-    because fresh noise on the same counts would average out.
+    The account is charged before the data is read, and the answer is stored before it
+    is sent: a retry of the same session and round gets the same bytes, because fresh
+    noise on the same counts would average out.
 
     Args:
-        examples: the site's data, or what opens them, called after the charge.
-        account: who pays; a ``Ledger`` outlives the process.
-        plan: what is asked.
-        resolved: the round, worked out from the plan and the earlier releases.
+        examples: the site's data, or a function that opens them after the charge.
+        account: what is charged; a ``Ledger`` outlives the process.
+        plan: the agreed parameters.
+        resolved: the round, resolved from the plan and the earlier releases.
         session: names one run of the plan; a retry has the same.
         population: whom the data is about.
         entropy: where noise comes from.
@@ -97,7 +97,7 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
             by default they are where there is no policy.
         signed: nothing of it can be revealed before this site signs.
         response_key: the key of this site's label flips, for plans that flip labels.
-        log: told at the site how many rows did not fit.
+        log: called at the site with how many rows did not fit.
     """
     if strict is None:
         strict = policy is None
@@ -228,7 +228,7 @@ def use_of(
     population: str,
     sites: Sequence[str] | None = None,
 ) -> Use:
-    """Return what the account is asked to pay for; the data has no part in it."""
+    """Return what the account is charged for; the data has no part in it."""
     if sites is None:
         sites = () if plan.roster is None else plan.roster.keys()
     unit = plan.privacy.protects
@@ -254,19 +254,19 @@ def admit(
     session: bytes | None = None,
     sites: Sequence[str] | None = None,
 ) -> None:
-    """Check policy and caps; look at no data, charge nothing, send nothing.
+    """Check policy and caps; read no data, charge nothing, send nothing.
 
     Args:
-        plan: what is asked.
+        plan: the agreed parameters.
         policy: the site's rules.
         ledger: what was spent; opened with the limits of the policy.
-        session: the run, when it may have been charged already: what it has paid
-            for is not counted twice.
+        session: the run, when it may have been charged already: its charges are not
+            counted twice.
         sites: who is in the sum; by default the plan's roster.
 
     Raises:
         PolicyError: the plan is not allowed here.
-        BudgetError: the population cannot pay for the whole plan.
+        BudgetError: the whole plan would exceed the population's cap.
     """
     policy.check(plan)
     first = plan.resolve(0, [])
@@ -285,7 +285,7 @@ def admit(
 
 
 def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
-    """Count once and throw the counts away: for the operator, before joining.
+    """Count once and discard the counts: for the operator, before joining.
 
     Raises:
         PolicyError: there are fewer examples than the policy asks for.
@@ -334,11 +334,11 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
     batches: list[Batch] = []
     subjects: list[str] = []
     for batch in examples.batches():
-        named = _subjects(batch, unit, lenient=examples.lenient)
-        known = np.array([name is not None for name in named], dtype=np.bool_)
+        names_of_rows = _subjects(batch, unit, lenient=examples.lenient)
+        known = np.array([name is not None for name in names_of_rows], dtype=np.bool_)
         examples.set_aside += int(np.count_nonzero(~known))
         batches.append(batch.where(known))
-        subjects.extend(name for name in named if name is not None)
+        subjects.extend(name for name in names_of_rows if name is not None)
     if not batches:
         none = np.zeros(0)
         return RawBatch((none,) * examples.columns, none.astype(np.int64))
@@ -364,7 +364,7 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
 def _places(
     code: NDArray[np.int64], seed: NDArray[np.int64], most: int
 ) -> NDArray[np.bool_]:
-    """Say which rows are kept, of rows that are sorted by subject."""
+    """Return which rows are kept, of rows that are sorted by subject."""
     many = np.bincount(code, minlength=seed.size)
     ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
     m = many[code]
@@ -401,7 +401,7 @@ def _in_order(groups: list[str | None]) -> NDArray[np.int64]:
 
 
 def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[str | None]:
-    """Return whom each row belongs to; None is nobody, if the reader is lenient."""
+    """Return the subject of each row, None for a missing one if the reader is lenient."""
     if unit.kind == "client":
         return [_EVERYBODY] * len(batch)
     if batch.subjects is None and not lenient:
