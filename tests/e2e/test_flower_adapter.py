@@ -52,13 +52,6 @@ from discreet.transport.flower.records import (
     to_content,
 )
 from discreet.transport.flower.server import GridTransport
-from discreet.transport.joining import response_key_beside
-from discreet.transport.keys import (
-    CoordinatorKeys,
-    SiteKeys,
-    make_consortium,
-    read_identity,
-)
 from flower_loop import LoopGrid, Node
 
 pytestmark = pytest.mark.flower
@@ -384,34 +377,6 @@ def test_a_used_state_is_remembered_across_processes(tmp_path: Path) -> None:
     with pytest.raises(UsedStateError):
         InFolder(tmp_path / "steps").take(b"name")
     InFolder(tmp_path / "steps").take(b"other")
-
-
-def test_the_key_of_flips_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
-    ledger = tmp_path / "ledger.sqlite"
-    assert response_key_beside(ledger).secret == response_key_beside(ledger).secret
-    assert (tmp_path / "ledger.sqlite.response_key").stat().st_mode & 0o077 == 0
-
-
-def test_a_consortiums_keys_fit_its_roster(tmp_path: Path) -> None:
-    roster = make_consortium(tmp_path, ["b", "a"], hosts=["127.0.0.1", "example.org"])
-    own = SiteKeys(tmp_path / "a").identity()
-    assert own is not None
-    assert own.public_key().public_bytes_raw() == roster.key_of("a")
-    coordinator = CoordinatorKeys(tmp_path / "coordinator")
-    assert set(coordinator.nodes()) == {"a", "b"}
-    for key in tmp_path.rglob("*.key"):
-        assert key.stat().st_mode & 0o077 == 0, key
-    with pytest.raises(InputError, match="never written over"):
-        make_consortium(tmp_path, ["b", "a"], hosts=["127.0.0.1"])
-
-
-def test_wrong_key_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"lacks ca\.pem, node\.key"):
-        SiteKeys(tmp_path)
-    (tmp_path / "identity.key").touch(mode=0o600)
-    (tmp_path / "identity.key").write_text("no key")
-    with pytest.raises(InputError, match="Ed25519"):
-        read_identity(tmp_path / "identity.key")
 
 
 @pytest.mark.parametrize("after", [0.0, 3.0])

@@ -24,7 +24,7 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from discreet.errors import PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.transport.coordinating import connected, coordinate
+from discreet.transport.coordinating import coordinate
 from discreet.transport.flower.runtime import FlowerRuntime
 from discreet.transport.flower.tasks import coordinator_grid
 from discreet.transport.keys import CoordinatorKeys
@@ -77,11 +77,6 @@ def test_a_stranger_registers_stops_and_strikes_off_nobody(running: Consortium) 
                 ask()
         assert list(grid.get_node_ids()) == []  # the run goes on, and answers
     client.close()
-
-
-def test_only_nodes_that_are_named_count_as_connected() -> None:
-    present = connected(lambda: [3, 9, 4], wanted=2, wait_seconds=0.0, among={3, 4, 5})
-    assert present == [3, 4]
 
 
 @pytest.mark.parametrize("path", ["/v1/fleet/push-object", "/v1/runtime/push-object"])

@@ -18,8 +18,6 @@ from discreet.secret_files import (
 from discreet.transport.joining import response_key_beside
 from discreet.transport.keys import COORDINATOR, SiteKeys, make_consortium
 
-pytestmark = pytest.mark.flower
-
 
 def test_a_secret_comes_back_and_is_its_owners_alone(tmp_path):
     path = tmp_path / "identity.key"

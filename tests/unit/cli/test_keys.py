@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
 from discreet.cli.files import read_plan
@@ -25,7 +24,6 @@ from discreet.transport.keys import (
     SiteKeys,
     fingerprint,
     hosts_of,
-    new_coordinator,
     read_certificate,
 )
 
@@ -105,43 +103,6 @@ def test_a_public_file_whose_node_key_was_swapped_is_refused(
     assert isinstance(result.exception, InputError)
     assert "not signed by its identity" in str(result.exception)
     assert read_plan(plan).roster is None
-
-
-@pytest.mark.parametrize(
-    "name", ["../north", "a/b", "", "a b", "..", ".a", "x" * 64, "a\x1b[2J", "[red]"]
-)
-def test_a_name_is_one_of_a_folder_and_of_nothing_else(
-    tmp_path: Path, name: str
-) -> None:
-    with pytest.raises(InputError, match="a name has 1 to 63"):
-        keys.new_site(tmp_path / "keys", name)
-    with pytest.raises(InputError, match="a name has 1 to 63"):
-        PublicFile.signed(name, Ed25519PrivateKey.generate(), node="ssh")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "version = 1",
-        'version = 1\nname = "n"\nidentity = 3',
-        'version = 1\nname = "n"\nidentity = "ed25519:zz"\nsignature = "00"',
-        "a = " + "[" * 100_000,
-    ],
-)
-def test_what_is_no_public_file_is_refused_in_one_sentence(text: str) -> None:
-    with pytest.raises(InputError):
-        PublicFile.loads(text)
-
-
-def test_a_site_with_two_node_keys_is_asked_about_by_voice(tmp_path: Path) -> None:
-    new_coordinator(tmp_path / "c", ["localhost"])
-    folder = CoordinatorKeys(tmp_path / "c")
-    first = keys.new_site(tmp_path / "one", "north")
-    folder.admit(first)
-    folder.admit(first)
-    with pytest.raises(InputError, match="compare the fingerprints"):
-        folder.admit(keys.new_site(tmp_path / "two", "north"))
 
 
 def test_keys_are_never_written_over(tmp_path: Path, public: list[Path]) -> None:

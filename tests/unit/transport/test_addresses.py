@@ -1,8 +1,17 @@
-"""Free ports stay free for whoever asked for them."""
+"""Addresses are host and port; free ports stay free for whoever asked for them."""
 
 import socket
 
-from discreet.transport.addresses import LOOPBACK, free_port
+import pytest
+
+from discreet.errors import InputError
+from discreet.transport.addresses import (
+    LOOPBACK,
+    TransportError,
+    check_free,
+    free_port,
+    host_and_port,
+)
 
 
 def test_a_port_is_given_to_nobody_else_and_a_server_can_listen_there():
@@ -15,3 +24,21 @@ def test_a_port_is_given_to_nobody_else_and_a_server_can_listen_there():
     for port in ports[-20:]:
         with socket.create_server((LOOPBACK, port)) as server:
             socket.create_connection(server.getsockname()).close()
+
+
+@pytest.mark.parametrize(
+    "address", ["hub", "hub:", ":9443", "https://hub:9443", "hub:99999", "hub:x"]
+)
+def test_an_address_is_a_host_and_a_port(address: str) -> None:
+    with pytest.raises(InputError, match="host:port"):
+        host_and_port(address)
+
+
+def test_an_address_of_version_six_is_taken_apart() -> None:
+    assert host_and_port("[::1]:9443") == ("::1", 9443)
+
+
+@pytest.mark.parametrize("port", [-1, 2**16])
+def test_a_port_beyond_the_last_one_is_refused(port: int) -> None:
+    with pytest.raises(TransportError, match="1 to 65535"):
+        check_free(LOOPBACK, port)

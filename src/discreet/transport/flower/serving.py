@@ -19,7 +19,7 @@ from discreet.transport.flower.node import FleetNode
 from discreet.transport.flower.reaching import explained, no_coordinator
 from discreet.transport.keys import SiteKeys
 
-Answer: TypeAlias = Callable[[Message, Context], Message]
+Replying: TypeAlias = Callable[[Message, Context], Message]
 """Turns one message into its reply; a ``ClientApp`` does."""
 Tell: TypeAlias = Callable[[str], None]
 
@@ -31,7 +31,7 @@ _DECLINED: Final = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, DECLINED)
 def serve(
     keys: SiteKeys,
     address: str,
-    answer: Answer,
+    answer: Replying,
     *,
     until: Callable[[], bool],
     wait_seconds: float,
@@ -74,7 +74,7 @@ class _Serving:
     """A site's patience with its coordinator."""
 
     address: str
-    answer: Answer
+    answer: Replying
     until: Callable[[], bool]
     wait_seconds: float
     tell: Tell

@@ -16,13 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from discreet.errors import InputError
 from discreet.transport import keys
 from discreet.transport.addresses import (
     LOOPBACK,
     UnreachableError,
     free_port,
-    host_and_port,
 )
 from discreet.transport.flower.serving import serve
 from discreet.transport.keys import (
@@ -210,15 +208,3 @@ def test_trouble_that_lasts_is_told_once_with_the_time_left(folder: Path) -> Non
         )
     assert len(said) == 1
     assert "trying again for" in said[0]
-
-
-@pytest.mark.parametrize(
-    "address", ["hub", "hub:", ":9443", "https://hub:9443", "hub:99999", "hub:x"]
-)
-def test_an_address_is_a_host_and_a_port(address: str) -> None:
-    with pytest.raises(InputError, match="host:port"):
-        host_and_port(address)
-
-
-def test_an_address_of_version_six_is_taken_apart() -> None:
-    assert host_and_port("[::1]:9443") == ("::1", 9443)
