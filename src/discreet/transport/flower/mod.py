@@ -50,6 +50,7 @@ from discreet.transport.flower.records import (
     ACTION,
     MESSAGE_TYPE,
     InContext,
+    MemoryInContext,
     keep_model,
     model_digest,
     reply_with,
@@ -169,13 +170,14 @@ def _site_of(scored: Scored, entropy: Entropy, *, rehearsal: bool) -> SiteOf:
         identity = None if path is None else read_identity(path)
         response_key = response_key_beside(ledger)
         model = keep_model(message, context)
+        used = memory_beside(ledger)
         # The ledger is opened when nothing else can fail: the site closes it.
         return Site(
             lambda plan: _examples(scored, model, plan, context, rehearsal=rehearsal),
             policy,
             Ledger(ledger, limits=policy.limits()),
             entropy,
-            memory_beside(ledger),
+            MemoryInContext(context, used) if policy is PERMISSIVE else used,
             identity=identity,
             response_key=response_key,
             rehearsal=rehearsal,

@@ -13,8 +13,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 
 from discreet.arrays import IntVector
 from discreet.codec.messages import MalformedMessageError
+from discreet.plan import file as planfile
+from discreet.plan.plan import Plan
 from discreet.session.messages import Message as SessionMessage
 from discreet.session.messages import MessageError
+from discreet.session.state import InFolder
 from discreet.transport.joining import Answering, Report
 
 ACTION: Final = "discreet"
@@ -24,6 +27,7 @@ MODEL: Final = "discreet.model"
 _MESSAGE: Final = "discreet.letter"
 _NUMBERS: Final = "discreet.numbers"
 _STATE: Final = "discreet.state"
+_PLAN: Final = "discreet.plan"
 _HEADER: Final = 1000
 """Bytes of a vector's header; NumPy writes 118."""
 
@@ -107,6 +111,35 @@ class InContext:
     def save(self, state: bytes) -> None:
         """Keep the state for the next message; the old one is written over."""
         self.context.state[_STATE] = ConfigRecord({"state": state})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInContext:
+    """Keeps the plan of a joined session with Flower, where no folder outlives a process.
+
+    So it is in a simulation and in a rehearsal, whose ledgers are thrown away: each
+    message may find another process with another folder of used states.
+    """
+
+    context: Context
+    folder: InFolder
+
+    def take(self, name: bytes) -> None:
+        """Mark a name as used, or raise when it already was."""
+        self.folder.take(name)
+
+    def keep(self, plan: Plan, text: str) -> None:
+        """Keep the plan of a session that is joined."""
+        del plan
+        self.context.state[_PLAN] = ConfigRecord({"text": text})
+
+    def plan(self, digest: bytes) -> Plan:
+        """Return the plan that was kept."""
+        record = self.context.state.config_records.get(_PLAN, ConfigRecord())
+        plan = planfile.loads(str(record.get("text", "")))
+        if plan.digest() != digest:
+            raise MessageError("the plan of this session is not known here")
+        return plan
 
 
 def keep_model(message: Message, context: Context) -> ArrayRecord | None:
