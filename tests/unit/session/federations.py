@@ -199,16 +199,31 @@ def two_rounds() -> Plan:
 
 @dataclass
 class Altering(InProcess):
-    """A coordinator that shows another first sum from the third round on."""
+    """Changes what travels: the messages to each site, or its answers."""
+
+    message: Callable[[int, Message], Message] = lambda _, message: message
+    reply: Callable[[int, Message], Message] = lambda _, reply: reply
+
+    def answer(self, node: int, message: Message) -> Message:
+        return self.reply(node, super().answer(node, self.message(node, message)))
+
+
+@dataclass
+class AskingAgain(InProcess):
+    """Offers site 1 its old state again, with the message that ``again`` returns."""
+
+    again: Callable[[Message], Message | None] = lambda message: message
+    seen: list[Message] = field(default_factory=list)
 
     def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        changed = {}
-        for node, message in messages.items():
-            numbers = message.numbers.copy()
-            if message.round == 2 and message.kind is Kind.INVITE:
-                numbers[0] += 1
-            changed[node] = replace(message, numbers=numbers)
-        return super().__call__(changed)
+        before = self.states.get(1, b"")
+        answers = super().__call__(messages)
+        message = self.again(messages[1])
+        if message is not None:
+            after, self.states[1] = self.states[1], before
+            self.seen.append(self.answer(1, message))
+            self.states[1] = after
+        return answers
 
 
 def invitation_to(plan: Plan) -> Message:

@@ -37,11 +37,12 @@ from discreet.session.messages import (
     Message,
     session_of,
 )
-from discreet.transport.in_process import InProcess, simulate
+from discreet.transport.in_process import simulate
 from unit.session.federations import (
     COORDINATOR,
     POLICY,
     Altering,
+    AskingAgain,
     Federation,
     Losing,
     examples,
@@ -259,7 +260,15 @@ def test_an_earlier_sum_that_is_altered_later_ends_the_session(
     first, second = (r.statistic for r in plan.rounds)
     last = plan_for(DistributedDP("2"), survivors=3).rounds[0].statistic
     rounds = tuple(Round(s, third) for s in (first, second, last))
-    transport = federation.transport(Altering)
+
+    def altered(_: int, message: Message) -> Message:
+        if message.round != 2 or message.kind is not Kind.INVITE:
+            return message
+        return replace(
+            message, numbers=message.numbers + (np.arange(message.numbers.size) == 0)
+        )
+
+    transport = federation.transport(Altering, message=altered)
     with pytest.raises(AbortedError):
         federation.session(replace(plan, rounds=rounds), transport).run()
     assert any("other numbers" in reason for _, reason in federation.reasons)
@@ -279,34 +288,25 @@ def test_two_rounds_use_the_edges_of_the_broadcast_release(
 
 def test_an_altered_broadcast_is_not_answered(federation: Federation) -> None:
 
-    class Lying(InProcess):
-        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-            changed = dict(messages)
-            if messages[1].round == 1 and messages[1].kind is Kind.INVITE:
-                changed[1] = replace(messages[1], numbers=messages[1].numbers + 1)
-            return super().__call__(changed)
+    def altered(node: int, message: Message) -> Message:
+        if node == message.round == 1 and message.kind is Kind.INVITE:
+            return replace(message, numbers=message.numbers + 1)
+        return message
 
+    transport = federation.transport(Altering, message=altered)
     with pytest.raises(AbortedError):
-        federation.session(two_rounds(), federation.transport(Lying)).run()
+        federation.session(two_rounds(), transport).run()
     assert "other terms" in federation.reasons[0][1]
 
 
 def test_a_later_round_is_joined_once(federation: Federation) -> None:
     """A second joining would put one noisy vector into two sums."""
-    seen: list[Kind] = []
-
-    class Asking(InProcess):
-        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-            before = self.states.get(1, b"")
-            answers = super().__call__(messages)
-            if messages[1].round == 1 and messages[1].kind is Kind.INVITE:
-                after, self.states[1] = self.states[1], before
-                seen.append(self.answer(1, messages[1]).kind)
-                self.states[1] = after
-            return answers
-
-    federation.session(two_rounds(), federation.transport(Asking)).run()
-    assert seen == [Kind.DECLINED]
+    transport = federation.transport(
+        AskingAgain,
+        again=lambda x: x if x.round == 1 and x.kind is Kind.INVITE else None,
+    )
+    federation.session(two_rounds(), transport).run()
+    assert [reply.kind for reply in transport.seen] == [Kind.DECLINED]
     assert "already answered" in federation.reasons[0][1]
 
 
@@ -329,39 +329,30 @@ def test_two_plans_shown_to_two_sites_open_nothing(federation: Federation) -> No
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
     other = replace(plan, cohort=Cohort(3, min_examples_per_site=1))
 
-    class TwoFaced(InProcess):
-        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-            changed = dict(messages)
-            if messages[1].kind is Kind.INVITE:
-                body = Invitation.decode(messages[1].body)
-                shown = replace(body, text=dumps(other))
-                nonce_session = session_of(other, body.nonce)
-                message = replace(
-                    messages[1], plan_digest=other.digest(), session=nonce_session
-                )
-                signature = COORDINATOR.sign(shown.statement(message))
-                changed[1] = replace(
-                    message, body=replace(shown, signature=signature).encode()
-                )
-            return super().__call__(changed)
+    def weakened(node: int, message: Message) -> Message:
+        if node != 1 or message.kind is not Kind.INVITE:
+            return message
+        body = replace(Invitation.decode(message.body), text=dumps(other))
+        session = session_of(other, body.nonce)
+        shown = replace(message, plan_digest=other.digest(), session=session)
+        signature = COORDINATOR.sign(body.statement(shown))
+        return replace(shown, body=replace(body, signature=signature).encode())
 
+    transport = federation.transport(Altering, message=weakened)
     with pytest.raises(AbortedError):
-        federation.session(plan, federation.transport(TwoFaced)).run()
+        federation.session(plan, transport).run()
     assert all(not federation.spent(k) for k in (1, 2, 3))
 
 
 def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
-    class Short(InProcess):
-        def answer(self, node: int, message: Message) -> Message:
-            answer = super().answer(node, message)
-            if node == 2 and answer.numbers.size:
-                return replace(answer, numbers=answer.numbers[:-1])
-            return answer
+    def short(node: int, reply: Message) -> Message:
+        cut = node == 2 and reply.numbers.size
+        return replace(reply, numbers=reply.numbers[:-1]) if cut else reply
 
     for name, privacy in (("a", DistributedDP("1")), ("b", LocalDP("1", "laplace"))):
         federation = Federation(tmp_path / name)
         plan = plan_for(privacy, survivors=2)
-        transport = federation.transport(Short)
+        transport = federation.transport(Altering, reply=short)
         (release,) = federation.session(plan, transport).run()
         assert (release.contributors, release.expected) == (2, 3)
 
@@ -369,15 +360,15 @@ def test_a_vector_of_the_wrong_length_counts_as_silence(tmp_path: Path) -> None:
 def test_an_answer_of_another_session_or_site_counts_as_silence(
     federation: Federation,
 ) -> None:
-    class Foreign(InProcess):
-        def answer(self, node: int, message: Message) -> Message:
-            answer = super().answer(node, message)
-            if node == 1:
-                return replace(answer, session=bytes(32))
-            return replace(answer, site=3) if node == 2 else answer
+    def foreign(node: int, reply: Message) -> Message:
+        if node == 1:
+            return replace(reply, session=bytes(32))
+        return replace(reply, site=3) if node == 2 else reply
 
     plan = plan_for(LocalDP("1", "laplace"), survivors=1)
-    (release,) = federation.session(plan, federation.transport(Foreign)).run()
+    (release,) = federation.session(
+        plan, federation.transport(Altering, reply=foreign)
+    ).run()
     assert release.contributors == 1
 
 

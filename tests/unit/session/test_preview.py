@@ -146,17 +146,24 @@ def test_flipped_labels_can_be_previewed(site):
 
 @pytest.fixture
 def command(tmp_path, rng, monkeypatch):
+    """Run ``preview`` on this site's scores, with right or with inverted labels."""
     monkeypatch.chdir(tmp_path)
     scores = rng.random(300)
-    table = {"y_score": scores, "y_true": (rng.random(300) < scores).astype(int)}
-    pq.write_table(pa.table(table), "scores.parquet")
+    labels = (rng.random(300) < scores).astype(int)
+    own, truth = sample()
+    for name, *columns in (
+        ("scores", scores, labels),
+        ("right", own, truth),
+        ("inverted", own, 1 - truth),
+    ):
+        table = dict(zip(("y_score", "y_true"), columns, strict=True))
+        pq.write_table(pa.table(table), f"{name}.parquet")
     (tmp_path / "plan.toml").write_text(planfile.dumps(PLAN))
+    (tmp_path / "declared.toml").write_text(planfile.dumps(DECLARED))
     (tmp_path / "policy.toml").write_text(policyfile.dumps(POLICY))
 
-    def run(*arguments):
-        return CliRunner().invoke(
-            app, ["preview", "plan.toml", "scores.parquet", *arguments]
-        )
+    def run(*arguments, plan="plan.toml", rows="scores.parquet"):
+        return CliRunner().invoke(app, ["preview", plan, rows, *arguments])
 
     return run
 
@@ -316,34 +323,18 @@ def test_ranks_have_no_bins_and_the_rows_are_read():
     )
 
 
-@pytest.fixture
-def own_command(tmp_path, monkeypatch):
-    """Run `preview`, with right or with inverted labels."""
-    monkeypatch.chdir(tmp_path)
-    scores, labels = sample()
-    for name, column in (("right", labels), ("inverted", 1 - labels)):
-        table = pa.table({"y_score": scores, "y_true": column})
-        pq.write_table(table, f"{name}.parquet")
-    (tmp_path / "plan.toml").write_text(planfile.dumps(DECLARED))
-
-    def run(*words):
-        return CliRunner().invoke(app, ["preview", *words])
-
-    return run
-
-
-def test_preview_shows_the_rows_and_stops_at_inverted_labels(own_command, tmp_path):
-    right = own_command("plan.toml", "right.parquet")
+def test_preview_shows_the_rows_and_stops_at_inverted_labels(command, tmp_path):
+    right = command(plan="declared.toml", rows="right.parquet")
     assert right.exit_code == 0, right.output
     assert "Your own rows, shown here alone: 3,000 examples" in right.output
-    wrong = own_command("plan.toml", "inverted.parquet", "--json", "out.json")
+    wrong = command("--json", "out.json", plan="declared.toml", rows="inverted.parquet")
     assert wrong.exit_code == 1
     assert "Do not join; mend the rows, or say --confirmed" in wrong.output
     assert "inverted labels" in wrong.output
-    meant = own_command("plan.toml", "inverted.parquet", "--confirmed")
+    meant = command("--confirmed", plan="declared.toml", rows="inverted.parquet")
     assert meant.exit_code == 0
     assert "Confirmed by the operator" in meant.output
-    own_command("plan.toml", "right.parquet", "--json", "right.json")
+    command("--json", "right.json", plan="declared.toml", rows="right.parquet")
     # What may be handed on says nothing of it.
     written = (tmp_path / "out.json").read_text()
     assert written == (tmp_path / "right.json").read_text()

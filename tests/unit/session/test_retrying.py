@@ -38,6 +38,7 @@ from discreet.transport.in_process import InProcess
 from unit.session.federations import (
     COORDINATOR,
     POLICY,
+    AskingAgain,
     Federation,
     Losing,
     fresh,
@@ -198,24 +199,14 @@ def test_a_message_that_comes_again_gets_the_very_bytes_of_its_first_answer(
 
 
 def test_another_message_for_a_used_state_is_refused(federation: Federation) -> None:
-    seen: list[Kind] = []
-
-    class Asking(InProcess):
-        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-            before = self.states.get(1, b"")
-            answers = super().__call__(messages)
-            message = messages[1]
-            if message.kind is Kind.STEP:
-                after, self.states[1] = self.states[1], before
-                seen.append(
-                    self.answer(1, replace(message, body=message.body[:-1])).kind
-                )
-                self.states[1] = after
-            return answers
+    def other(message: Message) -> Message | None:
+        step = message.kind is Kind.STEP
+        return replace(message, body=message.body[:-1]) if step else None
 
     plan = plan_for(DistributedDP("1"), survivors=3)
-    federation.session(plan, federation.transport(Asking)).run()
-    assert seen == [Kind.DECLINED] * 3
+    transport = federation.transport(AskingAgain, again=other)
+    federation.session(plan, transport).run()
+    assert [reply.kind for reply in transport.seen] == [Kind.DECLINED] * 3
     assert all("already answered" in reason for _, reason in federation.reasons)
 
 
@@ -233,7 +224,9 @@ class Ended(Losing):
         return answer
 
 
-def test_every_site_is_told_that_the_result_was_opened(federation: Federation) -> None:
+def test_every_site_is_told_that_the_result_was_revealed(
+    federation: Federation,
+) -> None:
     transport = federation.transport(Ended)
     federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
     assert transport.told == dict.fromkeys((1, 2, 3), Ending.REVEALED)
@@ -260,7 +253,7 @@ def test_sites_that_are_too_few_to_be_asked_are_told_so(tmp_path: Path) -> None:
     assert transport.told == dict.fromkeys((1, 2), Ending.TOO_FEW_SITES)
 
 
-def test_a_late_message_does_not_open_a_session_that_is_over(
+def test_a_late_message_does_not_resume_a_session_that_is_over(
     federation: Federation,
 ) -> None:
     heard: list[Message] = []
