@@ -181,14 +181,14 @@ def consortium(
 def _be_a_site(folder: Path, site: str, address: str) -> None:
     from flwr.app import Context, Message
 
-    from discreet.session import messages
+    from discreet.codec import messages
     from discreet.session.site import Site
     from discreet.session.state import memory_beside
     from discreet.transport.flower.mod import handler
     from discreet.transport.joining import InFile
 
     if (folder / site / "older").exists():
-        messages.VERSION = 1  # type: ignore[misc]
+        messages.VERSION = 0  # type: ignore[misc]
     keys = SiteKeys(folder / site)
     ledger = folder / site / "ledger.sqlite"
     if not ledger.exists():

@@ -110,7 +110,7 @@ def test_a_site_of_another_release_is_told_so_and_left_out(running: Consortium) 
     assert result.source.releases[0].total.tolist() == expected(plan, SITES[:3])
     assert watched.steps[0].declined == 1
     assert (
-        "a letter of version 2 came, and this release of discreet speaks version 1: "
+        "a message has version 1, and this release of discreet reads version 0: "
         "install the same release at both ends" in running.said("west")
     )
     assert running.spent("west") == spent

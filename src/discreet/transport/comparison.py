@@ -80,10 +80,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    found = run(plan, sites, entropy=entropy)
-    if not isinstance(found, ModelComparison):
+    result = run(plan, sites, entropy=entropy)
+    if not isinstance(result, ModelComparison):
         raise PlanError("this plan does not compare two models")
-    return replace(found, names=names or _called(columns))
+    return replace(result, names=names or _called(columns))
 
 
 def _called(columns: ColumnNames) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     """Evaluate the pooled data of several sites in one process.
 
     The plan is made from the arguments alone; each site then counts, and only
-    the sum of the counts is looked at.
+    the sum of the counts is evaluated.
 
     Args:
         sites: a list of the sites' Examples, frames or paths, or a mapping of the
@@ -135,12 +135,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         weight: the column of frames and files that says how much a row counts.
         max_weight: public: the largest weight. Weights are whole numbers from 0 to it;
             under noise one example may then move the counts by as much.
-        pilot: under noise, spend 5 to 20% of the budget on a first round that looks where
-            the scores are, and place the bins there.
+        pilot: under noise, spend 5 to 20% of the budget on a pilot round that estimates
+            where the scores lie, and place the bins there.
         max_examples_per_site: public: no site has more. The result then says how far
-            one lying site can move each metric.
+            one malicious site can move each metric.
         random_groups: split the sites at random into so many groups with a sum each,
-            and show how the groups differ: one liar cannot be in all of them.
+            and show how the groups differ: one malicious site is in only one of them.
         heterogeneity: whether to say how sites differ, and what a new site can expect;
             names of measures, or a ``HeterogeneityQuestion``, say of what.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
@@ -170,7 +170,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
                 f"{len(sites)}"
             )
     private = model_of(privacy, epsilon, delta)
-    asked = Question(
+    question = Question(
         PublicFacts(examples, prevalence, sites[0].scores),
         None if thresholds is None else tuple(float(t) for t in thresholds),
         edges,
@@ -181,9 +181,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         max_weight,
         pilot,
     )
-    # Every group's sum is opened by itself: the noise must suffice in the smallest.
+    # Every group's sum is revealed by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
-    plan = private.plan_for(asked, together)
+    plan = private.plan_for(question, together)
     cohort = replace(
         plan.cohort,
         max_examples_per_site=max_examples_per_site,
@@ -192,11 +192,11 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     plan = replace(plan, cohort=cohort, model=ModelRef(name) if name else plan.model)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
-    reader = None if interpolation is None else plan.privacy.estimator(interpolation)
+    fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
     return run(
         plan,
         sites,
-        estimator=reader or method,
+        estimator=fitted_by or method,
         aggregation=aggregation,
         progress=progress,
     )

@@ -10,9 +10,8 @@ they do for training. ``discreet site`` runs no code but its own.
 
 In Flower's simulation engine one machine plays all the nodes. The data is the
 developer's own: a simulated node needs no policy and charges no ledger, and the result
-says that it was simulated. Both ends look for themselves, because neither may take the
-other's word: a coordinator that said "this is a simulation" to a real node would get
-around its policy.
+states that it was simulated. Each end detects the engine by itself: a coordinator that
+could declare a simulation to a real node would get around that node's policy.
 """
 
 from __future__ import annotations
