@@ -74,10 +74,10 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
 ) -> None:
     """Run a plan over the sites that connect, and print the evaluation.
 
-    The session is saved after each step. When this command was interrupted, the
-    same command goes on with it, while the sites wait: nobody pays twice. Exits
-    with 1 when the session was aborted, or waits for signatures. What `discreet coordinate doctor` looks at is
-    looked at first.
+    The session is saved after each step. After an interruption the same command
+    resumes it without a second charge, while the sites wait. Exits with 1 when the
+    session was aborted, or waits for signatures. The checks of `discreet coordinate
+    doctor` run first.
     """
     # Only whoever runs a session pays for loading what evaluates it.
     from discreet.session.board import Board as Drawn  # noqa: PLC0415
@@ -160,7 +160,7 @@ def doctor(
     """Check everything that could fail when the coordinator starts.
 
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
-    mended.
+    fixed.
     """
     flower_runtime()
     files, folders = output.files(state), output.folders()

@@ -154,9 +154,9 @@ def _write(
     picture = result.heterogeneity.picture(result)
     if picture is not None:
         picture.savefig(out / "sites.png", dpi=150)
-    for name, found in (("result", result), ("private", private)):
+    for name, evaluation in (("result", result), ("private", private)):
         path = out / f"{name}.json"
-        path.write_text(found.to_json(indent=1, record=record), encoding="utf-8")
+        path.write_text(evaluation.to_json(indent=1, record=record), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``discreet ledger``: a site's record of what it gave away, and whether it is whole."""
+"""``discreet ledger``: a site's record of its releases, and whether it is intact."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ from discreet.privacy.ledger_entries import (
 from discreet.privacy.unit import Unit
 from discreet.session.preview import spent_dict
 
-app = typer.Typer(
-    no_args_is_help=True, help="Make and read a site's record of all its releases."
-)
+app = typer.Typer(no_args_is_help=True)
 
 _Path = Annotated[Path, typer.Argument(help="The ledger's file.")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]
 _Delta = Annotated[
     float, typer.Option(help="At which delta the tighter total is reported.")
 ]
@@ -133,13 +132,12 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
 
 
 def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:
-    """Say what was spent about each unit that was ever promised something."""
+    """Yield what was spent about each unit that was ever protected."""
     charges = [use.about for use in uses]
     for unit in units_of(charges):
         losses, silent = losses_about(unit, charges)
-        line = (
-            f"{unit or 'a unit that was not recorded'}: {spent_text(compose(losses))}"
-        )
+        name = unit or "a unit that was not recorded"
+        line = f"{name}: {spent_text(compose(losses))}"
         if len(losses) > 1:
             tighter = tighter_epsilon(losses, delta=delta)
             line += f", together ({tighter:.4g}, {delta:g})-DP by dp-accounting"
@@ -156,9 +154,7 @@ def receipt(
         Path, typer.Argument(help="The plan that was answered.", show_default=False)
     ],
     keys: Annotated[Path, typer.Option(help="This site's keys: its identity signs.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write to this file.")
-    ] = None,
+    out: _Out = None,
 ) -> None:
     """Sign what this ledger was charged for a plan, to be shown to a reviewer.
 
@@ -175,18 +171,14 @@ def receipt(
     name = agreed.roster.name_of(identity.public_key().public_bytes_raw())
     with Ledger(path) as ledger:
         charges = _standing(ledger.entries())
-    found = [
+    receipts = [
         to_table(Receipt.of(entry.use, entry.at, name).signed(identity.sign))
         for entry in charges
         if entry.use.plan == agreed.digest()
     ]
-    if not found:
+    if not receipts:
         raise InputError("this ledger holds no charge for this plan")
-    text = json.dumps(found, indent=1)
-    if out is None:
-        typer.echo(text)
-    else:
-        out.write_text(text + "\n", encoding="utf-8")
+    _write(receipts, out)
 
 
 @app.command()
@@ -244,9 +236,7 @@ def verify(
 @app.command()
 def export(
     path: _Path,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write to this file.")
-    ] = None,
+    out: _Out = None,
     delta: _Delta = 1e-6,
 ) -> None:
     """Write the record as JSON, without secrets, fingerprints and messages."""
@@ -261,6 +251,10 @@ def export(
             name: _totals(uses, name, delta) for name in _populations(entries)
         },
     }
+    _write(document, out)
+
+
+def _write(document: Any, out: Path | None) -> None:
     text = json.dumps(document, indent=1)
     if out is None:
         typer.echo(text)

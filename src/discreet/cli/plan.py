@@ -192,7 +192,7 @@ def _write_page(path: Path, chosen: Plan, *, sites: int | None, auc: float) -> N
 
 
 def _plannable(model: PrivacyModel, bins: int | None) -> PrivacyModel:
-    """Refuse what a plan cannot hold, and say what to use instead."""
+    """Refuse a model that no plan can hold, and name the alternative."""
     if instead := PROTOCOLS[model.carried_by].instead_of_a_plan:
         raise InputError(instead)
     if model.needs_edges and bins is None:

@@ -19,9 +19,7 @@ from discreet.data.sources import read
 from discreet.errors import InputError, ReleaseError
 from discreet.report.verification import verify as verify_report
 
-app = typer.Typer(
-    no_args_is_help=True, help="Show what a release gives away about one person."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,7 @@ def auc(
 ) -> None:
     """Guess one row's class from a published AUC and all other rows.
 
-    An attacker who knows every row but the class of one reads it off an AUC with
+    An attacker who knows every row but the class of one infers it from an AUC with
     enough digits. The null control gets an unrelated AUC: near one half, it shows
     that the guess comes from the release and not from what was known already.
     """

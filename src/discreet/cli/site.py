@@ -59,7 +59,7 @@ class Joining:
     confirmed: Confirmed = False
 
     def doctor(self, rows: files.Rows) -> SiteDoctor:
-        """Return what looks at all of it, with the data."""
+        """Return the checks of all of it, with the data."""
         return SiteDoctor(
             lambda: files.read_plan(self.plan),
             lambda: policyfile.load(self.policy),
@@ -76,17 +76,17 @@ def site(
     joins: Joining,
     rows: files.Rows,
     wait: Annotated[
-        float, typer.Option(help="Seconds to wait for a word of the coordinator.")
+        float, typer.Option(help="Seconds to wait for a message of the coordinator.")
     ] = WAIT_SECONDS,
     log: LogFile = None,
     rehearse: Rehearse = False,
 ) -> None:
     """Take part in a plan with this site's data, once.
 
-    Exits with 0 when the result was opened, with 1 when the session was aborted or
+    Exits with 0 when the result was revealed, with 1 when the session was aborted or
     this site declined, and with 2 when it could not take part or never heard how it
-    ended. Started again after a crash, it goes on where it was. What `discreet site
-    doctor` looks at is looked at first.
+    ended. Started again after a crash, it resumes. The checks of `discreet site
+    doctor` run first.
     """
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -143,15 +143,15 @@ def site(
 def doctor(joins: Joining, rows: files.Rows) -> None:
     """Check everything that could fail when this site joins.
 
-    Takes the arguments of `discreet site` and changes nothing. Prints no row of the data, and for
-    the operator alone how many examples and positives there are and their AUC; exits
-    with 1 when something must be mended or confirmed.
+    Takes the arguments of `discreet site` and changes nothing. Prints no row of the
+    data, and for the operator alone how many examples and positives there are and
+    their AUC; exits with 1 when something must be fixed or confirmed.
     """
     show_findings(examine(joins.doctor(rows).checks(connect=True)))
 
 
 def show_findings(findings: list[Finding]) -> None:
-    """Print what a doctor found; exit with 1 when something must be mended."""
+    """Print the findings of a doctor; exit with 1 when something must be fixed."""
     for finding in findings:
         typer.echo(str(finding))
     failed = failures(findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from discreet.cli.files import read_plan
 from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
-from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.cohort import Cohort, PublicFacts, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.session import policy as policyfile
@@ -150,3 +151,40 @@ def test_a_rehearsal_says_that_it_is_one(tmp_path: Path) -> None:
     said = done("consortium", tmp_path / "r", "--site", "a", "--site", "b")
     assert "This is a rehearsal" in said
     assert "discreet keys new" in said
+
+
+def consortium(folder: Path, *options: object, names: Sequence[str] = "abc") -> Result:
+    sites = [part for name in names for part in ("--site", name)]
+    return run("consortium", folder, *sites, *options)
+
+
+def test_a_consortium_has_a_roster_and_policies_that_allow_its_plan(
+    tmp_path: Path, plan: Path
+) -> None:
+    before = read_plan(plan).digest()
+    result = consortium(tmp_path / "c", "--plan", plan)
+    assert result.exit_code == 0, result.output
+    agreed = read_plan(plan)
+    assert agreed.digest() != before
+    assert agreed.roster is not None
+    assert [member.name for member in agreed.roster.sites] == ["a", "b", "c"]
+    for member in agreed.roster.sites:
+        assert f"{member.name} {key_text(member.key)}" in result.output
+        policy = policyfile.load(tmp_path / "c" / member.name / "policy.toml")
+        policy.check(agreed)
+        assert policy.coordinators == (key_text(agreed.roster.coordinator or b""),)
+
+
+def test_a_consortium_never_writes_over_keys(tmp_path: Path) -> None:
+    assert consortium(tmp_path).exit_code == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kept = {path: path.read_bytes() for path in files}
+    assert isinstance(consortium(tmp_path).exception, InputError)
+    assert kept == {path: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("coordinator",)])
+def test_sites_are_named_once_and_none_is_the_coordinator(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    assert isinstance(consortium(tmp_path / "c", names=names).exception, InputError)

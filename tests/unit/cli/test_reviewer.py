@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli.main import app
+from discreet.errors import InputError
 
 pytestmark = [
     pytest.mark.long,
@@ -60,10 +62,10 @@ def test_a_report_holds_or_does_not_or_could_not_be_checked(folder):
         wrong = run("verify", path)
         assert wrong.exit_code == 1
         assert wrong.output.startswith(f"report.{form} does not hold: ")
-        older = true.replace('"record":2', '"record":1').replace(
-            '"record": 2', '"record": 1'
+        newer = true.replace('"record":1', '"record":2').replace(
+            '"record": 1', '"record": 2'
         )
-        path.write_text(older, encoding="utf-8")
+        path.write_text(newer, encoding="utf-8")
         unsure = run("verify", path)
         assert unsure.exit_code == 3
         assert unsure.output.startswith(f"report.{form} could not be fully checked.\n")
@@ -138,3 +140,46 @@ def test_a_comparison_can_leave_its_record_out_too(folder):
     assert document["release"] is None
     assert NO_RECORD in document["unverifiable"]
     assert all("roc" not in part for part in document["parts"].values())
+
+
+@pytest.fixture
+def scored(tmp_path, rng):
+    paths = []
+    for name in ("north", "south"):
+        s = rng.random(3000)
+        y = (rng.random(3000) < s).astype(int)
+        rows = [f"{a:.6f},{b}" for a, b in zip(s, y, strict=True)]
+        paths.append(str(tmp_path / f"{name}.csv"))
+        Path(paths[-1]).write_text("\n".join(["y_score,y_true", *rows]))
+    return paths
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, words)
+
+
+def test_the_attack_reads_a_class_off_a_published_auc(scored):
+    run = invoke(
+        *("attack", "auc", scored[0], "--size", "60"),
+        *("--digits", "2", "--digits", "6", "--trials", "60"),
+    )
+    assert run.exit_code == 0, run.output
+    last = run.output.strip().splitlines()[-1].split()
+    assert last[:2] == ["60", "6"]
+    assert float(last[2]) > 0.8  # guessed
+    assert float(last[3]) < 0.75  # null control
+    assert float(last[4]) < 0.75  # private
+    small = invoke("attack", "auc", scored[0], "--size", "10000")
+    assert isinstance(small.exception, InputError)
+    assert "fewer than --size" in str(small.exception)
+
+
+def test_the_attack_prints_the_top_k_in_order_and_shuffled(scored) -> None:
+    found = invoke("attack", "top-scores", *scored, "--top", "10", "--top", "1000")
+    assert found.exit_code == 0, found.output
+    ten = found.output.splitlines()[2].split()
+    assert ten[0] == "10"
+    # The ten highest of 6,000 calibrated scores are nearly all positive; shuffled,
+    # half are.
+    assert float(ten[2]) >= 0.9
+    assert 0.4 < float(ten[5]) < 0.6

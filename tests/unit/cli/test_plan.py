@@ -159,3 +159,26 @@ def test_a_plan_counts_on_one_site_that_reads_the_result(
     assert made.exit_code == 0, made.output
     written = planfile.loads((tmp_path / "plan.toml").read_text())
     assert (written.cohort.min_survivors, written.cohort.colluders) == (5, colluders)
+
+
+PRIVATE = (
+    *("--examples", "30000", "--prevalence", "0.25", "--repetitions", "2"),
+    *("--privacy", "distributed", "--unit", "client", "--max-examples", "50"),
+    *("--heterogeneity", "auc", "--sites", "30"),
+)
+
+
+def test_a_plan_for_too_few_sites_is_not_written(run, tmp_path):
+    made = run(*PRIVATE, "--epsilon", "1", "-o", "plan.toml")
+    assert made.exit_code == 1, made.output
+    assert "50% of the budget for how sites differ" in made.output
+    assert "Do not run" in made.output
+    assert not (tmp_path / "plan.toml").exists()
+
+
+def test_a_plan_that_is_of_use_says_how_much_the_noise_costs(run, tmp_path):
+    made = run(*PRIVATE, "--epsilon", "40", "-o", "plan.toml")
+    assert made.exit_code == 0, made.output
+    assert "times as far as without" in " ".join(made.output.split())
+    plan = planfile.loads((tmp_path / "plan.toml").read_text())
+    assert [terms.key for terms in plan.statistic.effects] == ["auc"]

@@ -1,3 +1,5 @@
+"""``discreet evaluate``, ``demo`` and what all commands have in common."""
+
 import json
 import subprocess
 import sys
@@ -7,6 +9,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
+
+from discreet.cli.main import app
+from discreet.errors import InputError, NotReleasedError, PlanError
 
 pytestmark = pytest.mark.long
 
@@ -24,6 +30,10 @@ def discreet(*arguments, cwd=None):
         cwd=cwd,
         check=False,
     )
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -74,23 +84,6 @@ def test_what_a_lying_site_can_do_is_shown_from_the_command_line(files):
     assert run.returncode == 0, run.stderr
     assert "One malicious site of at most 15,000 examples can move AUC" in run.stdout
     assert "AUC in 3 random groups of sites: 0.8" in run.stdout
-
-
-def test_the_attack_reads_a_class_off_a_published_auc(files):
-    run = discreet(
-        *("attack", "auc", "north.parquet", "--size", "60"),
-        *("--digits", "2", "--digits", "6", "--trials", "60"),
-        cwd=files,
-    )
-    assert run.returncode == 0, run.stderr
-    last = run.stdout.strip().splitlines()[-1].split()
-    assert last[:2] == ["60", "6"]
-    assert float(last[2]) > 0.8  # guessed
-    assert float(last[3]) < 0.75  # null control
-    assert float(last[4]) < 0.75  # private
-    small = discreet("attack", "auc", "north.parquet", "--size", "10000", cwd=files)
-    assert small.returncode == 2
-    assert "fewer than --size" in small.stderr
 
 
 def test_weights_are_planned_previewed_and_added_up(files):
@@ -259,3 +252,97 @@ def test_exact_areas_refuse_what_they_have_not(files, options, message):
     run = discreet("evaluate", "south.csv", "--privacy", "exact", *options, cwd=files)
     assert run.returncode == 2
     assert message in run.stderr
+
+
+@pytest.fixture
+def two_sites(tmp_path, rng) -> list[str]:
+    paths = []
+    for name in ("north", "south"):
+        s = rng.random(3000)
+        y = (rng.random(3000) < s).astype(int)
+        rows = [f"{a:.6f},{b}" for a, b in zip(s, y, strict=True)]
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["y_score,y_true", *rows]), encoding="utf-8")
+        paths.append(str(path))
+    return paths
+
+
+def test_curves_and_their_numbers_from_the_command_line(two_sites, tmp_path) -> None:
+    out = tmp_path / "result.json"
+    found = invoke(
+        *("evaluate", *two_sites, "--privacy", "label", "--epsilon", "2"),
+        *("--mechanism", "curves", "--json", str(out)),
+    )
+    assert found.exit_code == 0, found.output
+    assert "2-DP for one label flipped" in found.output
+    document = json.loads(out.read_text())
+    assert document["metrics"]["auc"]["value"] == pytest.approx(5 / 6, abs=0.03)
+    assert np.diff(document["roc"]["tpr"]).min() >= 0
+
+
+def test_the_default_gives_the_auc_alone_and_draws_nothing(two_sites, tmp_path) -> None:
+    label = ("evaluate", *two_sites, "--privacy", "label", "--epsilon", "2")
+    assert "AUC" in invoke(*label).output
+    refused = invoke(*label, "--plots", str(tmp_path / "plots"))
+    assert isinstance(refused.exception, NotReleasedError)
+    assert not (tmp_path / "plots").exists()
+
+
+def test_wrong_choices_are_named(two_sites) -> None:
+    label = ("evaluate", *two_sites, "--privacy", "label")
+    assert isinstance(invoke(*label).exception, InputError)
+    wrong = invoke(*label, "--epsilon", "1", "--mechanism", "arc")
+    assert isinstance(wrong.exception, PlanError)
+    assert "one of choice" in str(wrong.exception)
+    grouped = invoke(*label, "--epsilon", "1", "--in-group", "f")
+    assert isinstance(grouped.exception, InputError)
+    assert "--group names the column" in str(grouped.exception)
+
+
+@pytest.fixture
+def ten_sites(tmp_path):
+    rng = np.random.default_rng(5)
+    paths = []
+    for k in range(10):
+        y = rng.random(800) < 0.4
+        s = 1 / (1 + np.exp(-rng.normal(1.3 * y - 0.6, 1)))
+        rows = [
+            f"{a},{int(b)},{i // 4}" for i, (a, b) in enumerate(zip(s, y, strict=True))
+        ]
+        path = tmp_path / f"{k}.csv"
+        path.write_text("\n".join(["y_score,y_true,who", *rows]))
+        paths.append(str(path))
+    return paths
+
+
+def test_evaluate_says_how_the_files_differ(ten_sites):
+    said = invoke(
+        *("evaluate", *ten_sites, "--bins", "64", "--heterogeneity", "auc"),
+        *(
+            "--heterogeneity",
+            "recall@0.5",
+            "--clusters",
+            "subject",
+            "--subject",
+            "who",
+        ),
+    )
+    assert said.exit_code == 0, said.output
+    text = " ".join(said.output.split())
+    assert "AUC over 10 sites: mean" in text
+    assert "recall at 0.5 over 10 sites" in text
+    assert "Within a site, the AUC is" in text
+    assert "If rows of one subject are alike" in text
+
+
+def test_an_unknown_effect_is_one_clear_line(ten_sites):
+    said = invoke("evaluate", *ten_sites, "--heterogeneity", "charm")
+    assert said.exit_code != 0
+    assert "unknown effect of a site" in str(said.exception or said.output)
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_any_session(tmp_path):
+    """Sites would have paid for a result that is then lost."""
+    run = invoke("coordinate", "plan.toml", "--keys", tmp_path, "--report", "r.pdf")
+    assert isinstance(run.exception, InputError)
+    assert ".html, .json or .txt" in str(run.exception)
