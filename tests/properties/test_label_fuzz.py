@@ -9,15 +9,15 @@ from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import Answer, Ranks, Scores
+from discreet.label.messages import RankAnswer, RanksMessage, Scores
 from discreet.label.rank_terms import RankSumTerms, read
 from discreet.label.ranks import SiteRanks
 from discreet.session.protocols.ranks import RankSite, collect
 
 MESSAGES = {
     Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),
-    Ranks: Ranks(SiteRanks(np.array([0, 3, 16]), 9)).encode(),
-    Answer: Answer(Option(SumKind.SLACK, -9, 50), np.array([-7, 5])).encode(),
+    RanksMessage: RanksMessage(SiteRanks(np.array([0, 3, 16]), 9)).encode(),
+    RankAnswer: RankAnswer(Option(SumKind.SLACK, -9, 50), np.array([-7, 5])).encode(),
 }
 TERMS = RankSumTerms(2)
 

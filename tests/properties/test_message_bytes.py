@@ -11,7 +11,7 @@ import pytest
 
 from discreet.codec.messages import BinaryMessage, MalformedMessageError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import Answer, Ranks, Scores, SentOrder
+from discreet.label.messages import RankAnswer, RanksMessage, Scores, SentOrder
 from discreet.label.ranks import SiteRanks
 from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.messages import (
@@ -44,8 +44,8 @@ MESSAGES: list[BinaryMessage] = [
     SavedJournal((1, 2), 0, (b"nonce",), ((Heard(1, b"answer"),), ())),
     SummedState(b"ranks", b"masking"),
     Scores(np.array([0.5, 2.0])),
-    Ranks(SiteRanks(np.array([0, 3, 3]), 9)),
-    Answer(Option(SumKind.SLACK, -9, 50), np.array([-7, 2**40])),
+    RanksMessage(SiteRanks(np.array([0, 3, 3]), 9)),
+    RankAnswer(Option(SumKind.SLACK, -9, 50), np.array([-7, 2**40])),
     SentOrder(np.array([2, 0, 1])),
     SumInvitation(A, B),
     Advert(A, B),
@@ -60,7 +60,7 @@ MESSAGES: list[BinaryMessage] = [
 ]
 
 
-ENDLESS = (Scores, Ranks, Answer, SentOrder, MaskedVector)
+ENDLESS = (Scores, RanksMessage, RankAnswer, SentOrder, MaskedVector)
 """They end in a vector: without its last numbers it is another message."""
 
 

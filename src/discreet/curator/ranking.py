@@ -68,7 +68,7 @@ from discreet.registry import Registry
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Ties: TypeAlias = Literal["scikit-learn", "paper"]
+TieConvention: TypeAlias = Literal["scikit-learn", "paper"]
 """How equal scores count.
 
 - ``scikit-learn``: a tied pair counts one half for AUC; tied examples share one
@@ -108,7 +108,7 @@ class Ranking:
         return Fraction(self.doubled_wins, 2 * pairs) if pairs else Fraction(1, 2)
 
 
-def rank(y_true: ArrayLike, y_score: ArrayLike, *, ties: Ties) -> Ranking:
+def rank(y_true: ArrayLike, y_score: ArrayLike, *, ties: TieConvention) -> Ranking:
     """Validate and rank; only the order of the scores matters.
 
     >>> rank([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.6], ties="scikit-learn").auc
@@ -122,7 +122,7 @@ def rank(y_true: ArrayLike, y_score: ArrayLike, *, ties: Ties) -> Ranking:
 
 
 def rank_arrays(
-    scores: FloatVector, positive: NDArray[np.bool_], *, ties: Ties
+    scores: FloatVector, positive: NDArray[np.bool_], *, ties: TieConvention
 ) -> Ranking:
     """Rank arrays that have been validated."""
     if ties not in ("scikit-learn", "paper"):
@@ -145,7 +145,9 @@ def rank_arrays(
     )
 
 
-def _average_precision(p: IntVector, tp: IntVector, fp: IntVector, ties: Ties) -> float:
+def _average_precision(
+    p: IntVector, tp: IntVector, fp: IntVector, ties: TieConvention
+) -> float:
     r"""Return :math:`\frac1n \sum_j t_j/(t_j + s_j)` over the positives.
 
     :math:`s_j` counts the negatives that score at least as high;

@@ -41,7 +41,7 @@ from discreet.curator.private_estimate import (
 )
 from discreet.curator.ranking import (
     Ranking,
-    Ties,
+    TieConvention,
     ap_smooth_sensitivity,
     auc_smooth_sensitivity,
     rank,
@@ -378,7 +378,7 @@ def auc(  # noqa: PLR0913 - every public choice is a keyword
     delta: Amount = 0,
     mechanism: str | None = None,
     prevalence: float | None = None,
-    ties: Ties = "scikit-learn",
+    ties: TieConvention = "scikit-learn",
     gamma: Amount = 2,
     budget: Budget | None = None,
     entropy: Entropy = SYSTEM,
@@ -424,7 +424,7 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     delta: Amount = 0,
     mechanism: str | None = None,
     prevalence: float | None = None,
-    ties: Ties = "scikit-learn",
+    ties: TieConvention = "scikit-learn",
     bound: str = "exact",
     gamma: Amount = 2,
     budget: Budget | None = None,

@@ -29,7 +29,7 @@ With C pairs won by the n positives over the m - 1 other negatives,
 :math:`Q' - Q = C(\alpha_1 - \alpha_0) + \alpha_1 v - \alpha_0 u - (w_1-w_0)/2`,
 where :math:`\alpha_0 = w_0/(nm)`, :math:`\alpha_1 = w_1/((n+1)(m-1))`,
 :math:`0 \le C \le n(m-1)`, :math:`0 \le u \le n`, :math:`0 \le v \le m-1`: take C
-at its ends. Ties, whichever way they count, stay within these limits.
+at its ends. TieConvention, whichever way they count, stay within these limits.
 """
 
 from __future__ import annotations

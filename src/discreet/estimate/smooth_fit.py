@@ -16,7 +16,7 @@ from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, RocPath
 from discreet.estimate.fit import Fit, Flat, Other, flat_fit, too_little, unusable_fit
 from discreet.estimate.score_grid import ScoreGrid, find_grid
-from discreet.estimate.spline_model import FEWEST_BINS, Average, symmetric_average
+from discreet.estimate.spline_model import FEWEST_BINS, ModelAverage, symmetric_average
 from discreet.estimate.ties import (
     STEPS_NOTE,
     Ties,
@@ -164,7 +164,7 @@ class Smooth:
     def _drawn(
         self,
         observed: NoisyHistogram,
-        average: Average,
+        average: ModelAverage,
         ties: Ties,
         notes: tuple[str, ...],
     ) -> Fit:
@@ -244,7 +244,9 @@ def _heap(share: float) -> str:
     )
 
 
-def _model_counts(observed: NoisyHistogram, ties: Ties) -> tuple[Average | None, bool]:
+def _model_counts(
+    observed: NoisyHistogram, ties: Ties
+) -> tuple[ModelAverage | None, bool]:
     """Return the model's counts, and whether they are too far from the released ones.
 
     Ties and gaps say nothing of a smooth density: the model does not follow them.
@@ -277,7 +279,7 @@ def _model_counts(observed: NoisyHistogram, ties: Ties) -> tuple[Average | None,
     response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
     response[np.tile(ties.gaps, 2)] = 0.0
     between[:, np.tile(out, 2)] = 0.0
-    return Average(bounded, response, between, dispersion), misfit
+    return ModelAverage(bounded, response, between, dispersion), misfit
 
 
 def _rates(cells: FloatArray) -> FloatVector:

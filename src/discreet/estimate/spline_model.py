@@ -37,7 +37,7 @@ where it is not. Smoothing thus removes noise, not the data's real shape.
 
 The smoothness has five parameters. A walk over a coarse grid of them climbs the evidence;
 the counts are the average of every fit on the way, weighted by evidence, so that no single
-choice decides. How far the fits are apart is its error (:attr:`Average.between`).
+choice decides. How far the fits are apart is its error (:attr:`ModelAverage.between`).
 
 Orientation. The model treats a release alike when classes are swapped or scores turned
 round. A search does not: the likelihood has several maxima, and the order of its steps
@@ -417,7 +417,7 @@ def information(variance: FloatArray, scale: FloatArray) -> FloatArray:
     return 1.0 / (variance + scale * scale * between)
 
 
-class Average(NamedTuple):
+class ModelAverage(NamedTuple):
     """The average of a release's fits, each weighted by its evidence."""
 
     cells: FloatArray
@@ -459,12 +459,12 @@ class _Oriented:
             *np.concatenate([each.ravel() for each in numbers]).tolist(),
         )
 
-    def undo(self, fitted: Average) -> Average:
+    def undo(self, fitted: ModelAverage) -> ModelAverage:
         """Return the average for the release as it came."""
         classes, bins, size = self.classes, self.bins, self.counts.shape[1]
         response = fitted.response.reshape(2, size, 2, size)
         between = fitted.between.reshape(-1, 2, size)
-        return Average(
+        return ModelAverage(
             np.ascontiguousarray(fitted.cells[classes, bins, bins]),
             response[classes, bins, classes, bins].reshape(2 * size, 2 * size),
             between[:, classes, bins].reshape(-1, 2 * size),
@@ -474,7 +474,7 @@ class _Oriented:
 
 def symmetric_average(
     counts: FloatArray, *, noise_scale: FloatArray, places: FloatVector
-) -> Average | None:
+) -> ModelAverage | None:
     """Return the average of a release's fits, swapped or turned as the release is.
 
     The arguments are those of ``SplineModel``. None as in :func:`average`.
@@ -500,14 +500,14 @@ def symmetric_average(
     return _mean([one.undo(fitted) for one in every if one.key == first.key])
 
 
-def _mean(averages: list[Average]) -> Average:
+def _mean(averages: list[ModelAverage]) -> ModelAverage:
     """Return the mean of averages, and what is between all of their fits."""
     if len(averages) == 1:
         return averages[0]
     cells = np.mean([one.cells for one in averages], axis=0)
     apart = [(one.cells - cells).sum(axis=2).reshape(1, -1) for one in averages]
     between = np.concatenate([*(one.between for one in averages), *apart])
-    return Average(
+    return ModelAverage(
         cells,
         np.mean([one.response for one in averages], axis=0),
         between / math.sqrt(len(averages)),
@@ -515,7 +515,7 @@ def _mean(averages: list[Average]) -> Average:
     )
 
 
-def average(model: SplineModel) -> Average | None:
+def average(model: SplineModel) -> ModelAverage | None:
     """Return the average of the fits, which depends on the release alone.
 
     None if the counts resist the model: some fit did not converge to finite numbers.
@@ -543,7 +543,7 @@ def average(model: SplineModel) -> Average | None:
     if not (np.isfinite(cells).all() and np.isfinite(response).all()):
         return None
     spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
-    return Average(cells, response, between, float(np.exp(spread / weights.sum())))
+    return ModelAverage(cells, response, between, float(np.exp(spread / weights.sum())))
 
 
 def _climb(model: SplineModel) -> list[SplineFit]:

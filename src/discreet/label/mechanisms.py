@@ -47,7 +47,7 @@ from discreet.codec.messages import Choice, Number
 from discreet.errors import PlanError
 from discreet.label.ranks import RankFacts
 from discreet.label.released_sums import (
-    Budget,
+    LabelLoss,
     LinearSums,
     ResponseSums,
     Row,
@@ -120,8 +120,8 @@ class RankMechanism:
     """
 
     kinds: frozenset[SumKind]
-    options: Callable[[Sequence[RankFacts], Budget, Fraction], list[Option]]
-    rows: Callable[[RankFacts, Budget, Option], tuple[Row, ...]] | None = None
+    options: Callable[[Sequence[RankFacts], LabelLoss, Fraction], list[Option]]
+    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None
     gaussian: bool = False
 
 
@@ -137,16 +137,16 @@ _MAKERS: Final[Mapping[SumKind, str]] = {
 
 def fixed(
     kind: SumKind,
-    rows: Callable[[RankFacts, Budget, Option], tuple[Row, ...]] | None = None,
+    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None,
     *,
-    option: Callable[[RankFacts, Budget, Fraction], Option] | None = None,
+    option: Callable[[RankFacts, LabelLoss, Fraction], Option] | None = None,
     gaussian: bool = False,
 ) -> RankMechanism:
     """Return a mechanism whose option for a site follows from that site's facts."""
     one = option or (lambda facts, budget, share: Option(kind))  # noqa: ARG005
 
     def options(
-        sites: Sequence[RankFacts], budget: Budget, share: Fraction
+        sites: Sequence[RankFacts], budget: LabelLoss, share: Fraction
     ) -> list[Option]:
         return [one(site, budget, share) for site in sites]
 
@@ -172,7 +172,7 @@ def kinds_of(name: str) -> frozenset[SumKind]:
 def options_for(
     name: str,
     sites: Sequence[RankFacts],
-    budget: Budget,
+    budget: LabelLoss,
     *,
     share: Fraction = Fraction(1, 2),
 ) -> list[Option]:
@@ -185,7 +185,7 @@ def options_for(
     return options
 
 
-def build(option: Option, facts: RankFacts, budget: Budget) -> SiteMechanism:
+def build(option: Option, facts: RankFacts, budget: LabelLoss) -> SiteMechanism:
     """Return the mechanism that an option names, for a site's public facts."""
     if option.kind in (SumKind.RESPONSE, SumKind.RESPONSE_LABELS):
         if not isinstance(budget, PureDP):
@@ -208,7 +208,7 @@ def _no_gaussian() -> PlanError:
 
 
 def noisy_row(
-    slope: int, offset: int, heaviest: int, budget: Budget, share: Fraction = _WHOLE
+    slope: int, offset: int, heaviest: int, budget: LabelLoss, share: Fraction = _WHOLE
 ) -> Row:
     r"""Return a sum whose weights are at most ``heaviest``, with its share of budget.
 
@@ -227,7 +227,7 @@ def noisy_row(
             return Row(factor * slope, factor * offset, noise)
 
 
-def count_row(budget: Budget, share: Fraction = _WHOLE) -> Row:
+def count_row(budget: LabelLoss, share: Fraction = _WHOLE) -> Row:
     """Return P alone, which moves by 1."""
     return noisy_row(0, 1, 1, budget, share)
 
@@ -245,7 +245,9 @@ def spread_around(facts: RankFacts, centre: int) -> int:
     return max(abs(CENTRE_STEPS * end - centre) for end in (facts.low, facts.high))
 
 
-def _endpoint_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+def _endpoint_rows(
+    facts: RankFacts, budget: LabelLoss, option: Option
+) -> tuple[Row, ...]:
     """Weigh towards the two ends of the site's ranks.
 
     On doubled ranks the weights :math:`R - R_{min}` and :math:`R_{max} - R` are
@@ -266,7 +268,7 @@ def _endpoint_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Ro
             return upper, noisy_row(-1, high, high - low, budget)
 
 
-def _slack_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+def _slack_rows(facts: RankFacts, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
     """Return T and the slack.
 
     The slope of b is rounded to an integer. The noise is sized by what the rounded
@@ -297,7 +299,7 @@ def _slack_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, 
 
 
 def _staircase_rows(
-    facts: RankFacts, budget: Budget, option: Option
+    facts: RankFacts, budget: LabelLoss, option: Option
 ) -> tuple[Row, ...]:
     """Return T with a share of epsilon and P with the rest."""
     for_rank, for_count = split(option)
@@ -512,9 +514,9 @@ def _count_variance(epsilon: float) -> float:
 
 def _chosen(
     *kinds: SumKind,
-) -> Callable[[Sequence[RankFacts], Budget, Fraction], list[Option]]:
+) -> Callable[[Sequence[RankFacts], LabelLoss, Fraction], list[Option]]:
     def options(
-        sites: Sequence[RankFacts], budget: Budget, share: Fraction
+        sites: Sequence[RankFacts], budget: LabelLoss, share: Fraction
     ) -> list[Option]:
         del share
         prior = Prior.wide(sites[0].examples if sites else 0)

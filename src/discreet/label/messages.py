@@ -4,8 +4,8 @@
     ----                                    -----------
                         <- (invitation) <-
                         -> Scores       ->  shuffled; the site keeps the order
-                        <- Ranks        <-  in the order of the scores
-                        -> Answer       ->  each site's own; not under a secure sum
+                        <- RanksMessage        <-  in the order of the scores
+                        -> RankAnswer       ->  each site's own; not under a secure sum
 
 They are the bodies of session messages, which name the plan, the session and the site.
 """
@@ -84,7 +84,7 @@ class Scores(BinaryMessage):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranks(BinaryMessage):
+class RanksMessage(BinaryMessage):
     """Coordinator to site: the doubled midranks of its scores, among all."""
 
     tag: ClassVar = RankMessageTag.RANKS
@@ -93,7 +93,7 @@ class Ranks(BinaryMessage):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer(BinaryMessage):
+class RankAnswer(BinaryMessage):
     """Site to coordinator: its option, which is public, and the protected integers."""
 
     tag: ClassVar = RankMessageTag.ANSWER

@@ -31,7 +31,7 @@ from discreet.label.ranks import (
     add_totals,
     rank_auc,
 )
-from discreet.label.released_sums import Budget, SummedEndpoint
+from discreet.label.released_sums import LabelLoss, SummedEndpoint
 from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, loss_of
 from discreet.privacy.unit import LABEL
@@ -104,7 +104,7 @@ class RankSumTerms:
         )
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> LabelLoss:
         """The loss for one flipped label."""
         return loss_of(self.epsilon, self.delta)
 

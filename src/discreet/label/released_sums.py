@@ -39,7 +39,7 @@ from discreet.noise.polya import PolyaNoise, PolyaShares
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 
-Budget: TypeAlias = PureDP | ApproxDP
+LabelLoss: TypeAlias = PureDP | ApproxDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class LinearSums:
 
     facts: RankFacts
     rows: tuple[Row, ...]
-    budget: Budget
+    budget: LabelLoss
 
     def __post_init__(self) -> None:
         if not len(self.facts):

@@ -10,7 +10,7 @@ r"""Curves over all thresholds beside ROC, PR and DET: one row each, ready to be
   below which a share of the examples lies, and the smooth observed rate there;
 - *risk distribution*: how scores are spread in either class.
 
-Limits are 95%, sampling and noise, at each point by itself: not of a curve as a whole,
+ValueLimits are 95%, sampling and noise, at each point by itself: not of a curve as a whole,
 and not of the place of a best threshold.
 """
 

@@ -49,7 +49,7 @@ class Local(NamedTuple):
 
 
 Function: TypeAlias = Callable[[Cells], Local]
-Limits: TypeAlias = Callable[[Fit, float], Binning]
+ValueLimits: TypeAlias = Callable[[Fit, float], Binning]
 ShapeOf: TypeAlias = Callable[[Fit], Shape]
 
 
@@ -67,7 +67,7 @@ class Measure:
     """The value; NaN where the fit does not define it."""
     slopes: Callable[[Cells], Slopes]
     """The derivative in every count: sampling error and noise follow from it."""
-    limits: Limits | None = None
+    limits: ValueLimits | None = None
     """What the bins hide: limits of the value, whatever the scores inside them, and the
     usual error. Values outside are moved to them. None: nothing but the support."""
     shape: ShapeOf = symmetric
@@ -88,7 +88,7 @@ class Measure:
 
 
 def of_bins(
-    function: Function, limits: Limits | None = None, shape: ShapeOf = symmetric
+    function: Function, limits: ValueLimits | None = None, shape: ShapeOf = symmetric
 ) -> Measure:
     """Return the measure of a function of the bins."""
     return Measure(
@@ -138,7 +138,7 @@ def of_sums(
     """Return the measure of a function of sums over examples.
 
     ``terms`` says what an example of a score and a label adds to each sum, a row a sum.
-    ``of`` takes complex numbers too. Limits are the values at the corners of what the
+    ``of`` takes complex numbers too. ValueLimits are the values at the corners of what the
     bins allow the sums to be; the usual error is a quarter of what the shift of examples
     inside their bins changes.
     """
@@ -274,7 +274,7 @@ def mean_shift(counts: FloatVector, ends: FloatVector, *, sure: bool) -> FloatVe
     return shift
 
 
-Weights: TypeAlias = tuple[int, int, int, int]
+SlopeWeights: TypeAlias = tuple[int, int, int, int]
 """How often each of TP, FN, FP, TN counts."""
 
 
@@ -286,8 +286,8 @@ class Share:
     Jaccard's index. Its interval is Wilson's with the noise of both counts.
     """
 
-    successes: Weights
-    failures: Weights
+    successes: SlopeWeights
+    failures: SlopeWeights
     twice: bool = False
 
     def __call__(self, counts: FloatVector, threshold: float = math.nan) -> float:

@@ -49,10 +49,10 @@ from discreet.estimate.slopes import (
 )
 from discreet.metrics.influence import auc_influence, average_precision_influence
 from discreet.metrics.measure import (
-    Limits,
     Linear,
     Local,
     Measure,
+    ValueLimits,
     combined,
     of_ranking,
 )
@@ -69,14 +69,14 @@ _POWER: Final = 1.5
 def _limits(
     area: Callable[[Fit, RocPath], float],
     extremes: Callable[[FloatVector, FloatVector], tuple[float, float]],
-) -> Limits:
+) -> ValueLimits:
     """Return the limits of an area; the typical error is what the bend changes."""
 
     def limits(fit: Fit, value: float) -> Binning:
         counts = fit.counts
         if counts.edges.atoms:
             return Binning(value, value, 0.0)
-        # Limits are made for whole counts; fractions of one can turn them around.
+        # ValueLimits are made for whole counts; fractions of one can turn them around.
         low, high = sorted(extremes(counts.negatives, counts.positives))
         typical = 0.0 if fit.bend is None else abs(value - area(fit, fit.bend))
         return Binning(low, high, typical)

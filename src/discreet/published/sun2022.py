@@ -53,7 +53,7 @@ from discreet.label.mechanisms import (
     spread_around,
 )
 from discreet.label.ranks import RankFacts, RankTotals, add_totals, rank_sites
-from discreet.label.released_sums import Budget, Row
+from discreet.label.released_sums import LabelLoss, Row
 from discreet.label.sum_noise import drawable
 from discreet.noise.coins import stretched
 from discreet.noise.laplace import discrete_laplace
@@ -64,23 +64,25 @@ from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic.rank_sums import SHARE_STEPS
 
 
-def _global_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+def _global_rows(
+    facts: RankFacts, budget: LabelLoss, option: Option
+) -> tuple[Row, ...]:
     """Return S and P on their own, noise for the greatest rank anybody can have."""
     return _two_sums(facts.top, budget, option)
 
 
-def _local_rows(facts: RankFacts, budget: Budget, option: Option) -> tuple[Row, ...]:
+def _local_rows(facts: RankFacts, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
     """Return S and P on their own, noise for the site's greatest rank."""
     return _two_sums(facts.high, budget, option)
 
 
-def _two_sums(greatest: int, budget: Budget, option: Option) -> tuple[Row, ...]:
+def _two_sums(greatest: int, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
     alpha, for_count = split(option)
     return noisy_row(1, 0, greatest, budget, alpha), count_row(budget, for_count)
 
 
 def _orthogonal_rows(
-    facts: RankFacts, budget: Budget, option: Option
+    facts: RankFacts, budget: LabelLoss, option: Option
 ) -> tuple[Row, ...]:
     """Return P, and the sum of what is left of the ranks around a public centre."""
     spread = spread_around(facts, option.centre)
@@ -96,7 +98,7 @@ def mean_centre(facts: RankFacts) -> int:
     return round(Fraction(CENTRE_STEPS * facts.total, len(facts)))
 
 
-def adaptive_share(facts: RankFacts, budget: Budget) -> Fraction:
+def adaptive_share(facts: RankFacts, budget: LabelLoss) -> Fraction:
     """Return the share of P at which S has the least variance."""
     centre = mean_centre(facts)
     u, v = float(centre), float(spread_around(facts, centre))

@@ -120,7 +120,7 @@ class Fairness:
             0.0,
             Binning(0.0, high, 0.0),
             support=Interval(0.0, math.inf),
-            shape=Fixed(low, high),
+            shape=GivenInterval(low, high),
             caution=next(
                 (e.caution for e in self._of(measure).values() if e.caution), None
             ),
@@ -237,7 +237,7 @@ def _drawn(groups: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class GivenInterval:
     """An interval that was made elsewhere, at its own level."""
 
     low: float

@@ -31,6 +31,7 @@ from discreet.plan.file import loads
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
 from discreet.secagg.keys import NONCE_SIZE, SIGNATURE_SIZE
+from discreet.secagg.messages import Digest
 
 DIGEST_SIZE: Final = 32
 _NO_MESSAGE: Final = bytes(DIGEST_SIZE)
@@ -89,7 +90,6 @@ class _Text(Blob):
             raise reader.error("holds no UTF-8 text") from None
 
 
-Digest: TypeAlias = Annotated[bytes, Fixed(DIGEST_SIZE)]
 Numbers: TypeAlias = Annotated[IntVector, _Numbers()]
 
 

@@ -23,10 +23,10 @@ from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
+from discreet.secagg.messages import Digest
 from discreet.secret_files import write_secret
 from discreet.session.messages import (
     DIGEST_SIZE,
-    Digest,
     Ending,
     Message,
     MessageError,

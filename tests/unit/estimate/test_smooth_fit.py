@@ -13,7 +13,7 @@ from discreet.estimate.areas import area_error, roc_area
 from discreet.estimate.curves import Polyline
 from discreet.estimate.fit import Flat
 from discreet.estimate.smooth_fit import Smooth
-from discreet.estimate.spline_model import Average
+from discreet.estimate.spline_model import ModelAverage
 from discreet.estimate.ties import Ties, find_ties
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS
@@ -226,7 +226,7 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
     found = area_error(truth, fit.curves.roc)
     bent = Smooth()._drawn(
         fit.observed,
-        Average(
+        ModelAverage(
             np.stack([fit.counts.negatives, fit.counts.positives])[:, :, None],
             np.eye(80),
             np.zeros((1, 80)),
@@ -436,7 +436,9 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
         monkeypatch.setattr(
             "discreet.estimate.smooth_fit.symmetric_average",
             lambda *_, cells=cells, **__: (
-                None if cells is None else Average(cells, np.eye(40), np.zeros((1, 40)))
+                None
+                if cells is None
+                else ModelAverage(cells, np.eye(40), np.zeros((1, 40)))
             ),
         )
         again = NoisyHistogram(
@@ -455,7 +457,7 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
     moved[:, 4] += 100.0
     monkeypatch.setattr(
         "discreet.estimate.smooth_fit.symmetric_average",
-        lambda *_, **__: Average(
+        lambda *_, **__: ModelAverage(
             np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
             np.eye(40),
             np.zeros((1, 40)),

@@ -6,7 +6,7 @@ import pytest
 from discreet.errors import InputError
 from discreet.estimate import spline_model
 from discreet.estimate.spline_model import (
-    Average,
+    ModelAverage,
     Smoothness,
     SplineFit,
     SplineModel,
@@ -406,7 +406,7 @@ def test_a_release_that_is_its_own_mirror_image_has_a_symmetric_average(rng):
 def test_the_mean_of_two_averages_counts_the_distance_between_them():
     """Fits at 1, 2 and 6, 9 with equal weights have one variance."""
     halves = [
-        Average(
+        ModelAverage(
             np.full((2, 4, 1), np.mean(fits)),
             np.eye(8),
             np.tile(np.subtract(fits, np.mean(fits))[:, None], 8) / np.sqrt(2),

@@ -27,11 +27,11 @@ from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.label.mechanisms import SumKind, build, kinds_of, options_for
 from discreet.label.messages import (
-    Answer,
+    RankAnswer,
+    RanksMessage,
     Scores,
     SentOrder,
 )
-from discreet.label.messages import Ranks as RanksMessage
 from discreet.label.rank_terms import (
     RankSumTerms,
     SiteRankSums,
@@ -78,7 +78,7 @@ from discreet.statistic.protocol import check_binary
 Decoded = TypeVar("Decoded")
 AskSites: TypeAlias = Callable[[str, Mapping[int, bytes]], Mapping[int, bytes]]
 """Send each site a message of a named step; return the replies that came."""
-Charge: TypeAlias = Callable[[Callable[[], bytes]], bytes]
+ChargedAnswer: TypeAlias = Callable[[Callable[[], bytes]], bytes]
 """Charge, make the message, store it, return it; or return the stored one."""
 SumOf: TypeAlias = Callable[[Collection[int]], tuple[IntVector, int]]
 """Reveal the sum of these sites' vectors; return it and the number of contributors."""
@@ -317,7 +317,7 @@ def read_answer(
         FaultySiteError: the message is malformed, by another mechanism than was
             agreed, or its numbers are not those of the option that it names.
     """
-    answer = _from_site(Answer.decode, site, message)
+    answer = _from_site(RankAnswer.decode, site, message)
     option, released = answer.option, answer.released
     if option.kind not in kinds_of(terms.mechanism) | {SumKind.NOTHING}:
         raise FaultySiteError(
@@ -359,7 +359,7 @@ class RankSite:
     scores: FloatVector = field(repr=False)
     labels: Callable[[], IntVector] = field(repr=False)
     entropy: Entropy = field(repr=False)
-    charge: Charge = field(repr=False)
+    charge: ChargedAnswer = field(repr=False)
     flipped: Callable[[], IntVector] | None = field(default=None, repr=False)
 
     def receive(self, state: bytes, message: bytes) -> tuple[bytes, bytes]:
@@ -437,7 +437,7 @@ class RankSite:
             raise FaultyCoordinatorError("the ranks are not in the order of the scores")
         return ranks
 
-    def _answer(self, ranks: SiteRanks, order: IntVector) -> Answer:
+    def _answer(self, ranks: SiteRanks, order: IntVector) -> RankAnswer:
         """Choose by public facts, protect, and say what was chosen."""
         terms = self.terms
         options = options_for(
@@ -448,12 +448,14 @@ class RankSite:
         if self.flipped is not None and isinstance(mechanism, ResponseSums):
             flipped = self._sent(self.flipped(), order)
             if option.kind is SumKind.RESPONSE_LABELS:
-                return Answer(option, flipped)
-            return Answer(option, mechanism.exact(flipped, ranks))
+                return RankAnswer(option, flipped)
+            return RankAnswer(option, mechanism.exact(flipped, ranks))
         if terms.keeps_flips and len(ranks):
             raise InputError("these terms keep flips: the site needs a key for them")
         labels = self._sent(self.labels(), order)
-        return Answer(option, mechanism.protect(labels, ranks, entropy=self.entropy))
+        return RankAnswer(
+            option, mechanism.protect(labels, ranks, entropy=self.entropy)
+        )
 
     def _sent(self, labels: IntVector, order: IntVector) -> IntVector:
         """Put labels into the order in which the scores were sent."""

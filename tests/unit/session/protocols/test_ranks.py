@@ -10,7 +10,7 @@ from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import Answer, Ranks, Scores, SentOrder
+from discreet.label.messages import RankAnswer, RanksMessage, Scores, SentOrder
 from discreet.label.rank_terms import RankSumTerms, read
 from discreet.label.ranks import SiteRanks, midranks
 from discreet.privacy.loss import ApproxDP, PureDP
@@ -87,8 +87,10 @@ def test_a_session_runs_on_bytes_and_reveals_one_vector_that_reads_again():
 def test_what_is_read_is_what_the_sites_released(mechanism):
     wire = Wire(RankSumTerms(2, mechanism=mechanism))
     total, _ = wire.run()
-    released = [Answer.decode(wire.passed["ranks reply", s]).released for s in SCORES]
-    ranks = [Ranks.decode(wire.passed[RANKS, s]).ranks for s in SCORES]
+    released = [
+        RankAnswer.decode(wire.passed["ranks reply", s]).released for s in SCORES
+    ]
+    ranks = [RanksMessage.decode(wire.passed[RANKS, s]).ranks for s in SCORES]
     if mechanism == "response-labels":
         released = [r.sums(z) for r, z in zip(ranks, released, strict=True)]
     rows = total[3:].reshape(2, -1)
@@ -168,7 +170,7 @@ def test_scores_are_sent_shuffled_and_ranks_come_back_in_that_order():
     assert sent.tolist() == SCORES[1][order].tolist()
     pooled = np.concatenate([SCORES[1], SCORES[2]])
     expected = midranks(pooled)[:4][order]
-    assert Ranks.decode(wire.passed[RANKS, 1]).ranks.doubled.tolist() == (
+    assert RanksMessage.decode(wire.passed[RANKS, 1]).ranks.doubled.tolist() == (
         expected.tolist()
     )
 
@@ -210,7 +212,7 @@ def test_a_site_that_sends_no_scores_is_left_out():
 def test_ranks_in_another_order_or_number_are_refused_before_a_charge():
     wire = Wire()
     wire.run()
-    ranks = Ranks.decode(wire.passed[RANKS, 1]).ranks
+    ranks = RanksMessage.decode(wire.passed[RANKS, 1]).ranks
     for bad, words in (
         (ranks.doubled[::-1].copy(), "not in the order"),
         (ranks.doubled[:3].copy(), "3 ranks came for 4 scores"),
@@ -218,14 +220,14 @@ def test_ranks_in_another_order_or_number_are_refused_before_a_charge():
         fresh = Wire()
         fresh.ask(JOIN, dict.fromkeys(SCORES, b""))
         with pytest.raises(FaultyCoordinatorError, match=words):
-            fresh.ask(RANKS, {1: Ranks(SiteRanks(bad, 7)).encode()})
+            fresh.ask(RANKS, {1: RanksMessage(SiteRanks(bad, 7)).encode()})
         assert fresh.charged == []
 
 
 def test_ranks_beyond_the_announced_examples_are_refused():
     wire = Wire()
     wire.ask(JOIN, dict.fromkeys(SCORES, b""))
-    good = Ranks(SiteRanks(np.array([0, 2, 4, 12]), 7)).encode()
+    good = RanksMessage(SiteRanks(np.array([0, 2, 4, 12]), 7)).encode()
     bad = good[:-4] + struct.pack(">I", 13)
     with pytest.raises(FaultyCoordinatorError, match=r"outside 0 \.\. 12"):
         wire.ask(RANKS, {1: bad})
@@ -243,11 +245,11 @@ def test_an_answer_by_another_mechanism_is_refused():
         (Option(SumKind.NOTHING), nothing, "unreadable"),
     ):
         with pytest.raises(FaultySiteError, match=words):
-            Wire(ranks={1: Answer(option, released).encode()}).run()
+            Wire(ranks={1: RankAnswer(option, released).encode()}).run()
 
 
 def test_flipped_labels_that_are_not_labels_are_refused():
-    bad = Answer(Option(SumKind.RESPONSE_LABELS), np.array([0, 1, 2, 1])).encode()
+    bad = RankAnswer(Option(SumKind.RESPONSE_LABELS), np.array([0, 1, 2, 1])).encode()
     with pytest.raises(FaultySiteError, match="labels 0 and 1"):
         Wire(RankSumTerms(2, mechanism="response-labels"), ranks={1: bad}).run()
 
