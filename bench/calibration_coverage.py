@@ -4,7 +4,7 @@ Binormal scores as posterior probabilities p, reported as logit s = a logit p + 
 The target is the population's expected (15 groups of equal width) and maximum
 calibration error, by quadrature.
 
-    python bench/calibration_coverage.py [--half tuning|judging] [--repetitions 500]
+    python bench/calibration_coverage.py [--half tuning|held-out] [--repetitions 500]
         [--noise exact 1]
 
 Columns: the population's ECE, the mean of the values seen, the share of 95%
@@ -49,7 +49,7 @@ HALVES: Final = {
         ((3000, 0.3), (3000, 0.07), (30_000, 0.3), (30_000, 0.07)),
         ((1.0, 0.0), (1.2, 0.0), (0.75, 0.0), (1.0, -0.4), (1.0, 0.15)),
     ),
-    "judging": Half(
+    "held-out": Half(
         (0.77, 0.93),
         ((2000, 0.5), (2000, 0.1), (50_000, 0.5), (50_000, 0.1)),
         ((1.0, 0.0), (1.1, 0.0), (1.5, 0.0), (1.0, 0.5)),
@@ -96,7 +96,7 @@ def holds(found: Estimate, truth: float) -> bool:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--half", choices=tuple(HALVES), default="judging")
+    parser.add_argument("--half", choices=tuple(HALVES), default="held-out")
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--noise", nargs="+", default=["exact", "1"])
     parser.add_argument("--seed", type=int, default=31)

@@ -1,7 +1,7 @@
 """Seconds and bytes of each step over Flower, and what share is Flower's own.
 
 Every site is a SuperNode and a process of its own on this machine, with TLS and node
-authentication. An empty query, which our code answers with an empty letter, takes the
+authentication. An empty query, which our code answers with an empty message, takes the
 time that Flower takes for any message; what a step takes beyond it is ours. Flower's
 clients ask for messages every three seconds, so a step takes up to that long whatever
 it carries.
@@ -88,7 +88,7 @@ class Measured:
     def __call__(
         self, messages: Mapping[int, SessionMessage], /
     ) -> Mapping[int, SessionMessage]:
-        """Exchange letters under the clock."""
+        """Exchange messages under the clock."""
         began = time.perf_counter()
         answers = self.carried(messages)
         self.seconds.append(time.perf_counter() - began)
@@ -98,7 +98,9 @@ class Measured:
 
 
 def _mean_size(messages: Mapping[int, SessionMessage]) -> int:
-    return round(statistics.mean(len(letter.encode()) for letter in messages.values()))
+    return round(
+        statistics.mean(len(message.encode()) for message in messages.values())
+    )
 
 
 def main() -> None:

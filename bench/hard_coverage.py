@@ -1,12 +1,12 @@
 """Coverage of intervals where it is hard: real scores, ties, few positives, local noise.
 
-A population is a set of scored examples, real (``../shared/data``) or of the zoo's
+A population is a set of scored examples, real (``../shared/data``) or of the synthetic
 kinds; each repetition draws a test set from it with replacement, carries out the plan
 that public facts recommend, and asks the evaluation as a user would. The target is
 the population's own value. Of two thresholds, near the median and the lower third of
 the positives' scores, the plan declares the first.
 
-    python bench/hard_coverage.py [--half tuning|judging] [--repetitions 100]
+    python bench/hard_coverage.py [--half tuning|held-out] [--repetitions 100]
         [--only TEXT] [--noise 1 .3 local label exact] [--asked ece] [--csv FILE]
 
 Each entry: percent of nominal 95% intervals that hold the population's value, and the
@@ -49,8 +49,7 @@ from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.views import calibratable
-from trained import trained
-from zoo import (
+from synthetic import (
     Make,
     Population,
     calibrated,
@@ -60,6 +59,7 @@ from zoo import (
     rounded,
     saturated,
 )
+from trained import trained
 
 AREAS: Final = ("auc", "average_precision", "brier")
 RATES: Final = ("recall", "precision", "specificity")
@@ -92,7 +92,7 @@ MADE: Final[dict[str, tuple[bool, Make]]] = {
     "half-p50": (True, calibrated(0.5, 1.2)),
     "zeros-p15": (True, heaped(calibrated(0.15, 1.8), 0.25, at=0.0)),
 }
-"""Made populations: whether they judge, and how they are made."""
+"""Made populations: whether they are held out, and how they are made."""
 REAL: Final = {
     "real:bank-xgb": False,
     "real:adult-xgb": False,
@@ -102,7 +102,7 @@ REAL: Final = {
     "real:cover-xgb": True,
     "real:ovarian-adnex": True,
 }
-"""Real ones, and whether they judge."""
+"""Real ones, and whether they are held out."""
 
 
 def load(name: str) -> Population:
@@ -274,7 +274,7 @@ def entry(tally: Tally, *, biases: bool) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
+    parser.add_argument("--half", choices=("tuning", "held-out"), default="held-out")
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--sizes", nargs="+", type=int, default=[2_000, 20_000])
     parser.add_argument("--noise", nargs="+", default=["1", "0.3", "local", "label"])
@@ -302,15 +302,15 @@ def main() -> None:
 
 def populations(chosen: argparse.Namespace) -> Iterator[Population]:
     """Return the populations of a half."""
-    judging = chosen.half == "judging"
+    held_out = chosen.half == "held-out"
     if chosen.trained:
-        yield from (d for d in trained(judging=judging) if chosen.only in d.name)
+        yield from (d for d in trained(held_out=held_out) if chosen.only in d.name)
         return
-    for name, (judges, _) in MADE.items():
-        if judges == judging and chosen.only in name:
+    for name, (is_held_out, _) in MADE.items():
+        if is_held_out == held_out and chosen.only in name:
             yield load(name)
-    for name, judges in REAL.items():
-        if judges == judging and chosen.only in name:
+    for name, is_held_out in REAL.items():
+        if is_held_out == held_out and chosen.only in name:
             line = lacking(name.removeprefix("real:"))
             if line:
                 print(line)

@@ -5,7 +5,7 @@ plan that public facts recommend is carried out on each, and the error against t
 test set's exact value is taken: root mean square over the repetitions. The planner is
 told the size, the prevalence and the AUC, nothing else.
 
-    python bench/prediction.py [--half tuning|judging] [--scores real|trained]
+    python bench/prediction.py [--half tuning|held-out] [--scores real|trained]
         [--repetitions 20]
 
 Each entry: predicted over measured, for the AUC and average precision. Sets of the
@@ -33,13 +33,13 @@ from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.prediction import predict
+from synthetic import Population, population
 from trained import trained
-from zoo import Population, population
 
 METRICS: Final = ("auc", "average_precision")
 SETS: Final = {
     "tuning": ("bank-xgb", "adult-xgb"),
-    "judging": ("adult-lr", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb"),
+    "held-out": ("adult-lr", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb"),
 }
 SIZES: Final = (2_000, 6_000, 20_000)
 EPSILONS: Final = ("0.3", "1", "3")
@@ -100,7 +100,7 @@ def cells(half: str, scores: str) -> Iterator[tuple[Population, int, str]]:
             yield from ((data, *cell) for cell in every)
         return
     rng = np.random.default_rng(len(half))
-    for data in trained(judging=half == "judging"):
+    for data in trained(held_out=half == "held-out"):
         for i in rng.permutation(len(every))[:_EACH]:
             yield data, *every[i]
 
@@ -108,7 +108,7 @@ def cells(half: str, scores: str) -> Iterator[tuple[Population, int, str]]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--half", choices=tuple(SETS), default="judging")
+    parser.add_argument("--half", choices=tuple(SETS), default="held-out")
     parser.add_argument("--scores", choices=("real", "trained"), default="real")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--seed", type=int, default=2026)

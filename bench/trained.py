@@ -4,7 +4,7 @@ Made classes (``sklearn.datasets.make_classification``: clusters of normals, som
 flipped at random) are learned from 8,000 examples and score 60,000 others. Such scores
 have what formulas lack: heads that stop rising, over-confidence, ties of forests, rates
 that are not smooth. The seed decides all; even ones were used to choose how errors are
-predicted, odd ones judge.
+predicted, odd ones are held out.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from zoo import Population, from_examples
+from synthetic import Population, from_examples
 
 SEEDS: Final = range(24)
 _LEARNED, _SCORED = 8_000, 60_000
 _KINDS: Final = ("boosted", "forest", "logistic", "bayes", "net", "boosted")
 
 
-def trained(*, judging: bool) -> Iterator[Population]:
+def trained(*, held_out: bool) -> Iterator[Population]:
     """Train and score, one population after the other."""
-    return (_trained(seed) for seed in SEEDS if (seed % 2 == 1) == judging)
+    return (_trained(seed) for seed in SEEDS if (seed % 2 == 1) == held_out)
 
 
 def _trained(seed: int) -> Population:

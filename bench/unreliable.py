@@ -1,4 +1,4 @@
-"""A carrier that loses, delays, doubles and reorders letters, on a clock of its own.
+"""A transport that loses, delays, doubles and reorders messages, on its own clock.
 
 And sessions over it, with a coordinator that may be killed and goes on.
 """
@@ -37,12 +37,12 @@ from discreet.session.state import InMemory
 from discreet.transport.in_process import InProcess
 
 Answer = Callable[[int, Message], Message]
-"""Hands a letter to the site of a node, returns what it answers."""
+"""Hands a message to the site of a node, returns what it answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How a carrier fails, for each letter and each answer on its own.
+    """How a transport fails, for each message and each answer on its own.
 
     Args:
         lost: the chance that it vanishes.
@@ -61,7 +61,7 @@ class Faults:
 
 @dataclass
 class Unreliable:
-    """Carries letters to sites in this process through a bad network.
+    """Carries messages to sites in this process through a bad network.
 
     The time stands still while nobody sleeps: ``now`` and ``sleep`` are the clock of
     whoever waits for answers.
@@ -94,7 +94,7 @@ class Unreliable:
                 self._pass_on(self._to_coordinator, node, answer, answer.about)
 
     def send(self, node: int, message: Message, *, seconds: float) -> None:
-        """Put a letter on its way."""
+        """Put a message on its way."""
         del seconds
         self._pass_on(self._to_sites, node, message, message.digest())
 

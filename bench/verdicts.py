@@ -1,6 +1,6 @@
 """Whether the planner's "do not run" is right, and names the true cause.
 
-Plans at random: a population of ``bench/trained.py`` (the half that judges), 200 to
+Plans at random: a population of ``bench/trained.py`` (the held-out half), 200 to
 20,000 examples, eps .1, .3 or 1. Each is carried out on test sets drawn with
 replacement. It should not be run if more than a tenth of its releases are refused, or
 if two standard errors of the AUC, against the population's own, reach as far as chance.
@@ -29,8 +29,8 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan, recommend
 from discreet.report.prediction import predict
 from prediction import releases
+from synthetic import Population
 from trained import trained
-from zoo import Population
 
 EPSILONS: Final = ("0.1", "0.3", "1")
 LEAST, MOST = 200, 20_000
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=30)
     parser.add_argument("--seed", type=int, default=2026)
     chosen = parser.parse_args()
-    every = list(trained(judging=True))
+    every = list(trained(held_out=True))
     rng = np.random.default_rng(chosen.seed)
     counts: Counter[str] = Counter()
     for _ in range(chosen.plans):

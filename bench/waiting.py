@@ -29,8 +29,8 @@ import sessions
 PHASES = (
     "loading the coordinator, and its checks",
     "starting Flower, until all sites are connected",
-    "letters, until the sum is opened",
-    "reading the result, printing it, leaving",
+    "messages, until the sum is revealed",
+    "computing the result, printing it, leaving",
     "the whole command",
     "CPU seconds of all processes",
 )

@@ -349,7 +349,7 @@ def response() -> Row:
         "1-DP",
         1.0,
         math.log(ratio),
-        "exact channel; the key's flips taken as random",
+        "exact channel; the key's responses taken as random",
     )
 
 

@@ -12,7 +12,7 @@ their totals jump about any smooth density. Two things must come together:
 - The model's dispersion (variance of a total over its mean) is 32 or more; single examples
   have 1, scores that repeat some 16. One heap or a narrow hump has a large one too.
 - Log densities lie off the cubic through their four neighbours by .1 in the median (smooth
-  scores on the tuning half of ``bench/zoo.py``: at most .1, steps mostly .13 to 2), or bins
+  scores on the tuning half of ``bench/synthetic.py``: at most .1, steps mostly .13 to 2), or bins
   stand alone between empty ones, or ties were found already.
 
 *How many.* Let c be a bin's total and v the squared distance to what its neighbours'

@@ -1,4 +1,4 @@
-"""The zoo of scored populations: its halves stand still, and its counts are curves."""
+"""Synthetic populations: the halves stand still, and the counts are curves."""
 
 import importlib
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-JUDGING = {
+HELD_OUT = {
     "beta-386k-p.1101",
     "beta-50k-p.0201",
     "bimodal-151k-p.0341",
@@ -45,37 +45,45 @@ JUDGING = {
 
 
 @pytest.fixture
-def zoo(monkeypatch):
+def synthetic(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module("zoo")
+    return importlib.import_module("synthetic")
 
 
-def test_the_split_into_tuning_and_judging_has_not_moved(zoo):
-    assert len(zoo.WRITTEN) == 45
-    assert (len(zoo.DRAWN), len(zoo.FRESH)) == (260, 65)
-    assert set(zoo.names(judging=True)) == JUDGING
-    assert set(zoo.names(judging=False, real=False)) == set(zoo.ZOO) - JUDGING
+def test_the_split_into_tuning_and_held_out_has_not_moved(synthetic):
+    assert len(synthetic.WRITTEN) == 45
+    assert (len(synthetic.DRAWN), len(synthetic.FRESH)) == (260, 65)
+    assert set(synthetic.names(held_out=True)) == HELD_OUT
+    assert (
+        set(synthetic.names(held_out=False, real=False))
+        == set(synthetic.POPULATIONS) - HELD_OUT
+    )
 
 
-def test_every_kind_is_in_both_halves(zoo):
-    for judging in (True, False):
-        kinds = {zoo.ZOO[name][0] for name in zoo.names(judging=judging, real=False)}
-        assert kinds == {kind for kind, _, _ in zoo.ZOO.values()}
+def test_every_kind_is_in_both_halves(synthetic):
+    for held_out in (True, False):
+        kinds = {
+            synthetic.POPULATIONS[name][0]
+            for name in synthetic.names(held_out=held_out, real=False)
+        }
+        assert kinds == {kind for kind, _, _ in synthetic.POPULATIONS.values()}
 
 
-def test_what_has_been_looked_at_judges_nothing(zoo):
-    assert not any(zoo.is_judging(name) for name in {**zoo.WRITTEN, **zoo.DRAWN})
-    assert not any(name.startswith("real:") for name in zoo.names(judging=True))
+def test_what_has_been_looked_at_is_not_held_out(synthetic):
+    assert not any(
+        synthetic.is_held_out(name) for name in {**synthetic.WRITTEN, **synthetic.DRAWN}
+    )
+    assert not any(name.startswith("real:") for name in synthetic.names(held_out=True))
 
 
-def test_drawn_populations_cover_what_is_written(zoo):
-    judging = [zoo.FRESH[name] for name in zoo.names(judging=True)]
-    assert min(size for _, size, _ in judging) < 5_000
-    assert max(size for _, size, _ in judging) > 1_000_000
+def test_drawn_populations_cover_what_is_written(synthetic):
+    held_out = [synthetic.FRESH[name] for name in synthetic.names(held_out=True)]
+    assert min(size for _, size, _ in held_out) < 5_000
+    assert max(size for _, size, _ in held_out) > 1_000_000
 
 
-def test_a_population_is_always_the_same_and_its_areas_are_scikit_learns(zoo):
-    found, again = (zoo.population("cal-2k-p40-sd1") for _ in range(2))
+def test_a_population_is_always_the_same_and_its_areas_are_scikit_learns(synthetic):
+    found, again = (synthetic.population("cal-2k-p40-sd1") for _ in range(2))
     np.testing.assert_array_equal(found.scores, again.scores)
     assert found.counts.sum(axis=1).tolist() == [1193, 807]
     s = np.tile(found.scores, 2).repeat(found.counts.ravel())
@@ -86,8 +94,10 @@ def test_a_population_is_always_the_same_and_its_areas_are_scikit_learns(zoo):
     )
 
 
-def test_many_examples_are_counts_of_the_size_and_prevalence_that_are_written(zoo):
-    found = zoo.population("rare-800k-p001-sd1.2")
+def test_many_examples_are_counts_of_the_size_and_prevalence_that_are_written(
+    synthetic,
+):
+    found = synthetic.population("rare-800k-p001-sd1.2")
     assert found.examples == 800_000
     assert found.scores.size <= 50_000
     # 800 positives, give or take 6 standard deviations.

@@ -1,4 +1,4 @@
-"""Private curves on the zoo, beside the papers' method in the same run.
+"""Private curves on synthetic populations, beside the papers' method in the same run.
 
 For each population and eps (minority times eps at least 300): mean area errors of ROC
 and PR and mean absolute errors of AUC and average precision, over those of ``FedCurve``
@@ -6,7 +6,7 @@ at the best of Q = 32, 128 and 1024, each metric at its own best. The plan is wh
 ``recommend`` gives for true public facts, for a prevalence 3 times too low or too high,
 or for none (``--facts``); ``Flat`` reads the same releases.
 
-    python bench/zoo_curves.py [--half judging] [--seeds 6] [--facts true low high none]
+    python bench/synthetic_curves.py [--half held-out] [--seeds 6] [--facts true low high none]
         [--pilot] [--anchors FILE]
 
 ``--pilot`` asks for a first round that places the bins. ``--anchors`` keeps the papers' errors in a file between runs; they do not depend on
@@ -38,7 +38,7 @@ from discreet.plan.rounds import Release
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic.hierarchy import NoisyTree, merged_levels
 from discreet.statistic.observed import NoisyHistogram
-from zoo import Population, names, population
+from synthetic import Population, names, population
 
 EPSILONS: Final = (1.0, 0.3, 0.1)
 LEAST_SIGNAL: Final = 300
@@ -178,7 +178,7 @@ def run(
     print(
         f"{half} half, {seeds} seeds{', after a pilot' if pilot else ''}; errors over FedCurve's at its best Q: {METRICS}"
     )
-    for name in names(judging=half == "judging"):
+    for name in names(held_out=half == "held-out"):
         data = population(name)
         for epsilon in EPSILONS:
             if data.minority * epsilon < LEAST_SIGNAL:
@@ -210,8 +210,10 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Private curves on the zoo.")
-    parser.add_argument("--half", choices=("tuning", "judging"), default="judging")
+    parser = argparse.ArgumentParser(
+        description="Private curves on synthetic populations."
+    )
+    parser.add_argument("--half", choices=("tuning", "held-out"), default="held-out")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--facts", nargs="*", choices=GUESSES, default=list(GUESSES))
     parser.add_argument("--pilot", action="store_true")

@@ -1,7 +1,7 @@
-"""A zoo of scored populations: written down, seeded, split once into two halves.
+"""Scored populations, synthetic and real: seeded, split once into two halves.
 
 Rules for edges and readings are chosen on the *tuning* half alone; what README and docs
-quote is measured on the *judging* half (``bench/zoo_curves.py``). ``WRITTEN``
+quote is measured on the *held-out* half (``bench/synthetic_curves.py``). ``WRITTEN``
 populations, the real sets and the first four draws (``DRAWN``) have been looked at cell by
 cell: all of them are for tuning. ``FRESH`` ones were drawn after that. Both have parameters
 that a seeded generator drew within written limits; a fixed hash of its name puts a fresh
@@ -35,7 +35,7 @@ _POINTS: Final = 50_000
 _MOST_CORNERS: Final = 12_000
 _SALT: Final = "zoo 7"
 """The first salt from 5 on that left no kind without a population in either half, and
-a population of a million among those that judge, in the second draw."""
+a population of a million among the held-out ones, in the second draw."""
 _DRAWN_SEEDS, _FRESH_SEED = (20_261_116, 20_261_117, 20_261_122, 20_261_130), 20_261_136
 """The last is the first seed after the others of which the same can be said, with a
 population of fewer than 5,000 too: by sizes and kinds alone."""
@@ -318,7 +318,7 @@ def saturated(inner: Make, most: float) -> Make:
     return make
 
 
-def _draw_zoo(seed: int) -> dict[str, tuple[str, int, Make]]:
+def _drawn_from(seed: int) -> dict[str, tuple[str, int, Make]]:
     """Draw sizes, prevalences and shapes of every kind."""
     found: dict[str, tuple[str, int, Make]] = {}
     for number, (kind, make) in enumerate(_FAMILIES.items()):
@@ -374,23 +374,23 @@ _FAMILIES: Final[dict[str, Callable[[Rng, float], Make]]] = {
     ),
 }
 DRAWN: Final = {
-    name: made for seed in _DRAWN_SEEDS for name, made in _draw_zoo(seed).items()
+    name: made for seed in _DRAWN_SEEDS for name, made in _drawn_from(seed).items()
 }
-FRESH: Final = _draw_zoo(_FRESH_SEED)
-ZOO: Final = {**WRITTEN, **DRAWN, **FRESH}
+FRESH: Final = _drawn_from(_FRESH_SEED)
+POPULATIONS: Final = {**WRITTEN, **DRAWN, **FRESH}
 
 
-def is_judging(name: str) -> bool:
-    """Say which half a population is in; what has been seen judges nothing."""
+def is_held_out(name: str) -> bool:
+    """Say which half a population is in; what has been seen is not held out."""
     odd = hashlib.sha256(f"{_SALT}:{name}".encode()).digest()[0] % 2 == 1
     return name in FRESH and odd
 
 
-def names(*, judging: bool, real: bool = True) -> Iterator[str]:
+def names(*, held_out: bool, real: bool = True) -> Iterator[str]:
     """Return the names of one half; real scores are those beside the repository."""
     found = sorted((SHARED / "data").glob("*.parquet")) if real else []
-    every = [*ZOO, *(f"real:{path.stem}" for path in found)]
-    return (name for name in every if is_judging(name) == judging)
+    every = [*POPULATIONS, *(f"real:{path.stem}" for path in found)]
+    return (name for name in every if is_held_out(name) == held_out)
 
 
 def population(name: str) -> Population:
@@ -398,7 +398,7 @@ def population(name: str) -> Population:
     if name.startswith("real:"):
         data = load(name.removeprefix("real:"))
         return from_examples(name, "real", data.scores, data.labels)
-    kind, size, make = ZOO[name]
+    kind, size, make = POPULATIONS[name]
     seed = hashlib.sha256(name.encode()).digest()[:8]
     rng = np.random.default_rng(int.from_bytes(seed, "big"))
     scores, rates = make(rng, min(size, MOST_ROWS if size <= MOST_ROWS else _POINTS))

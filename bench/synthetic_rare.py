@@ -1,4 +1,4 @@
-"""Rare events and bent scores on the zoo: coverage of intervals, and calibration.
+"""Rare events and bent scores: coverage of intervals, and calibration.
 
 Coverage: test sets drawn with replacement from six rare populations (prevalence .001 to
 .02), at their own size, under eps 1 and exact sums; percent of nominal 95% intervals that
@@ -8,7 +8,7 @@ Calibration: the scores of five populations, cubed and square-rooted. Half of th
 fit the default map, the other half tests it: mean ECE over 15 bins, x 1e-4, under eps 1
 and under exact sums. "within": at most 1.5 times that of exact sums, or .004 above it.
 
-    python bench/zoo_rare.py [--tables coverage calibration] [--repetitions 300]
+    python bench/synthetic_rare.py [--tables coverage calibration] [--repetitions 300]
         [--halves 10]
 """
 
@@ -25,7 +25,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.recalibrate import fit
 from hard_coverage import Cell, Target, measure
-from zoo import Population, population
+from synthetic import Population, population
 
 RARE: Final = (
     "rare-800k-p001-sd1.2",
