@@ -163,7 +163,7 @@ careful. Weights that were estimated, or that go with scores inside a class, are
 intervals of precision at a threshold held in 82% of 50 runs. Limits of the areas (`worst_case_binning=True`) are made for whole
 counts and are estimates with weights. Sums of squares that no whole weights give are refused. Conformal sets are for examples of one weight.
 
-Refused, with a sentence: one-example local messages (a message has no room for a weight), label privacy (a flip of a heavy row is no flip of a
+Refused, with a sentence: one-example local messages (a message cannot hold a weight), label privacy (a flip of a heavy row is no flip of a
 light one), exact areas, groups, classes, two models and how sites differ; fractions (multiply and round them); counting in a database.
 Inside a session a weight out of range is moved to the nearer end, and a row without one is left out.
 
@@ -185,7 +185,7 @@ top score is above a half, with limits for the others: below a half no class's o
 - Partial areas of the table end at a false positive rate of .1 or begin at a recall of .9; `result.curves.partial_auc(max_fpr=0.2)` or
   `min_recall=0.8` gives any other.
 - All rows of `to_frame()` with their intervals at three thresholds take .16 s of one core from 1,024 exact bins, .19 s under noise
-  (reading the release again .02 s and .05 s).
+  (fitting the release again .02 s and .05 s).
 - The Hosmer-Lemeshow test is there (`result.recalibration.hosmer_lemeshow()`) with the sentence on why not to use it.
 - Under noise a measure's error follows the smooth model's own response to the released counts ([error bars](error-bars.md)).
 

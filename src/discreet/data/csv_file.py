@@ -65,8 +65,11 @@ class CsvFile(RowSource):
         """Return the names of the columns; no row is read."""
         with self._unreadable(), _Lines(self.path) as lines:
             first = next((line for line in lines if line.strip()), b"")
-            with pa.csv.open_csv(io.BytesIO(first)) as reader:
-                return list(reader.schema.names)
+            # No thread that reads ahead: one that is still busy when the process ends,
+            # with an error about the columns, aborts it.
+            alone = pa.csv.ReadOptions(use_threads=False)
+            table = pa.csv.read_csv(pa.BufferReader(first), read_options=alone)
+            return list(table.column_names)
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""

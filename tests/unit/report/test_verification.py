@@ -132,7 +132,7 @@ def test_a_file_without_a_record_is_not_called_holding(text):
         '{"release": 3}',
         '{"release": {}}',
         '{"release": {"record": true}}',
-        '{"release": {"record": 2}}',
+        '{"release": {"record": 1}}',
         "{",
         '{"a": 1, "a": 1}',
         '{"a": NaN}',
@@ -149,13 +149,13 @@ def test_a_damaged_file_does_not_hold(text):
 
 def test_a_record_of_another_form_is_left_to_the_version_that_made_it(result):
     document = json.loads(result.to_json())
-    document["release"]["record"] = 1
+    document["release"]["record"] = 2
     found = verify(json.dumps(document))
     assert not found.holds
     assert "verify it with the version that made it" in found.sentences()[0]
 
 
-@pytest.mark.parametrize("change", [{"record": 2.0}, {"more": 1}, {"sites": "north"}])
+@pytest.mark.parametrize("change", [{"record": 1.0}, {"more": 1}, {"sites": "north"}])
 def test_a_record_has_its_own_keys_and_types_alone(result, change):
     record = result.exports.to_dict()["release"] | change
     record["digest"] = digest(record)
