@@ -219,6 +219,8 @@ class Site:
         charged_before = self._continued(before, message) if message.round else None
         current.round  # noqa: B018 - refused here when the broadcast sums do not fit
         self.admit(plan, session=charged_before)
+        if self.plan is None:  # once it is allowed: a refused plan leaves no file
+            self.memory.keep(plan, invitation.text)
         return protocol.join(current, invitation.opening, charged_before)
 
     def _invitation(self, message: Message) -> tuple[Invitation, Plan]:
@@ -248,8 +250,6 @@ class Site:
                 raise PolicyError(
                     "the invitation is not signed by the coordinator of the roster"
                 )
-        if self.plan is None:
-            self.memory.keep(plan, invitation.text)
         return invitation, plan
 
     def _continued(self, before: Progress | None, message: Message) -> bytes:

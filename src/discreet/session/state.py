@@ -117,8 +117,8 @@ class InFolder:
     def plan(self, digest: bytes) -> Plan:
         """Return a plan that was kept."""
         if digest not in self._plans and self._path(digest).exists():
-            text = self._path(digest).read_text(encoding="utf-8")
-            self._plans[digest] = planfile.loads(text)
+            plan = planfile.loads(self._path(digest).read_text(encoding="utf-8"))
+            self._plans[plan.digest()] = plan  # of another one, if it was changed
         return _known(self._plans.get(digest))
 
     def _path(self, digest: bytes) -> Path:
