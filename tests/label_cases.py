@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.mechanisms import build, mechanism_named, options_for
+from discreet.label.mechanisms import build, mechanism_named, option_for
 from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, SiteMechanism
 from discreet.label.sum_noise import StaircaseSumNoise
@@ -41,7 +41,7 @@ def mechanism_of(
     name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
 ) -> SiteMechanism:
     """Return what a site releases under a name."""
-    option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]
+    option = option_for(name, ranks, budget, share=Fraction(3, 10))
     return build(option, ranks, budget)
 
 

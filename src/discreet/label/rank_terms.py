@@ -7,8 +7,6 @@ decode them: the site's option, and six numbers of its ranks. ``read`` gives the
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +36,6 @@ from discreet.privacy.unit import LABEL
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
 
-_VERSION: Final = 1
 _MIN_EPSILON: Final = Fraction(1, 100)
 AGAIN: Final = ("a further model on the same labels is charged again",)
 KEPT_FLIPS: Final = (
@@ -114,32 +111,9 @@ class RankSumTerms:
         return PureDP(exact(self.epsilon))
 
     @property
-    def rank_share(self) -> Fraction:
-        """Alpha or beta, exactly."""
-        return exact(self.share)
-
-    @property
     def keeps_flips(self) -> bool:
         """Whether labels are flipped once, for any number of models."""
         return self.mechanism in ("response", "response-labels")
-
-    def canonical(self) -> bytes:
-        """Return the terms as sorted JSON with exact decimals: one text for one."""
-        fields = {
-            "aggregation": self.aggregation,
-            "colluders": self.colluders,
-            "delta": decimal_text(exact(self.delta)),
-            "epsilon": decimal_text(exact(self.epsilon)),
-            "mechanism": self.mechanism,
-            "share": decimal_text(exact(self.share)),
-            "statistic": "rank sums",
-            "version": _VERSION,
-        }
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-
-    def digest(self) -> bytes:
-        """Return the hash that names the terms."""
-        return hashlib.sha256(self.canonical()).digest()
 
     @property
     def discloses(self) -> tuple[str, str]:
@@ -153,22 +127,21 @@ class RankSumTerms:
         return "every score, in no telling order, and each site's size", sent
 
     def claim(self, setting: Setting) -> Claim:
-        """Return what an evaluation under these terms promises."""
-        summed = self.aggregation == "secagg"
+        """Return what an evaluation by a secure sum under these terms promises."""
         told = f"at most {self.colluders} sites tell the coordinator their noise"
         return Claim(
             LABEL,
             self.budget,
-            Trust.SUM_ONLY if summed else Trust.LABELS_ONLY,
-            computational=summed or self.keeps_flips,
+            Trust.SUM_ONLY,
+            computational=True,
             setting=setting,
             discloses=self.discloses,
             not_protected=(
                 "what a good score says about a label by itself",
                 "malicious sites, which may send false data",
-                *(KEPT_FLIPS if self.keeps_flips else AGAIN),
+                *AGAIN,
             ),
-            assumes=(told,) if summed else (),
+            assumes=(told,),
         )
 
 

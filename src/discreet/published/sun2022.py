@@ -29,7 +29,8 @@ towards one half, by an amount that depends on the scores, so no interval is giv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -45,9 +46,9 @@ from discreet.estimate.fit import ScalarFit
 from discreet.label.mechanisms import (
     CENTRE_STEPS,
     Option,
+    RankMechanism,
     SumKind,
     count_row,
-    fixed,
     noisy_row,
     split,
     spread_around,
@@ -64,19 +65,8 @@ from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic.rank_sums import SHARE_STEPS
 
 
-def _global_rows(
-    facts: RankFacts, budget: LabelLoss, option: Option
-) -> tuple[Row, ...]:
-    """Return S and P on their own, noise for the greatest rank anybody can have."""
-    return _two_sums(facts.top, budget, option)
-
-
-def _local_rows(facts: RankFacts, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
-    """Return S and P on their own, noise for the site's greatest rank."""
-    return _two_sums(facts.high, budget, option)
-
-
 def _two_sums(greatest: int, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
+    """Return S and P on their own, with noise for a greatest doubled rank."""
     alpha, for_count = split(option)
     return noisy_row(1, 0, greatest, budget, alpha), count_row(budget, for_count)
 
@@ -114,34 +104,36 @@ def _around_the_mean(facts: RankFacts, share: Fraction) -> Option:
     return Option(SumKind.ORTHOGONAL, mean_centre(facts), round(share * SHARE_STEPS))
 
 
-GLOBAL: Final = fixed(
-    SumKind.GLOBAL,
-    _global_rows,
-    option=lambda _facts, _budget, share: Option(
-        SumKind.GLOBAL, part=round(share * SHARE_STEPS)
-    ),
-    gaussian=True,
+def _shared(
+    kind: SumKind, rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]]
+) -> RankMechanism:
+    """Return a mechanism that takes the plan's share."""
+    return RankMechanism(
+        frozenset({kind}),
+        lambda _facts, _budget, share: Option(kind, part=round(share * SHARE_STEPS)),
+        rows,
+        gaussian=True,
+    )
+
+
+GLOBAL: Final = _shared(
+    SumKind.GLOBAL, lambda facts, *given: _two_sums(facts.top, *given)
 )
-LOCAL: Final = fixed(
-    SumKind.LOCAL,
-    _local_rows,
-    option=lambda _facts, _budget, share: Option(
-        SumKind.LOCAL, part=round(share * SHARE_STEPS)
-    ),
-    gaussian=True,
+LOCAL: Final = _shared(
+    SumKind.LOCAL, lambda facts, *given: _two_sums(facts.high, *given)
 )
-ORTHOGONAL: Final = fixed(
-    SumKind.ORTHOGONAL,
+ORTHOGONAL: Final = RankMechanism(
+    frozenset({SumKind.ORTHOGONAL}),
+    lambda facts, _budget, share: _around_the_mean(facts, share),
     _orthogonal_rows,
-    option=lambda facts, _budget, share: _around_the_mean(facts, share),
     gaussian=True,
 )
-ADAPTIVE: Final = fixed(
-    SumKind.ORTHOGONAL,
-    option=lambda facts, budget, _share: _around_the_mean(
+ADAPTIVE: Final = replace(
+    ORTHOGONAL,
+    option=lambda facts, budget, _: _around_the_mean(
         facts, adaptive_share(facts, budget)
     ),
-    gaussian=True,
+    rows=None,
 )
 
 STEPS: Final = 2**20

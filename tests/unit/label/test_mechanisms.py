@@ -9,11 +9,10 @@ from discreet.label.mechanisms import (
     ENDPOINT,
     Option,
     Prior,
-    SiteFacts,
     SumKind,
     build,
-    choose,
-    options_for,
+    option_for,
+    predict,
 )
 from discreet.label.ranks import SiteRanks, rank_sites
 from discreet.label.released_sums import LinearSums, SummedEndpoint
@@ -132,7 +131,7 @@ def test_slack_with_tau_zero_at_an_end_is_the_endpoint_mechanism():
 )
 def test_the_choice_depends_on_the_ranks_and_epsilon(doubled, epsilon, kind):
     site = SiteRanks(doubled.astype(np.int64), examples=60_000)
-    assert choose([site], float(epsilon), Prior.wide(60_000))[0].kind == kind
+    assert option_for("choice", site, PureDP(Fraction(epsilon))).kind == kind
 
 
 @pytest.mark.parametrize("epsilon", [1, 2, 4, 8])
@@ -147,28 +146,23 @@ def test_the_choice_is_predicted_no_worse_than_the_adaptive_allocation(
 
     def expected(name):
         total = 0.0
-        for option, site in zip(options_for(name, sites, budget), sites, strict=True):
-            cov = build(option, site, budget).covariance
+        for site in sites:
+            cov = build(option_for(name, site, budget), site, budget).covariance
             total += cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
         return total
 
     assert expected("choice") <= 1.02 * expected("adaptive")
 
 
-def test_predictions_are_the_variances_of_what_is_built(rng):
-    order = rng.permutation(500)
-    sites = rank_sites([p.astype(float) for p in np.array_split(order, 9)])
-    prior = Prior.wide(500)
-    for epsilon in (1, 4):
-        budget = PureDP(Fraction(epsilon))
-        for kind, predict in CANDIDATES.items():
-            facts = SiteFacts.of(sites)
-            predicted = predict(facts, float(epsilon), prior).variance
-            options = choose(sites, float(epsilon), prior, among=(kind,))
-            for value, option, site in zip(predicted, options, sites, strict=True):
-                cov = build(option, site, budget).covariance
-                found = cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
-                assert found == pytest.approx(value, rel=0.02)
+@pytest.mark.parametrize("kind", CANDIDATES)
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4)])
+def test_predictions_are_the_variances_of_what_is_built(kind, epsilon, rng):
+    order, prior = rng.permutation(500), Prior.wide(500)
+    for site in rank_sites([p.astype(float) for p in np.array_split(order, 9)]):
+        value, option = predict(site, epsilon, kind)
+        cov = build(option, site, PureDP(epsilon)).covariance
+        found = cov.variance_at(prior.mean) + prior.sd**2 * cov.positives
+        assert found == pytest.approx(value, rel=0.02)
 
 
 def test_secure_sums_are_read_back_and_their_noise_does_not_grow(rng):
@@ -196,7 +190,7 @@ def test_secure_sums_are_read_back_and_their_noise_does_not_grow(rng):
         lambda: build(Option(SumKind.STAIRCASE, part=10_000), ranks_of(1, 5), ONE),
         lambda: build(Option(SumKind.NOTHING), ranks_of(1, 5), ONE),
         lambda: Option(SumKind.SLACK, part=10_001),
-        lambda: options_for("best", [ranks_of(1)], ONE),
+        lambda: option_for("best", ranks_of(1), ONE),
         lambda: drawable(Fraction(0)),
     ],
 )

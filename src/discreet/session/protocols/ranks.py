@@ -23,9 +23,10 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.codec.messages import BinaryMessage, Blob, MalformedMessageError
+from discreet.codec.parsing import exact
 from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
-from discreet.label.mechanisms import SumKind, build, kinds_of, options_for
+from discreet.label.mechanisms import SumKind, build, mechanism_named, option_for
 from discreet.label.messages import (
     RankAnswer,
     RanksMessage,
@@ -319,7 +320,7 @@ def read_answer(
     """
     answer = _from_site(RankAnswer.decode, site, message)
     option, released = answer.option, answer.released
-    if option.kind not in kinds_of(terms.mechanism) | {SumKind.NOTHING}:
+    if option.kind not in mechanism_named(terms.mechanism).kinds | {SumKind.NOTHING}:
         raise FaultySiteError(
             site, f"answered by another mechanism than {terms.mechanism}"
         )
@@ -440,10 +441,8 @@ class RankSite:
     def _answer(self, ranks: SiteRanks, order: IntVector) -> RankAnswer:
         """Choose by public facts, protect, and say what was chosen."""
         terms = self.terms
-        options = options_for(
-            terms.mechanism, [ranks], terms.budget, share=terms.rank_share
-        )
-        option = options[0]
+        share = exact(terms.share)
+        option = option_for(terms.mechanism, ranks, terms.budget, share=share)
         mechanism = build(option, ranks, terms.budget)
         if self.flipped is not None and isinstance(mechanism, ResponseSums):
             flipped = self._sent(self.flipped(), order)
