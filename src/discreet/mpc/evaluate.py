@@ -29,14 +29,14 @@ from scipy.special import k1
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.curator.private_estimate import (
-    AucSampling,
     PrivateEstimate,
     ReleasedScalar,
+    auc_sampling,
     private_estimate,
     too_little,
     weighted_count_errors,
 )
-from discreet.curator.weighted_count import WeightedCount, pair_count_weights
+from discreet.curator.weighted_count import pair_count_weights
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
@@ -303,7 +303,7 @@ class NoisyPair:
         value, errors = self.value_and_errors()
         positives, rows = self.positives, self.noise.rows
         return private_estimate(
-            ReleasedScalar(value, errors, AucSampling(positives, rows - positives)),
+            ReleasedScalar(value, errors, auc_sampling(positives, rows - positives)),
             claim=claim,
             mechanism="pair-count, shares of discrete Laplace noise on two integers",
             positives=positives,
@@ -312,11 +312,11 @@ class NoisyPair:
 
     def value_and_errors(self) -> tuple[float, FloatVector]:
         """Return the value before it is cut to 0 .. 1, and equally likely errors."""
-        scale = self.noise.noise().scale
         return weighted_count_errors(
-            WeightedCount(self.balance, self.code, Fraction(scale)),
+            self.balance,
+            self.code,
             pair_count_weights(self.noise.rows),
-            scale * _likely_noise(),
+            self.noise.noise().scale * _likely_noise(),
         )
 
 
