@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from discreet.arrays import IntVector
-from discreet.codec.parsing import Amount, decimal_text, exact
+from discreet.codec.parsing import decimal_text
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.estimate import Estimate
@@ -31,10 +31,10 @@ from discreet.label.ranks import (
 )
 from discreet.label.released_sums import LabelLoss, SummedEndpoint
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import ApproxDP, Loss, PureDP, loss_of
+from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import LABEL
 from discreet.statistic.protocol import Statistic
-from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES, RankSums
 
 _MIN_EPSILON: Final = Fraction(1, 100)
 AGAIN: Final = ("a further model on the same labels is charged again",)
@@ -49,44 +49,36 @@ class RankSumTerms:
     """An evaluation of the AUC by rank sums, under label privacy.
 
     Args:
-        epsilon: the loss for one flipped label; a decimal is taken as written.
-        delta: above 0 for Gaussian noise.
-        mechanism: what each site releases; see ``RankSums``.
-        share: alpha or beta of the mechanisms that split their budget by hand.
-        aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
-            sum of all sites' endpoint sums is revealed, with noise added once.
-        colluders: under ``secagg``, how many sites may tell the coordinator their
-            noise.
+        sums: what is taken of the ranks.
+        budget: the loss for one flipped label.
+        colluders: where only the sum of all sites is revealed, how many sites may tell
+            the coordinator their noise.
     """
 
-    epsilon: Amount
-    delta: Amount = 0
-    mechanism: str = "choice"
-    share: Amount = Fraction(1, 2)
-    aggregation: RankAggregation = "plain"
+    sums: RankSums
+    budget: LabelLoss
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta", "share"):
-            object.__setattr__(self, name, exact(getattr(self, name), name=name))
+        mechanism = self.sums.mechanism
         if self.budget.epsilon < _MIN_EPSILON:
             raise PlanError(
                 f"rank sums need an epsilon of at least {decimal_text(_MIN_EPSILON)}: "
                 "below it no AUC is left, and the noise is too large to be drawn"
             )
-        RankSums(self.mechanism, self.share, self.aggregation)  # checks these three
-        if self.delta and not mechanism_named(self.mechanism).gaussian:
+        approximate = isinstance(self.budget, ApproxDP)
+        if approximate and not mechanism_named(mechanism).gaussian:
             able = [n for n in RANK_MECHANISMS if mechanism_named(n).gaussian]
             raise PlanError(
                 f"delta is for Gaussian noise: {', '.join(sorted(able))}; "
-                f"omit it for {self.mechanism}"
+                f"omit it for {mechanism}"
             )
-        if self.colluders < 0 or (self.colluders and self.aggregation == "plain"):
+        if self.colluders < 0 or (self.colluders and not self.summed):
             raise PlanError(
                 "colluders are for secure aggregation, and not negative: plain "
                 "messages are private on their own"
             )
-        if self.aggregation == "secagg" and self.delta:
+        if self.summed and approximate:
             raise PlanError("secure aggregation adds Laplace noise: omit delta")
 
     @classmethod
@@ -94,33 +86,29 @@ class RankSumTerms:
         """Take the terms out of a plan: its statistic, its loss, its cohort."""
         if not isinstance(sums, RankSums) or not isinstance(loss, PureDP | ApproxDP):
             raise PlanError("this plan takes no rank sums at a finite loss")
-        delta = loss.delta if isinstance(loss, ApproxDP) else 0
-        colluding = colluders if sums.aggregation == "secagg" else 0
-        return cls(
-            loss.epsilon, delta, sums.mechanism, sums.share, sums.aggregation, colluding
-        )
+        return cls(sums, loss, colluders if sums.aggregation == "secagg" else 0)
 
     @property
-    def budget(self) -> LabelLoss:
-        """The loss for one flipped label."""
-        return loss_of(self.epsilon, self.delta)
+    def summed(self) -> bool:
+        """Whether one sum over all sites is revealed, and not each site's own."""
+        return self.sums.aggregation == "secagg"
 
     @property
     def pure(self) -> PureDP:
         """The loss where there is no delta."""
-        return PureDP(exact(self.epsilon))
+        return PureDP(self.budget.epsilon)
 
     @property
     def keeps_flips(self) -> bool:
         """Whether labels are flipped once, for any number of models."""
-        return self.mechanism in ("response", "response-labels")
+        return self.sums.mechanism in RESPONSES
 
     @property
     def discloses(self) -> tuple[str, str]:
         """What the coordinator sees."""
-        if self.aggregation == "secagg":
+        if self.summed:
             sent = "two noisy sums over all sites"
-        elif self.mechanism == "response-labels":
+        elif self.sums.mechanism == "response-labels":
             sent = "each site's flipped labels"
         else:
             sent = "two noisy sums of each site, or one"
@@ -275,11 +263,10 @@ def read(terms: RankSumTerms, total: IntVector) -> RankFit:
     if total.ndim != 1 or total.size < _HEAD:
         raise ReleaseError("revealed rank sums start with three numbers")
     form, examples, count, *rest = total.tolist()
-    summed = terms.aggregation == "secagg"
-    wanted = 2 if summed else _ROW * count
-    if form != (_SUMMED if summed else _EACH) or len(rest) != wanted or count < 1:
+    wanted = 2 if terms.summed else _ROW * count
+    if form != (_SUMMED if terms.summed else _EACH) or len(rest) != wanted or count < 1:
         raise ReleaseError("the revealed vector is not one of rank sums on these terms")
-    if summed:
+    if terms.summed:
         try:
             endpoint = SummedEndpoint(examples, terms.pure, count - terms.colluders)
         except PlanError as error:

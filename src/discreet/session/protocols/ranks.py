@@ -207,7 +207,7 @@ class Ranks(Protocol):
 
 def _is_summed(plan: Plan) -> bool:
     """Whether one sum over all sites is revealed, and not each site's own."""
-    return RankSumTerms.of(plan.statistic, plan.privacy.loss).aggregation == "secagg"
+    return RankSumTerms.of(plan.statistic, plan.privacy.loss).summed
 
 
 def _is_ranked(state: bytes) -> bool:
@@ -297,7 +297,7 @@ def collect(
     replies = ask(RANKS, {site: RanksMessage(r).encode() for site, r in ranks.items()})
     if len(replies) < len(ranks):
         raise TooFewSitesError(RANKS, len(replies), len(ranks))
-    if terms.aggregation == "secagg":
+    if terms.summed:
         if secure_sum is None:
             raise InputError("these terms reveal a secure sum: give what carries it")
         total, contributors = secure_sum(present)
@@ -320,9 +320,11 @@ def read_answer(
     """
     answer = _from_site(RankAnswer.decode, site, message)
     option, released = answer.option, answer.released
-    if option.kind not in mechanism_named(terms.mechanism).kinds | {SumKind.NOTHING}:
+    if option.kind not in mechanism_named(terms.sums.mechanism).kinds | {
+        SumKind.NOTHING
+    }:
         raise FaultySiteError(
-            site, f"answered by another mechanism than {terms.mechanism}"
+            site, f"answered by another mechanism than {terms.sums.mechanism}"
         )
     try:
         if option.kind is SumKind.RESPONSE_LABELS:
@@ -379,7 +381,7 @@ class RankSite:
             return self._join()
         order = self._order(state)
         ranks = self._ranks(message, order)
-        if self.terms.aggregation == "secagg":
+        if self.terms.summed:
             placed = np.empty_like(ranks.doubled)
             placed[order] = ranks.doubled
             return RanksMessage(SiteRanks(placed, ranks.examples)).encode(), b""
@@ -441,8 +443,8 @@ class RankSite:
     def _answer(self, ranks: SiteRanks, order: IntVector) -> RankAnswer:
         """Choose by public facts, protect, and say what was chosen."""
         terms = self.terms
-        share = exact(terms.share)
-        option = option_for(terms.mechanism, ranks, terms.budget, share=share)
+        share = exact(terms.sums.share)
+        option = option_for(terms.sums.mechanism, ranks, terms.budget, share=share)
         mechanism = build(option, ranks, terms.budget)
         if self.flipped is not None and isinstance(mechanism, ResponseSums):
             flipped = self._sent(self.flipped(), order)
