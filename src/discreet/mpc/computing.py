@@ -56,8 +56,8 @@ from discreet.mpc.session import MpcSession
 from discreet.mpc.shares import PARTIES, Package, Pairs
 from discreet.mpc.transport import (
     EXIT_SESSION,
-    Alarm,
     MemberIdentity,
+    PartyRun,
     SessionFailedError,
 )
 from discreet.optional import load
@@ -82,31 +82,22 @@ class Watchdog:
     the context is left, the process is killed.
     """
 
-    def __init__(
-        self,
-        session: MpcSession,
-        party: int,
-        identity: MemberIdentity,
-        alarm: Alarm,
-        *,
-        timeout: float,
-        executable: Path | None = None,
-    ) -> None:
+    def __init__(self, run: PartyRun, executable: Path | None = None) -> None:
         self._order = {
-            "session": session.to_toml(),
-            "party": party,
-            "name": identity.name,
-            "folder": str(identity.certificate.parent),
-            "timeout": timeout,
+            "session": run.session.to_toml(),
+            "party": run.party,
+            "name": run.identity.name,
+            "folder": str(run.identity.certificate.parent),
+            "timeout": run.timeout,
             "executable": None if executable is None else str(executable.resolve()),
         }
         loop = asyncio.get_running_loop()
         self._events: dict[str, asyncio.Future[EngineEvent]] = {
             kind: loop.create_future() for kind in ("compiled", "connected", "result")
         }
-        self._name = identity.name
-        self._alarm = alarm
-        self._timeout = timeout
+        self._name = run.identity.name
+        self._alarm = run.alarm
+        self._timeout = run.timeout
 
     async def __aenter__(self) -> Self:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __aexit__
