@@ -25,9 +25,9 @@ from scipy.special import ndtr
 from discreet.arrays import FloatVector
 from discreet.curator.smooth_noise import GridNoise
 from discreet.curator.weighted_count import WeightTable
-from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
-from discreet.estimate.estimate import Binning, ClusterKind, Estimate, Interval
-from discreet.estimate.intervals import AreaShape
+from discreet.errors import UndefinedMetricWarning
+from discreet.estimate.estimate import Binning, Estimate
+from discreet.estimate.intervals import AreaShape, Ends
 from discreet.privacy.claim import Claim
 
 _NODES: Final = 256
@@ -61,7 +61,7 @@ def _binomial_variance(trials: float, value: float) -> float:
 class ReleasedScalar:
     """A released number, equally likely errors in it, and its sampling variance.
 
-    ``errors`` are released minus true values; infinite where the release says
+    It is the shape of its own estimate (``discreet.estimate.intervals``). ``errors`` are released minus true values; infinite where the release says
     nothing. ``value`` is the number before it is cut to 0 .. 1. ``sampling`` is None
     where its size would need the private class counts.
     """
@@ -82,10 +82,11 @@ class ReleasedScalar:
         low, high = np.quantile(self.errors, [_ONE_SD, 1.0 - _ONE_SD], method="nearest")
         return float(high - low) / 2.0
 
-    def interval(self, level: float) -> Interval:
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Return the values that the release does not contradict."""
-        outside = (1.0 - level) / 2.0
-        return Interval(self._crossing(outside), self._crossing(1.0 - outside))
+        del value, sampling, noise  # summaries of the distributions that are used here
+        outside = float(ndtr(-z))
+        return self._crossing(outside), self._crossing(1.0 - outside)
 
     def _at_least(self, truth: float) -> float:
         """Return the chance to see this number or a larger one."""
@@ -150,33 +151,15 @@ LEAST_SIGNAL: Final = 10.0
 class PrivateEstimate(Estimate):
     """A released value, its error sources, its claim and what made it.
 
-    ``sampling`` and ``noise`` are summaries for tables; ``interval`` uses the
-    distributions themselves, which have heavier tails than a normal one.
+    ``sampling`` and ``noise`` are summaries for tables; the interval uses the
+    distributions of ``shape``, which have heavier tails than a normal one.
     """
 
     claim: Claim
     mechanism: str
-    released: ReleasedScalar
     positives: float | None = None
     """The number of positives as released or declared, if either was."""
     notes: tuple[str, ...] = ()
-
-    def interval(
-        self,
-        level: float = 0.95,
-        *,
-        worst_case_binning: bool = False,
-        cluster: ClusterKind | None = None,
-    ) -> Interval:
-        """Return the interval: noise and sampling convolved. There are no bins."""
-        del worst_case_binning
-        if cluster is not None:
-            raise NotReleasedError("a curator's number has no clusters beside it")
-        if not 0 < level < 1:
-            raise InputError("the level of an interval lies strictly between 0 and 1")
-        if math.isnan(self.value):
-            return Interval(math.nan, math.nan)
-        return self.released.interval(level)
 
     def __str__(self) -> str:
         lines = [f"{self.value:.4f}"]
@@ -193,7 +176,7 @@ class PrivateEstimate(Estimate):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not known is null."""
         table = Estimate.to_dict(self)
-        if not math.isfinite(self.released.noise_sd):
+        if not math.isfinite(self.noise):
             table["noise_sd"] = None
         return table | {
             "mechanism": self.mechanism,
@@ -227,9 +210,9 @@ def private_estimate(
         noise=released.noise_sd,
         binning=Binning(value, value, 0.0),
         unusable=refusal,
+        shape=released,
         claim=claim,
         mechanism=mechanism,
-        released=released,
         positives=positives,
         notes=notes,
     )

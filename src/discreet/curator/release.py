@@ -67,7 +67,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.rounds import Release
 from discreet.privacy.claim import Claim, Trust
-from discreet.privacy.loss import Loss, PureDP, loss_of
+from discreet.privacy.loss import ApproxDP, PureDP, loss_of
 from discreet.privacy.unit import ROW
 from discreet.registry import Registry
 from discreet.report.build import evaluation
@@ -113,31 +113,32 @@ def ap_target(bound: str = "exact") -> Target:
     )
 
 
-def _published(
-    draw: Callable[[], IntVector],
-    *,
-    loss: Loss,
-    what: str,
-    discloses: str,
-    rows: int,
-    budget: Budget | None,
-    entropy: Entropy,
-) -> tuple[IntVector, Claim]:
-    """Publish what is drawn; return it with the claim of a trusted curator."""
-    drawn, record = publish(draw, loss=loss, what=what, budget=budget)
-    return drawn, Claim(
-        unit=ROW,
-        loss=loss,
-        trust=Trust.CURATOR,
-        computational=False,
-        setting="seeded" if isinstance(entropy, Seeded) else "deployed",
-        discloses=(discloses, f"the number of examples, {rows:,}"),
-        not_protected=(
-            "the same person in several rows",
-            "how long the release took to compute",
-            record,
-        ),
-    )
+@dataclass(frozen=True, slots=True)
+class Curator:
+    """Whoever releases: at which loss, on which account, with which secret bytes."""
+
+    loss: PureDP | ApproxDP
+    budget: Budget | None
+    entropy: Entropy
+
+    def publish(
+        self, draw: Callable[[], IntVector], what: str, *, discloses: str, rows: int
+    ) -> tuple[IntVector, Claim]:
+        """Publish what is drawn; return it with its claim."""
+        drawn, record = publish(draw, loss=self.loss, what=what, budget=self.budget)
+        return drawn, Claim(
+            unit=ROW,
+            loss=self.loss,
+            trust=Trust.CURATOR,
+            computational=False,
+            setting="seeded" if isinstance(self.entropy, Seeded) else "deployed",
+            discloses=(discloses, f"the number of examples, {rows:,}"),
+            not_protected=(
+                "the same person in several rows",
+                "how long the release took to compute",
+                record,
+            ),
+        )
 
 
 _POWER_LEAST: Final = 30
@@ -148,18 +149,13 @@ _POWER_LEAST: Final = 30
 class ScalarRequest:
     """What the caller asked for: public, validated before any data is read."""
 
-    epsilon: Fraction
-    delta: Fraction
     mechanism: str | None
     """None leaves the choice to ``release``."""
     prevalence: float | None
     gamma: Fraction
-    budget: Budget | None
-    entropy: Entropy
+    curator: Curator
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
-            raise PlanError("epsilon must be positive")
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise PlanError("the declared prevalence lies strictly between 0 and 1")
         mechanism = CURATOR_MECHANISMS[self.mechanism or "weighted-count"]
@@ -179,6 +175,17 @@ class ScalarRequest:
                 "the weighted count"
             )
 
+    @property
+    def epsilon(self) -> Fraction:
+        """The loss without its delta."""
+        return self.curator.loss.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        """The loss's delta, 0 for a pure one."""
+        loss = self.curator.loss
+        return loss.delta if isinstance(loss, ApproxDP) else Fraction(0)
+
     def declared(self, rows: int) -> int | None:
         """Return the number of positives that the declared prevalence stands for."""
         if self.prevalence is None:
@@ -195,25 +202,6 @@ class ScalarRequest:
             name = "power-law" if large else "weighted-count"
         request = replace(self, mechanism=name)
         return CURATOR_MECHANISMS[name].release(target, ranking, request)
-
-    def publish(
-        self,
-        draw: Callable[[], IntVector],
-        *,
-        target: Target,
-        discloses: str,
-        rows: int,
-    ) -> tuple[IntVector, Claim]:
-        """Publish what is drawn; return it with its claim."""
-        return _published(
-            draw,
-            loss=loss_of(self.epsilon, self.delta),
-            what=target.name,
-            discloses=discloses,
-            rows=rows,
-            budget=self.budget,
-            entropy=self.entropy,
-        )
 
 
 @dataclass(frozen=True)
@@ -261,11 +249,12 @@ class TwoIntegers(CuratorMechanism):
         epsilon, rows = request.epsilon, ranking.rows
         table = self.table(target, rows)
         scale = table.scale(epsilon)  # refuses what cannot be drawn, before the charge
-        (weighted, code), claim = request.publish(
+        curator = request.curator
+        (weighted, code), claim = curator.publish(
             lambda: protect(
-                ranking, target.value(ranking), table, epsilon, request.entropy
+                ranking, target.value(ranking), table, epsilon, curator.entropy
             ),
-            target=target,
+            target.name,
             discloses=f"a noisy {target.name} and a noisy number of positives",
             rows=rows,
         )
@@ -305,12 +294,12 @@ class OnGrid(CuratorMechanism):
 
         def draw() -> IntVector:
             value, noise = target.value(ranking), mechanism.noise(sensitivity)
-            place = draw_on_grid(value, noise, steps=steps, entropy=request.entropy)
-            return np.array([place])
+            secret = request.curator.entropy
+            return np.array([draw_on_grid(value, noise, steps=steps, entropy=secret)])
 
-        (place,), claim = request.publish(
+        (place,), claim = request.curator.publish(
             draw,
-            target=target,
+            target.name,
             discloses=f"a noisy {target.name} on a grid of {steps:,} steps",
             rows=rows,
         )
@@ -387,15 +376,8 @@ def auc(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(area.value - 0.755) < 0.02, str(area.claim.loss)
     (True, '1-DP')
     """
-    request = ScalarRequest(
-        exact(epsilon),
-        exact(delta, name="delta"),
-        mechanism,
-        prevalence,
-        exact(gamma, name="gamma"),
-        budget,
-        entropy,
-    )
+    curator = Curator(loss_of(epsilon, delta), budget, entropy)
+    request = ScalarRequest(mechanism, prevalence, exact(gamma, name="gamma"), curator)
     return request.release(AUC, rank(y_true, y_score, ties=ties))
 
 
@@ -428,15 +410,8 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(ap.value - 0.7915) < 0.05
     True
     """
-    request = ScalarRequest(
-        exact(epsilon),
-        exact(delta, name="delta"),
-        mechanism,
-        prevalence,
-        exact(gamma, name="gamma"),
-        budget,
-        entropy,
-    )
+    curator = Curator(loss_of(epsilon, delta), budget, entropy)
+    request = ScalarRequest(mechanism, prevalence, exact(gamma, name="gamma"), curator)
     return request.release(ap_target(bound), rank(y_true, y_score, ties=ties))
 
 
@@ -474,14 +449,11 @@ def confusion(
     chosen = Examples((scores >= threshold).astype(np.float64), labels)
     statistic = ClassHistogram(Edges.realise(Support((0.0, 1.0))))
     mechanism = DiscreteLaplace(loss, statistic.sensitivity(ROW))
-    noisy, claim = _published(
+    noisy, claim = Curator(loss, budget, entropy).publish(
         lambda: mechanism.protect(statistic.count(chosen), entropy=entropy),
-        loss=loss,
-        what="confusion counts",
+        "confusion counts",
         discloses="four noisy confusion counts",
         rows=len(chosen),
-        budget=budget,
-        entropy=entropy,
     )
     counts = statistic.split(noisy.astype(np.float64))
     observed = NoisyHistogram(
