@@ -16,13 +16,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.curator.smooth_noise import GridNoise
 from discreet.curator.weighted_count import WeightTable
 from discreet.errors import UndefinedMetricWarning
@@ -214,6 +215,35 @@ def private_estimate(
         claim=claim,
         mechanism=mechanism,
         positives=positives,
+        notes=notes,
+    )
+
+
+def weighted_count_estimate(
+    released: IntVector,
+    table: WeightTable,
+    noise: FloatVector,
+    *,
+    epsilon: Fraction,
+    sampling: Callable[[float, float], SamplingVariance],
+    claim: Claim,
+    mechanism: str,
+    notes: tuple[str, ...] = (),
+) -> PrivateEstimate:
+    """Return the value of two released integers, from these and public facts alone.
+
+    ``noise`` are equally likely values of the noise in each.
+    """
+    weighted, code = released.tolist()
+    value, errors = weighted_count_errors(weighted, code, table, noise)
+    rows = table.codes.size - 1
+    positives = float(table.counts_of(np.array([float(code)]))[0])
+    return private_estimate(
+        ReleasedScalar(value, errors, sampling(positives, rows - positives)),
+        claim=claim,
+        mechanism=mechanism,
+        positives=positives,
+        refusal=too_little(float(epsilon), positives, rows),
         notes=notes,
     )
 

@@ -36,7 +36,7 @@ from discreet.curator.private_estimate import (
     private_estimate,
     symmetric_errors,
     too_little,
-    weighted_count_errors,
+    weighted_count_estimate,
 )
 from discreet.curator.ranking import (
     Ranking,
@@ -250,7 +250,7 @@ class TwoIntegers(CuratorMechanism):
         table = self.table(target, rows)
         scale = table.scale(epsilon)  # refuses what cannot be drawn, before the charge
         curator = request.curator
-        (weighted, code), claim = curator.publish(
+        released, claim = curator.publish(
             lambda: protect(
                 ranking, target.value(ranking), table, epsilon, curator.entropy
             ),
@@ -258,15 +258,14 @@ class TwoIntegers(CuratorMechanism):
             discloses=f"a noisy {target.name} and a noisy number of positives",
             rows=rows,
         )
-        noise = laplace_errors(float(scale))
-        value, errors = weighted_count_errors(int(weighted), int(code), table, noise)
-        positives = float(table.counts_of(np.array([float(code)]))[0])
-        return private_estimate(
-            ReleasedScalar(value, errors, target.sampling(positives, rows - positives)),
+        return weighted_count_estimate(
+            released,
+            table,
+            laplace_errors(float(scale)),
+            epsilon=epsilon,
+            sampling=target.sampling,
             claim=claim,
             mechanism=f"{request.mechanism}, discrete Laplace noise on two integers",
-            positives=positives,
-            refusal=too_little(float(request.epsilon), positives, rows),
             notes=self.notes(target, rows),
         )
 

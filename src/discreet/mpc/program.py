@@ -295,7 +295,7 @@ class Program:
         rounding. What an interval needs stands behind the areas.
         """
         if self.model.epsilon is not None:
-            raise PlanError("a noisy result holds no areas; read it as a NoisyPair")
+            raise PlanError("a noisy result holds no areas; it has one noisy AUC")
         areas = {
             metric: _area(int(value) / (2 if metric == "aupr" else 1))
             for metric, value in zip(self.metrics, values, strict=False)
