@@ -9,8 +9,7 @@ from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import RankAnswer, RanksMessage, Scores
-from discreet.label.rank_terms import read
+from discreet.label.rank_terms import RankAnswer, RanksMessage, Scores, read
 from discreet.label.ranks import SiteRanks
 from discreet.session.protocols.ranks import RankSite, collect
 from label_cases import rank_terms

@@ -27,14 +27,12 @@ from discreet.codec.parsing import exact
 from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.label.mechanisms import SumKind, build, mechanism_named, option_for
-from discreet.label.messages import (
+from discreet.label.rank_terms import (
     RankAnswer,
     RanksMessage,
+    RankSumTerms,
     Scores,
     SentOrder,
-)
-from discreet.label.rank_terms import (
-    RankSumTerms,
     SiteRankSums,
     encode_sites,
     encode_summed,

@@ -10,8 +10,14 @@ from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import RankAnswer, RanksMessage, Scores, SentOrder
-from discreet.label.rank_terms import RankSumTerms, read
+from discreet.label.rank_terms import (
+    RankAnswer,
+    RanksMessage,
+    RankSumTerms,
+    Scores,
+    SentOrder,
+    read,
+)
 from discreet.label.ranks import SiteRanks, midranks
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, LABEL
