@@ -339,7 +339,17 @@ class Party:
         try:
             async with Watchdog(self._run, executable) as engine:
                 result = await self._compute(engine, call)
-            await self._deliver(result)
+            log, timeout = self._log, self._run.timeout
+            log.enter("waiting for the analyst")
+            await self._alarm.guard(
+                self._intake.deliver(result),
+                seconds=timeout,
+                late=lambda: (
+                    f"{self._session.analyst} did not collect the result within "
+                    f"{timeout:g} s"
+                ),
+            )
+            log.enter("delivered")
         except SessionFailedError as err:
             failure = err
             raise
@@ -392,16 +402,12 @@ class Party:
         finished = await alarm.guard(engine.expect("result"))
         log.enter("done, waiting for the other parties")
         await alarm.guard(peers.finish())
-        costs = {
-            "bytes_sent": finished["bytes_sent"],
-            "messages": finished["messages"],
+        costs = {name: finished[name] for name in COSTS if name in finished} | {
             "compute_seconds": finished["seconds"],
-            "cpu_seconds": finished["cpu_seconds"],
             "compile_seconds": compiled["seconds"],
             "connect_seconds": connected["seconds"],
             "ready_seconds": ready,
             "share_bytes": sum(len(package) for package in encoded),
-            "memory_bytes": finished["memory_bytes"],
         }
         return ResultShare(costs, self._package(agreement, finished))
 
@@ -429,18 +435,6 @@ class Party:
             entropy=SYSTEM,
         )
         return await self._peers.exchange(packages)
-
-    async def _deliver(self, result: ResultShare) -> None:
-        self._log.enter("waiting for the analyst")
-        await self._alarm.guard(
-            self._intake.deliver(result),
-            seconds=self._run.timeout,
-            late=lambda: (
-                f"{self._session.analyst} did not collect the result "
-                f"within {self._run.timeout:g} s"
-            ),
-        )
-        self._log.enter("delivered")
 
     def stop(self) -> None:
         """End the session from outside, as an operator does."""

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -215,32 +215,17 @@ def _paper(
     return bound
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class BinormalCurve:
-    """The symmetric binormal ROC curve of a released AUC.
+    """The symmetric binormal ROC curve of this area; it bends everywhere."""
 
-    Its claim is the AUC's: the curve is a function of that number.
-    """
-
-    auc: PrivateEstimate
-
-    def tpr(self, fpr: FloatVector) -> FloatVector:
-        """Return the true positive rate at false positive rates."""
-        return binormal_tpr(self.auc.value, np.asarray(fpr, dtype=np.float64))
-
-    def points(self, count: int = 101) -> tuple[FloatVector, FloatVector]:
-        """Return fpr and tpr at equal steps of the false positive rate."""
-        fpr = np.linspace(0.0, 1.0, count)
-        return fpr, self.tpr(fpr)
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """It bends everywhere."""
-        return False
+    auc: float
+    piecewise_linear: bool = field(default=False, init=False)
 
     def polyline(self, pieces: int) -> Polyline:
         """Draw it with 64 segments a piece."""
-        return Polyline(*self.points(64 * pieces + 1))
+        fpr = np.linspace(0.0, 1.0, 64 * pieces + 1)
+        return Polyline(fpr, binormal_tpr(self.auc, fpr))
 
 
 def binormal_tpr(auc: float, fpr: FloatVector) -> FloatVector:
@@ -258,7 +243,7 @@ def binormal_tpr(auc: float, fpr: FloatVector) -> FloatVector:
 
 
 def binormal_roc(area: PrivateEstimate) -> PrivateRoc:
-    """Return the binormal curve of a released AUC, at the AUC's claim."""
-    curve = BinormalCurve(area)
-    fpr, tpr = curve.points()
+    """Return the binormal curve of a released AUC: its claim is the AUC's."""
+    fpr = np.linspace(0.0, 1.0, 101)
+    tpr, curve = binormal_tpr(area.value, fpr), BinormalCurve(area.value)
     return PrivateRoc(fpr, tpr, None, curve, area, area.claim)

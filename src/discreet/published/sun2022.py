@@ -170,25 +170,12 @@ def score_noise_auc(
         remedy="noise on the scores leaves no curve worth drawing",
         facts={"examples": examples},
     )
-    claim = _claim(spent, seeded=isinstance(entropy, Seeded))
-    return Evaluation(fit, claim, Source(len(sites), len(sites)))
-
-
-def _estimate(value: float) -> Estimate:
-    if math.isnan(value):
-        return Estimate.undefined("one class is empty, and an AUC needs both")
-    why = "noise on the scores pulls the AUC towards one half by an unknown amount"
-    return Estimate(value, None, 0.0, Binning(value, value, 0.0), unusable=why)
-
-
-def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
-    """Return the claim: one replaced score is protected, no label is."""
-    return Claim(
+    claim = Claim(
         Unit("score", "replace"),
-        PureDP(epsilon),
+        PureDP(spent),
         Trust.NOBODY,
         computational=False,
-        setting="seeded" if seeded else "simulated",
+        setting="seeded" if isinstance(entropy, Seeded) else "simulated",
         discloses=(
             "each score with noise",
             "each site's size",
@@ -199,6 +186,14 @@ def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
             "malicious sites, which may send false data",
         ),
     )
+    return Evaluation(fit, claim, Source(len(sites), len(sites)))
+
+
+def _estimate(value: float) -> Estimate:
+    if math.isnan(value):
+        return Estimate.undefined("one class is empty, and an AUC needs both")
+    why = "noise on the scores pulls the AUC towards one half by an unknown amount"
+    return Estimate(value, None, 0.0, Binning(value, value, 0.0), unusable=why)
 
 
 def on_grid(scores: FloatVector) -> IntVector:
