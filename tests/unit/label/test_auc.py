@@ -201,16 +201,6 @@ def test_no_examples_at_all_is_refused():
     assert "no positives" in auc.unusable
 
 
-def test_ties_count_one_half(rng):
-    scores = np.round(rng.random(2000), 1)
-    labels = rng.random(2000) < scores
-    sites = [Examples(scores[:900], labels[:900]), Examples(scores[900:], labels[900:])]
-    up, down = scores[labels], scores[~labels]
-    wins = (up[:, None] > down).mean() + (up[:, None] == down).mean() / 2
-    result = label_auc(sites, epsilon=20, entropy=Seeded(b"t"))
-    assert abs(result.auc.value - wins) < 6 * result.auc.noise + 1e-6
-
-
 ONE, TWO = Examples([0.5], [1]), Examples([0.5, 0.1], [1, 0])
 
 

@@ -122,12 +122,6 @@ def test_without_ids_every_session_has_fresh_flips_and_a_charge():
     np.testing.assert_array_equal(one.flipped(ONE, KEY), again.flipped(ONE, KEY))
 
 
-def test_without_ids_nothing_tells_a_changed_label_from_another_flip():
-    before = _set(LABELS, names=None).flipped(ONE, KEY)
-    after = _set(CHANGED, names=None, session=b"b").flipped(ONE, KEY)
-    assert _agreement(before, after) < FRESH
-
-
 def test_a_subject_with_two_examples_is_no_id():
     assert _set([0, 1], names=["a", "a"]).ids is None
     assert _set([0, 1], names=["a", "b"]).ids == (b"subject a", b"subject b")
