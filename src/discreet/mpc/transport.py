@@ -18,7 +18,13 @@ import contextlib
 import ssl
 import struct
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -349,7 +355,7 @@ class Channel:
                 await self.send(FrameTag.ALIVE, phase().encode())
                 await asyncio.sleep(every)
 
-    async def close(self, failure: SessionFailedError | None = None) -> None:
+    async def close(self, failure: DiscreetError | None = None) -> None:
         """Close; after a failure say why. A peer that does not answer is not waited for."""
         if failure is not None:
             await self.fail(str(failure))
@@ -402,26 +408,27 @@ async def connect(name: str, address: Address, context: ssl.SSLContext) -> Chann
             return Channel(name, reader, writer)
 
 
-async def connect_all(
+@contextlib.asynccontextmanager
+async def connected(
     session: MpcSession, context: ssl.SSLContext, *, seconds: float
-) -> list[Channel]:
-    """Connect to the three parties in their order, or to none."""
+) -> AsyncIterator[list[Channel]]:
+    """Connect to the three parties in their order, or to none; close them at the end."""
     channels: list[Channel] = []
     try:
-        async with asyncio.timeout(seconds):
-            while len(channels) < len(session.parties):
-                party = session.parties[len(channels)]
-                channels.append(await connect(party.name, party.intake, context))
-    except (TimeoutError, SessionFailedError) as err:
+        try:
+            async with asyncio.timeout(seconds):
+                while len(channels) < len(session.parties):
+                    party = session.parties[len(channels)]
+                    channels.append(await connect(party.name, party.intake, context))
+        except TimeoutError:
+            silent = session.parties[len(channels)].name
+            raise SessionFailedError(
+                f"{silent} did not answer within {seconds:g} s"
+            ) from None
+        yield channels
+    finally:
         for channel in channels:
             await channel.close()
-        if isinstance(err, SessionFailedError):
-            raise
-        silent = session.parties[len(channels)].name
-        raise SessionFailedError(
-            f"{silent} did not answer within {seconds:g} s"
-        ) from None
-    return channels
 
 
 def lost(name: str, err: OSError) -> str:

@@ -255,18 +255,6 @@ def test_combine_merges_what_is_released_and_stays_below_1(sample, rng):
     assert other.auc == pytest.approx(one.auc, abs=1e-4)
 
 
-def test_results_do_not_depend_on_how_examples_are_spread_over_sites(sample):
-    scores, labels = sample
-    method = FedCurve(quantiles=32)
-    tree = method.hierarchy()
-    order = np.argsort(scores)  # as unlike as sites can be
-    parts = np.array_split(order, 7)
-    counts = sum(tree.count(Examples(scores[k], labels[k])) for k in parts)
-    merged = NoisyTree.from_release(tree, counts.astype(float), variance=0.0)
-    pooled = released(method, scores, labels)
-    assert method.curves(merged).auc == method.curves(pooled).auc
-
-
 def test_too_few_examples_for_the_noise_are_refused():
     method = FedCurve(quantiles=4)
     tree = method.hierarchy()
