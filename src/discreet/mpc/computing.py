@@ -43,7 +43,6 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -61,6 +60,7 @@ from discreet.mpc.transport import (
     SessionFailedError,
 )
 from discreet.optional import load
+from discreet.secret_files import SecretFileError, write_secret
 
 BEAT_SECONDS: Final = 0.5
 MAX_LINE: Final = 2**20
@@ -114,12 +114,7 @@ class Watchdog:
         self._listener = asyncio.create_task(self._listen())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._listener.cancel()
         await asyncio.gather(self._listener, return_exceptions=True)
         if self._process.returncode is None:
@@ -376,7 +371,7 @@ def executable_of(program: Program, folder: Path | None) -> bytes:
             path.touch()
             return kept
     compiled = program.compile()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, SecretFileError):
         _keep(path, compiled)
     return compiled
 
@@ -403,14 +398,7 @@ def _name_of(program: Program) -> str:
 def _keep(path: Path, executable: bytes) -> None:
     """Write the file whole or not at all, and delete those that were used longest ago."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(hashlib.sha256(executable).digest() + executable)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_secret(path, hashlib.sha256(executable).digest() + executable, over=True)
     kept = sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime)
     for old in kept[:-MOST_KEPT]:
         old.unlink(missing_ok=True)
