@@ -50,7 +50,7 @@ import numpy as np
 from discreet.errors import DiscreetError
 from discreet.failures import guard, record
 from discreet.mpc.engine import read_traffic, runtime_config
-from discreet.mpc.program import OUTPUT, SETTINGS, Program, forget_tables
+from discreet.mpc.program import OUTPUT, SETTINGS, Program, kept_tables
 from discreet.mpc.session import MpcSession
 from discreet.mpc.shares import PARTIES, Package, Pairs
 from discreet.mpc.transport import (
@@ -303,7 +303,7 @@ def _hand_over(
         runtime.set_var(name, public.make_shares(values, visible)[party])
     for name, pairs in inputs.items():
         runtime.set_var(name, native_share(pairs))
-    forget_tables()
+    kept_tables.cache_clear()
 
 
 def native_share(pairs: Pairs) -> Any:
