@@ -9,9 +9,11 @@ from discreet import curator
 from discreet.curator import Budget
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.account import Permit, Use, answer_once
+from discreet.privacy.account import Permit
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import Charge
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
-from discreet.privacy.unit import EXAMPLE, ROW
+from discreet.privacy.unit import ROW
 
 pytestmark = pytest.mark.long
 
@@ -135,31 +137,31 @@ def test_an_impossible_total_is_refused(bad):
         Budget(**bad)
 
 
-USE = Use("data", b"session", 0, HALF, b"", note="an evaluation", unit=ROW)
-
-
 @pytest.mark.parametrize("kept", [False, True])
-def test_an_answer_is_paid_for_once_and_published_unchanged(path, kept):
+def test_what_is_published_is_stored_under_its_charge_and_stays(path, kept):
     with Budget(epsilon=1, path=path if kept else None) as budget:
-        assert answer_once(budget, USE, lambda: b"noisy") == b"noisy"
-        assert answer_once(budget, USE, lambda: b"fresh noise") == b"noisy"
-        assert budget.reserve(USE) == Permit(USE)
-        assert budget.remaining == Fraction(1, 2)
+        permit = budget.charge(HALF, "an evaluation")
+        budget.record(permit, b"noisy")
+        budget.record(permit, b"noisy")
         with pytest.raises(BudgetError, match="another message"):
-            budget.record(Permit(USE), b"fresh noise")
-        with pytest.raises(BudgetError, match="already charged"):
-            budget.reserve(replace(USE, loss=PureDP(Fraction(1, 4))))
-    if kept:
-        with Budget(epsilon=1, path=path) as budget:
-            assert budget.replay(b"session", 0) == b"noisy"
-            assert budget.replay(b"session", 1) is None
+            budget.record(permit, b"fresh noise")
+        stranger = replace(permit.use, session=b"other")
+        with pytest.raises(BudgetError, match="not issued"):
+            budget.record(Permit(stranger), b"noisy")
+    assert permit.use.unit == ROW
 
 
-def test_a_permit_of_another_account_stores_nothing():
-    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="not issued"):
-        budget.record(Permit(USE), b"noisy")
+def test_a_release_is_stored_before_it_is_returned(path, monkeypatch):
+    def full(*_):
+        raise OSError("the disk is full")
 
-
-def test_a_budget_of_rows_pays_for_nothing_else():
-    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="one row"):
-        budget.reserve(replace(USE, unit=EXAMPLE))
+    with Budget(epsilon=2, path=path) as budget:
+        curator.confusion(LABELS, SCORES, epsilon=1, budget=budget)
+        monkeypatch.setattr(Ledger, "record", full)
+        with pytest.raises(OSError, match="full"):
+            curator.auc(LABELS, SCORES, epsilon=1, budget=budget)
+        assert budget.remaining == 0
+    with Ledger(path) as ledger:
+        first, second = (e.use for e in ledger.entries() if isinstance(e, Charge))
+        assert len(ledger.replay(first.session, 0)) == 4 * 8
+        assert ledger.replay(second.session, 0) is None
