@@ -106,6 +106,9 @@ class Option:
             raise PlanError(f"a part of the budget lies in 0 .. {SHARE_STEPS}")
 
 
+RowsOfAnOption: TypeAlias = Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class RankMechanism:
     """A way to release rank sums, by public facts alone: an entry of the registry.
@@ -121,7 +124,7 @@ class RankMechanism:
 
     kinds: frozenset[SumKind]
     option: Callable[[RankFacts, LabelLoss, Fraction], Option]
-    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None
+    rows: RowsOfAnOption | None = None
     gaussian: bool = False
 
 
@@ -310,31 +313,26 @@ class Prior:
         return (at - self.mean) ** 2 + self.sd**2
 
 
-Predictor: TypeAlias = Callable[[RankFacts, float, Prior], tuple[float, Option]]
+Prediction: TypeAlias = tuple[float, Option]
 """The least predicted error of a site's sums, and the option that has it."""
+Predictor: TypeAlias = Callable[[RankFacts, float, Prior], Prediction]
 
 
-def _predict_endpoint(
-    facts: RankFacts, epsilon: float, prior: Prior
-) -> tuple[float, Option]:
+def _predict_endpoint(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the endpoint mechanism: the slack mechanism with nothing to choose."""
     centre, tau = np.array([facts.low / 2]), np.zeros(1)
     (variance,) = _slack_variance(facts, epsilon, prior, centre, tau)
     return float(variance), Option(SumKind.ENDPOINT)
 
 
-def _predict_slack(
-    facts: RankFacts, epsilon: float, prior: Prior
-) -> tuple[float, Option]:
+def _predict_slack(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the slack mechanism at its best centre and tau."""
     taus, centres = np.array(_TAUS), _centres(facts, prior)
     grid = _slack_variance(facts, epsilon, prior, centres[:, None], taus)
     return _least(SumKind.SLACK, grid, centres, taus)
 
 
-def _predict_staircase(
-    facts: RankFacts, epsilon: float, prior: Prior
-) -> tuple[float, Option]:
+def _predict_staircase(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the staircase mechanism at its best centre and share.
 
     The error is that of T + (c' - c)P: T moves by the distance d of the far end.
@@ -350,9 +348,7 @@ def _predict_staircase(
     return _least(SumKind.STAIRCASE, grid, centres, shares)
 
 
-def _predict_response(
-    facts: RankFacts, epsilon: float, prior: Prior
-) -> tuple[float, Option]:
+def _predict_response(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict randomized response."""
     around = facts.squares / 4 - prior.mean * facts.total
     around += facts.size * (prior.mean**2 + prior.sd**2)
@@ -367,9 +363,7 @@ CANDIDATES: Final[Mapping[SumKind, Predictor]] = {
 }
 
 
-def predict(
-    facts: RankFacts, epsilon: Fraction, *among: SumKind
-) -> tuple[float, Option]:
+def predict(facts: RankFacts, epsilon: Fraction, *among: SumKind) -> Prediction:
     """Return the least expected variance of S - cP among these, and its option."""
     prior = Prior.wide(facts.examples)
     predicted = (CANDIDATES[kind](facts, float(epsilon), prior) for kind in among)
@@ -413,7 +407,7 @@ def _centres(facts: RankFacts, prior: Prior) -> FloatVector:
 
 def _least(
     kind: SumKind, grid: FloatArray, centres: FloatVector, parts: FloatVector
-) -> tuple[float, Option]:
+) -> Prediction:
     """Return the least variance of a grid, and the option of its centre and part."""
     i, j = divmod(int(np.argmin(grid)), parts.size)
     centre = round(2 * CENTRE_STEPS * float(centres[i]))
@@ -433,10 +427,7 @@ def _count_variance(epsilon: float) -> float:
     return 2.0 * response_variance(epsilon)
 
 
-def _choosing(
-    *among: SumKind,
-    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None,
-) -> RankMechanism:
+def _choosing(*among: SumKind, rows: RowsOfAnOption | None = None) -> RankMechanism:
     def option(facts: RankFacts, budget: LabelLoss, share: Fraction) -> Option:
         del share
         return predict(facts, budget.epsilon, *among)[1]

@@ -29,7 +29,7 @@ towards one half, by an amount that depends on the scores, so no interval is giv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -47,6 +47,7 @@ from discreet.label.mechanisms import (
     CENTRE_STEPS,
     Option,
     RankMechanism,
+    RowsOfAnOption,
     SumKind,
     count_row,
     noisy_row,
@@ -104,9 +105,7 @@ def _around_the_mean(facts: RankFacts, share: Fraction) -> Option:
     return Option(SumKind.ORTHOGONAL, mean_centre(facts), round(share * SHARE_STEPS))
 
 
-def _shared(
-    kind: SumKind, rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]]
-) -> RankMechanism:
+def _shared(kind: SumKind, rows: RowsOfAnOption) -> RankMechanism:
     """Return a mechanism that takes the plan's share."""
     return RankMechanism(
         frozenset({kind}),
