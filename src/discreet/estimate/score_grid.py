@@ -78,19 +78,17 @@ class ScoreGrid:
     """A grid of 1/steps and the bins of a release that hold a multiple."""
 
     steps: int
-    first: FloatVector
-    """The least multiple in each bin, as a number of steps."""
     held: BoolVector
 
     @classmethod
     def over(cls, edges: Edges, steps: int) -> ScoreGrid:
         """Place the multiples in bins; the last bin holds its upper end."""
-        first = np.ceil(edges.array[:-1] * steps - _ROUNDING)
-        return cls(steps, first, _held(edges, np.array([steps]))[0])
+        return cls(steps, _held(edges, np.array([steps]))[0])
 
     def spread(self, observed: NoisyHistogram) -> NoisyHistogram:
         """Return the histogram of scores spread over the grid's cells."""
-        inner = (self.first[self.held][1:] - 0.5) / self.steps
+        first = np.ceil(observed.edges.array[:-1] * self.steps - _ROUNDING)
+        inner = (first[self.held][1:] - 0.5) / self.steps
         values = (0.0, *inner.tolist(), 1.0)
         return replace(
             observed,
@@ -186,29 +184,25 @@ def find_grid(observed: NoisyHistogram) -> ScoreGrid | None:
     heavy = total >= _HEAVY * unit
     if np.count_nonzero(heavy) < _FEWEST:
         return None
-    variance = _variance_of_totals(observed)
-    widths = np.diff(even_places(edges))
+    every = np.arange(_COARSEST, _FINEST + 1)
+    held = _held(edges, every)
+    sd = np.sqrt(~held @ _variance_of_totals(observed))
+    empty = ~held.all(axis=1) & (np.abs(~held @ total) <= _SURE * sd)
+    enough = empty & (np.count_nonzero(held & heavy, axis=1) >= _FEWEST)
     first, last = np.flatnonzero(heavy)[[0, -1]]
-
-    def gapped(held: BoolVector) -> bool:
-        """Return whether multiples are missing: the scores are few, not on a grid."""
-        inside = total[first : last + 1][held[first : last + 1]]
-        return float(np.mean(inside >= _EMPTY * unit)) < _MOSTLY
-
-    def fits(steps: int) -> bool:
-        held = ScoreGrid.over(edges, steps).held
-        sd = float(np.sqrt(variance[~held].sum()))
-        if held.all() or abs(float(total[~held].sum())) > _SURE * sd:
-            return False
-        if np.count_nonzero(heavy & held) < _FEWEST or gapped(held):
-            return False
-        return _missing(held, heavy, total, widths) > _MISSED * max(sd, 1.0)
-
-    steps = next(filter(fits, range(_COARSEST, _FINEST + 1)), None)
-    if steps is None:
+    widths = np.diff(even_places(edges))
+    fitting = []
+    for k in np.flatnonzero(enough):
+        inside = total[first : last + 1][held[k][first : last + 1]]
+        # Where multiples are missing, the scores are few values and not on a grid.
+        filled = float(np.mean(inside >= _EMPTY * unit)) >= _MOSTLY
+        missed = _MISSED * max(float(sd[k]), 1.0)
+        if filled and _missing(held[k], heavy, total, widths) > missed:
+            fitting.append(int(every[k]))
+    if not fitting:
         return None
-    near = [r for r in _ROUND if steps <= r <= _NEAR * steps and fits(r)]
-    return ScoreGrid.over(edges, min(near, default=steps))
+    near = [r for r in _ROUND if r in fitting and r <= _NEAR * fitting[0]]
+    return ScoreGrid.over(edges, min(near, default=fitting[0]))
 
 
 def _missing(

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
-from discreet.data.edges import Edges, even_places
+from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, Interpolation, RocPath, runs
 from discreet.statistic.observed import NoisyHistogram
 
@@ -98,8 +98,15 @@ def find_ties(observed: NoisyHistogram) -> Ties:
 
 def end_ties(observed: NoisyHistogram) -> BoolVector:
     """Return the bins beyond the farthest edges, where they hold enough to matter."""
-    enough = observed.totals >= _END * max(observed.noise.scale, 1.0)
-    return enough & _beyond(observed.edges)
+    edges = observed.edges
+    ends = np.zeros(len(edges), dtype=np.bool_)
+    if edges.scores.kind == "other" or edges.atoms or len(edges) < 3:
+        return ends
+    z = edges.array[[1, -2]]
+    if edges.scores.kind == "probability":
+        z = np.log(z / (1 - z))
+    ends[0], ends[-1] = z[0] <= -_FAR, z[1] >= _FAR
+    return ends & (observed.totals >= _END * max(observed.noise.scale, 1.0))
 
 
 def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
@@ -116,18 +123,6 @@ def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
     empty = observed.totals < _EMPTY * unit * (not observed.exact) + 0.5
     tied = _pattern(heavy & _beside(empty), observed.totals)
     return "linear" if tied else "pchip"
-
-
-def _beyond(edges: Edges) -> BoolVector:
-    """Return which bins lie beyond the farthest edges that tell scores apart."""
-    beyond = np.zeros(len(edges), dtype=np.bool_)
-    if edges.scores.kind == "other" or edges.atoms or len(edges) < 3:
-        return beyond
-    z = edges.array[[1, -2]]
-    if edges.scores.kind == "probability":
-        z = np.log(z / (1 - z))
-    beyond[0], beyond[-1] = z[0] <= -_FAR, z[1] >= _FAR
-    return beyond
 
 
 def _beside(marked: BoolVector) -> BoolVector:

@@ -125,14 +125,13 @@ def model_of(counts, scale=10.0):
 def test_the_jacobian_is_the_derivative_of_the_expected_counts(rng, smooth):
     _, noisy = release(rng)
     model = model_of(noisy)
-    penalty = model._penalty(smooth)
     theta = model.start()
-    jacobian = model._jacobian(model._predict(theta, penalty, smooth))
+    jacobian, *_ = model._curvature(model._predict(theta, smooth))
     for k in range(0, theta.size, 7):
         nudge = np.zeros_like(theta)
         nudge[k] = 1e-6
-        up = model._predict(theta + nudge, penalty, smooth).means
-        down = model._predict(theta - nudge, penalty, smooth).means
+        up = model._predict(theta + nudge, smooth).means
+        down = model._predict(theta - nudge, smooth).means
         slope = ((up - down) / 2e-6).ravel()
         np.testing.assert_allclose(jacobian[:, k], slope, rtol=1e-4, atol=1e-4)
 
@@ -142,11 +141,10 @@ def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng, smooth):
     _, noisy = release(rng)
     model = model_of(noisy)
     fit = model.fit(smooth, model.start())
-    penalty = model._penalty(smooth)
-    best = model._predict(fit.theta, penalty, smooth).objective
+    best = model._predict(fit.theta, smooth).objective
     for _ in range(50):
         step = rng.normal(size=fit.theta.size)
-        other = model._predict(fit.theta + 0.05 * step, penalty, smooth).objective
+        other = model._predict(fit.theta + 0.05 * step, smooth).objective
         assert other < best + 1e-3
 
 
