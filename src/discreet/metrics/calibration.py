@@ -40,7 +40,14 @@ from discreet.estimate.intervals import (
     RatioShape,
     Shape,
 )
-from discreet.estimate.slopes import Cells, Slopes, covariance_of, noise_sd, sampling_sd
+from discreet.estimate.slopes import (
+    Cells,
+    Slopes,
+    covariance_of,
+    noise_sd,
+    noise_variances,
+    sampling_sd,
+)
 from discreet.estimate.sub_bins import cell_scores, within_bins
 from discreet.metrics.measure import Local, edges_of, of_bins
 from discreet.noise.arc_decoder import DecodedNoise
@@ -147,10 +154,7 @@ class Groups:
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
         """Which groups hold examples that their noise could not have made."""
-        noise = np.zeros(len(self.shares))
-        if not self.counts.exact:
-            variances = np.diag(covariance_of(self.counts, self.shares))
-            noise = np.sqrt(np.maximum(variances, 0.0))
+        noise = np.sqrt(noise_variances(self.counts, self.shares))
         return self.totals > np.maximum(_SURE * noise, 1e-9 * self.examples)
 
     def slopes(self, on_p: FloatVector, on_t: FloatVector, on_f: FloatVector) -> Slopes:
@@ -227,8 +231,8 @@ class Groups:
         self, value: float, slopes: Slopes, binning: Binning, shape: Shape = SYMMETRIC
     ) -> Estimate:
         """Put a value and its three errors together."""
-        noise = 0.0 if self.counts.exact else noise_sd(slopes, self.counts)
         sampling = sampling_sd(slopes, *np.split(self.every, 2))
+        noise = noise_sd(slopes, self.counts)
         return Estimate(value, sampling, noise, binning, shape=shape)
 
     @cached_property

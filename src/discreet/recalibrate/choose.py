@@ -54,7 +54,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.slopes import covariance_of
+from discreet.estimate.slopes import noise_variances
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.brier import brier_score
 from discreet.metrics.calibration import (
@@ -274,15 +274,9 @@ def _too_little(observed: NoisyHistogram) -> str | None:
         return observed.refusal
     if observed.missing_class is not None:
         return f"the pooled data hold no {observed.missing_class}"
-    if observed.exact:
-        return None
-    weights = np.repeat(np.eye(2), len(observed.edges), axis=1)
-    variances = np.diag(covariance_of(observed, weights))
-    for name, total, variance in (
-        ("negatives", observed.total_negatives, variances[0]),
-        ("positives", observed.total_positives, variances[1]),
-    ):
-        sd = math.sqrt(max(float(variance), 0.0))
+    both = np.repeat(np.eye(2), len(observed.edges), axis=1)
+    totals, sds = both @ observed.vector, np.sqrt(noise_variances(observed, both))
+    for name, total, sd in zip(("negatives", "positives"), totals, sds, strict=True):
         if total < _SURE * sd:
             return (
                 f"the release counts {total:,.0f} {name} with a noise of {sd:,.0f}, and "
@@ -363,10 +357,7 @@ def mapped_predictions(edges: Edges, fitted: CalibrationMap) -> Predictions:
 def _expected_error(groups: Groups) -> float:
     p, t = groups.positives, groups.totals
     variances = p * (t - p) / np.where(t > 0, t, 1.0)
-    if not groups.counts.exact:
-        weights = groups.of_positives - groups.sums
-        noise = np.diag(covariance_of(groups.counts, weights))
-        variances = variances + np.maximum(noise, 0.0)
+    variances += noise_variances(groups.counts, groups.of_positives - groups.sums)
     off = np.abs(p - groups.predicted)
     pairs = zip(off, np.sqrt(variances), strict=True)
     return sum(_folded(float(d), float(sd)) for d, sd in pairs) / groups.examples

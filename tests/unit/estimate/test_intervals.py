@@ -18,9 +18,9 @@ from discreet.estimate.intervals import (
     AreaShape,
     FoldedShape,
     LargestShape,
+    Linear,
     ProportionShape,
     RatioShape,
-    Scaled,
     Symmetric,
 )
 from discreet.estimate.smooth_fit import Smooth
@@ -161,7 +161,7 @@ def test_a_scaled_estimate_has_a_scaled_interval():
         expected = auc.interval(worst_case_binning=worst)
         assert found == pytest.approx([4500 * end for end in expected])
     with pytest.raises(InputError, match="positive factor"):
-        Scaled(Symmetric(), -1.0)
+        Linear(Symmetric(), -1.0)
 
 
 def test_shapes_refuse_what_they_cannot_hold():

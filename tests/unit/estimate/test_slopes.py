@@ -11,14 +11,14 @@ from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.curves import Curves
 from discreet.estimate.slopes import (
+    Cells,
     auc_slopes,
-    brier_slopes,
     noise_sd,
     precision_area_slopes,
     sampling_sd,
 )
 from discreet.estimate.sub_bins import refined
-from discreet.metrics.brier import brier_score
+from discreet.metrics.brier import BRIER, brier_score
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import BinCovariance, NoisyHistogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
@@ -140,7 +140,8 @@ def test_the_brier_scores_sampling_error_is_that_of_a_mean(rule):
         one[k] = 1
         losses.append(brier_score(histogram(edges, one[:BINS], one[BINS:])).value)
     each = np.repeat(losses, np.append(NEGATIVES, POSITIVES).astype(int))
-    found = sampling_sd(brier_slopes(edges, NEGATIVES, POSITIVES), NEGATIVES, POSITIVES)
+    slopes = BRIER.slopes(Cells(NEGATIVES, POSITIVES, tied=False, edges=edges))
+    found = sampling_sd(slopes, NEGATIVES, POSITIVES)
     # Each class is inflated as a sample of its own: a little above 1/(M - 1).
     assert found == pytest.approx(each.std(ddof=1) / np.sqrt(each.size), rel=0.03)
 
@@ -182,9 +183,6 @@ def test_a_model_bin_with_next_to_no_positives_has_finite_slopes():
 def test_a_class_without_examples_has_no_slopes():
     with pytest.raises(InputError, match="both classes"):
         auc_slopes(NEGATIVES, np.zeros(BINS))
-    edges = Edges.realise(Uniform(BINS), ScoreRange())
-    with pytest.raises(InputError, match="there are none"):
-        brier_slopes(edges, np.zeros(BINS), np.zeros(BINS))
 
 
 def binormal(bins, examples=4000, distance=1.5):
