@@ -6,23 +6,20 @@ the farthest edges, whose scores are 0 or 1 for all that edges can tell.
 
 *Steps.* Isotonic calibration, single trees and rounding leave scores on values that bins
 do not tell apart. A curve that bends inside such a bin overstates average precision, by a
-quarter where one step holds half of the positives. Bins do not show where steps lie, but
-their totals jump about any smooth density. Two things must come together:
+quarter where one step holds half of the positives. Totals that jump about any smooth
+density show steps, where two things come together:
 
 - The model's dispersion (variance of a total over its mean) is 32 or more; single examples
   have 1, scores that repeat some 16. One heap or a narrow hump has a large one too.
 - Log densities lie off the cubic through their four neighbours by .1 in the median (smooth
-  scores on the tuning half of ``bench/synthetic.py``: at most .1, steps mostly .13 to 2), or bins
-  stand alone between empty ones, or ties were found already.
+  scores on the tuning half of ``bench/synthetic.py``: at most .1, steps mostly .13 to 2),
+  or bins stand alone between empty ones, or ties were found already.
 
 *How many.* Let c be a bin's total and v the squared distance to what its neighbours'
-densities suggest, per example and less the noise. Values of equal spacing put
-k - 1/2 or k + 1/2 of them into a bin, so :math:`v \approx c (1/2k)^2` per example, or
-
-.. math:: k = \tfrac12\sqrt{c/v}
-
-of them, at least one; for values at random v is larger and k is 1, as it should be. A bin
-is cut into k equal parts along the curve of smooth scores, and every part is a tie.
+densities suggest, per example and less the noise. Values of equal spacing put k - 1/2 or
+k + 1/2 of them into a bin, so :math:`v \approx c (1/2k)^2` and
+:math:`k = \tfrac12\sqrt{c/v}`, at least one; for values at random v is larger and k is 1.
+A bin is cut into k equal parts along the curve of smooth scores, and every part is a tie.
 """
 
 from __future__ import annotations

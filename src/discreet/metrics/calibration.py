@@ -426,18 +426,11 @@ def calibration_curve(
     kept = np.flatnonzero(groups.filled)
     p, t = groups.positives[kept], groups.totals[kept]
     ours = groups.of_positives[kept]
-    noise = np.zeros((2 * kept.size, 2 * kept.size))
-    if not counts.exact:
-        noise = covariance_of(counts, np.vstack([ours, groups.shares[kept] - ours]))
-    ends = []
-    for k, other in enumerate(range(kept.size, 2 * kept.size)):
-        shape = RatioShape(
-            *(float(p[k]), float(t[k] - p[k]), float(t[k])),
-            max(float(noise[k, k]), 0.0),
-            max(float(noise[other, other]), 0.0),
-            float(noise[k, other]),
-        )
-        ends.append(shape.ends(float(p[k] / t[k]), 0.0, 0.0, _Z))
+    noise = covariance_of(counts, np.vstack([ours, groups.shares[kept] - ours]))
+    own = np.maximum(np.diag(noise), 0.0).reshape(2, -1)
+    columns = [p, t - p, t, *own, np.diag(noise[: kept.size, kept.size :])]
+    shapes = [RatioShape(*row) for row in np.stack(columns, axis=1).tolist()]
+    ends = [shape.ends(r, 0.0, 0.0, _Z) for shape, r in zip(shapes, p / t, strict=True)]
     low, high = np.array(ends).reshape(-1, 2).T
     return ReliabilityCurve(
         groups.predicted[kept] / t, p / t, low, high, t / groups.examples

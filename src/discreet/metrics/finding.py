@@ -196,9 +196,7 @@ class _Search:
         for _ in range(_HALVINGS):
             middle = (near + far) / 2
             above = cut_of(self.fit, middle).curved
-            confusion = confusion_weights(above) @ np.concatenate(
-                [self.counts.negatives, self.counts.positives]
-            )
+            confusion = confusion_weights(above) @ self.counts.vector
             if (share(confusion) - target) * off[inside] >= 0:
                 near = middle
             else:

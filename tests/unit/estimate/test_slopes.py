@@ -118,6 +118,7 @@ class SharedNoise:
 
     variances: np.ndarray
     across: float
+    scale: float = 1.0
 
     def covariance(self, at):
         del at

@@ -189,8 +189,7 @@ def test_negatives_on_top_of_perfect_scores_reach_the_bound_of_average_precision
 def test_the_worst_split_of_the_examples_is_all_in_the_smaller_class(most):
     positives, negatives = 1000, 3000
     every = [
-        1 - (1 - p / positives) * (1 - (most - p) / negatives)
-        for p in range(most + 1)
+        1 - (1 - p / positives) * (1 - (most - p) / negatives) for p in range(most + 1)
     ]
     assert auc_influence(most, positives, negatives) == pytest.approx(max(every))
 
