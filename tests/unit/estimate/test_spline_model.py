@@ -224,13 +224,6 @@ def test_the_response_says_how_counts_move_with_the_released_ones(rng):
     assert wanted[bins // 2] > 0.5
 
 
-def test_averaged_counts_are_finite_and_never_negative(rng):
-    noise_only = simulate_discrete_laplace(10.0, (2, 30), rng)
-    cells = average(model_of(noise_only)).cells
-    assert np.isfinite(cells).all()
-    assert (cells >= 0).all()
-
-
 def test_the_model_refuses_what_it_is_not_for():
     places = np.linspace(0, 1, 6)
     with pytest.raises(InputError, match="4 bins"):

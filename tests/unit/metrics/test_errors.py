@@ -10,9 +10,8 @@ from scipy.special import ndtr
 
 from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
-from discreet.estimate.fit import Flat, Other
+from discreet.estimate.fit import Flat, Other, PublicTotals
 from discreet.estimate.intervals import ProportionShape
-from discreet.estimate.fit import PublicTotals
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.calibration import expected_calibration_error
 from discreet.metrics.errors import measure, measures
