@@ -15,7 +15,9 @@ def test_cells_hold_their_bins_counts_and_none_is_negative(rng, bins):
     for _ in range(50):
         every = rng.exponential(1.0, 2 * bins) ** 3 * (rng.random(2 * bins) < 0.7)
         counts = histogram(Edges.realise(Warped(bins)), *np.split(every, 2))
-        masses = within_bins(counts).masses(every)
+        masses, ends = within_bins(counts).masses(every), counts.edges.array
+        cells = cell_scores(counts.edges)
+        assert ((cells > ends[:-1, None]) & (cells < ends[1:, None])).all()
         assert masses.sum(axis=2).ravel() == pytest.approx(every)
         assert (masses >= -1e-12).all()
 

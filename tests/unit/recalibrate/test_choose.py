@@ -15,12 +15,11 @@ from discreet.estimate.sub_bins import cell_scores
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise
-from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit
 from discreet.recalibrate.choose import fit_beta, fit_platt, mapped_predictions, risk
 from discreet.recalibrate.maps import Identity, LogCurve
 from discreet.recalibrate.stepwise import Rates
-from discreet.statistic.observed import NoisyHistogram
+from histograms import histogram, no_examples
 
 
 def ece(said, labels, bins=15):
@@ -59,7 +58,7 @@ def test_a_model_that_is_right_in_every_bin_is_left_alone_however_many_examples(
     edges = Edges.realise(Warped(64))
     middles = cell_scores(edges).mean(axis=1)
     totals = np.full(64, 500.0)
-    right = NoisyHistogram(edges, totals * (1 - middles), totals * middles, NoNoise())
+    right = histogram(edges, totals * (1 - middles), totals * middles)
     fitted = fit(right, right)
     assert fitted.name == "identity"
     assert "worse than none" in fitted.reason
@@ -81,20 +80,18 @@ def test_a_total_within_its_noise_gives_the_identity_and_says_so(sample, read):
     assert "no map can be fitted" in fitted.reason
 
 
-def test_one_class_gives_the_identity_and_says_so():
-    edges = Edges.realise(Warped(8))
-    lone = NoisyHistogram(edges, np.full(8, 9.0), np.zeros(8), NoNoise())
-    fitted = fit(lone, lone)
+@pytest.mark.parametrize(
+    ("positives", "refusal", "words"),
+    [(0.0, None, "no positives"), (9.0, "too little data", "too little data")],
+)
+def test_one_class_or_a_refused_release_gives_the_identity_and_says_so(
+    positives, refusal, words
+):
+    edges, nine = Edges.realise(Warped(8)), np.full(8, 9.0)
+    release = histogram(edges, nine, np.full(8, positives), refusal=refusal)
+    fitted = fit(release, release)
     assert fitted.name == "identity"
-    assert "no positives" in fitted.reason
-
-
-def test_a_refused_release_gives_the_identity_and_its_reason():
-    edges = Edges.realise(Warped(8))
-    refused = NoisyHistogram(
-        edges, np.full(8, 9.0), np.full(8, 9.0), NoNoise(), "too little data"
-    )
-    assert "too little data" in fit(refused, refused).reason
+    assert words in fitted.reason
 
 
 def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
@@ -106,7 +103,7 @@ def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
         arc = CircularArc(Fraction(epsilon), edges)
         exact = np.bincount(cells, minlength=64)
         found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
-        observed = NoisyHistogram(edges, *found.counts, found.noise)
+        observed = histogram(edges, *found.counts, found.noise)
         fitted = fit(observed, Flat().fit(observed).counts)
         assert fitted.name in names
         if epsilon == 5:
@@ -159,7 +156,7 @@ def test_too_little_noise_twin_is_usable():
     edges = Edges.realise(Warped(8))
     n, p = np.linspace(900, 20, 8), np.linspace(300, 700, 8)
     for scale, refused in ((0.5, False), (1e4, True)):
-        observed = NoisyHistogram(edges, n, p, LaplaceNoise(scale))
+        observed = histogram(edges, n, p, LaplaceNoise(scale))
         assert ("no map can be fitted" in fit(observed, observed).reason) == refused
 
 
@@ -203,20 +200,12 @@ def test_the_slopes_of_a_curve_are_its_differences(sample, read):
     rates = Rates.of(observed, counts)
     for fitter in (fit_platt, fit_beta):
         values, slopes = fitter(counts).on(rates)
-        k, step = 9, 1.0
-        moved = counted_with(counts, k, step)
+        one = np.eye(24)[9]
+        p, n = counts.positives + one, counts.negatives - one
+        moved = replace(counts, positives=p, negatives=n)
         shifted, _ = fitter(moved).on(Rates.of(moved, moved))
-        change = (shifted - values) / (step / rates.totals[k])
-        assert change == pytest.approx(slopes[:, k], abs=2e-3)
-
-
-def counted_with(counts, k, step):
-    from dataclasses import replace
-
-    p, n = counts.positives.copy(), counts.negatives.copy()
-    p[k] += step
-    n[k] -= step
-    return replace(counts, positives=p, negatives=n)
+        change = (shifted - values) * rates.totals[9]
+        assert change == pytest.approx(slopes[:, 9], abs=2e-3)
 
 
 def test_logits_are_mapped_like_their_probabilities():
@@ -250,11 +239,6 @@ def test_the_identity_does_not_hand_out_the_callers_array():
     assert scores[0] == 0.25
 
 
-def ece_of_truth(said, truth, bins=15):
-    place = np.minimum((said * bins).astype(int), bins - 1)
-    return np.abs(np.bincount(place, said - truth, bins)).sum() / said.size
-
-
 def test_the_identity_changes_neither_metric_of_the_scores(sample, counted):
     counts = counted(*sample(20_000, 1, slope=1.5), bins=1024)
     found = effect(counts, Identity())
@@ -272,7 +256,7 @@ def test_the_error_after_the_map_is_the_one_fresh_examples_show(sample, counted)
         counts = counted(*sample(8_000, seed, slope=1.5), bins=1024)
         fitted = fit(counts, counts)
         expected.append(effect(counts, fitted).ece_after.value)
-        seen.append(ece_of_truth(fitted.apply(fresh), truth))
+        seen.append(ece(fitted.apply(fresh), truth))
     assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.33)
 
 
@@ -294,9 +278,7 @@ def test_a_map_that_helps_lowers_both(sample, counted):
 
 
 def test_no_examples_have_no_effect_to_show():
-    edges = Edges.realise(Warped(8))
-    nothing = NoisyHistogram(edges, np.zeros(8), np.zeros(8), NoNoise())
-    found = effect(nothing, Identity())
+    found = effect(no_examples(Edges.realise(Warped(8))), Identity())
     assert math.isnan(found.ece_after.value)
     assert math.isnan(found.brier_after)
 
