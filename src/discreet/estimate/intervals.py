@@ -270,15 +270,11 @@ class FoldedShape:
     kept when the sum over draws of truth and errors agrees with the value seen (Neyman's
     construction). The draws are the same for every release: a release has one interval.
 
-    Scatter is most where few terms hold all of the truth: the lower end takes the
-    deviations d beyond two spreads as all there is. The upper end takes the pattern that
-    makes so low a value least of a surprise: with covariance C and signs s,
-
-    .. math:: d + C s/\sqrt{s^\top C s},
-
-    the deviations moved by one spread of their sum in the least favourable direction
-    (Stein 1956). The deviations alone are too uneven where small ones are scattered, and
-    miss a wide term that was seen too small. The interval may lie below the value itself.
+    The lower end takes the deviations d beyond two spreads as all there is: scatter is
+    most where few terms hold all of the truth. The upper end takes, with covariance C and
+    signs s, the pattern :math:`d + C s/\sqrt{s^\top C s}`: the deviations moved by one
+    spread of their sum in the least favourable direction (Stein 1956). The interval may
+    lie below the value itself.
 
     A model that smoothed the deviations took part of their scatter off, an unknown part
     of which is its bias. At the lower end the covariance ``below`` is scatter as the

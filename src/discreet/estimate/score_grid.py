@@ -117,13 +117,6 @@ class ScoreGrid:
         wide[:, np.tile(self.held, 2)] = rows
         return wide
 
-    def binned(
-        self, observed: NoisyHistogram, spread: NoisyHistogram
-    ) -> NoisyHistogram:
-        """Return counts of spread scores in the release's own bins."""
-        negatives, positives = np.split(self.widened(spread.vector[None, :])[0], 2)
-        return replace(observed, negatives=negatives, positives=positives)
-
     def curves(self, counts: NoisyHistogram, multiples: GridCounts) -> Curves:
         """Draw the curves through the multiples."""
         whole = np.ones(self.held.size, dtype=np.bool_)
@@ -136,13 +129,6 @@ class ScoreGrid:
             drawn,
             path=RocPath(fpr, tpr, "linear", tied),
             traced=Traced(places[filled], fpr[filled], tpr[filled]),
-        )
-
-    def note(self) -> str:
-        """Name the grid, and how to do better."""
-        return (
-            f"the scores lie on a grid of 1/{self.steps}; declare it "
-            f"(edges=discreet.Grid(1/{self.steps})) to have every value counted"
         )
 
 

@@ -55,6 +55,10 @@ _CROWDING: Final = (
     "negative share one; let a pilot round find where scores lie (pilot=True), or give "
     "edges at quantiles of public reference scores, or more bins"
 )
+_ON_GRID: Final = (
+    "the scores lie on a grid of 1/{0}; declare it (edges=discreet.Grid(1/{0})) to have "
+    "every value counted"
+)
 _HEAP: Final = (
     "{:.0%} of the pairs of a positive and a negative lie beyond the farthest "
     "edge and are taken as ties; if these scores differ, give the plan edges there "
@@ -206,7 +210,8 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
     multiples = grid.at_multiples(spread.counts)
     if min(multiples.negatives.sum(), multiples.positives.sum()) <= 0:
         return replace(spread, observed=observed)
-    counts = grid.binned(observed, spread.counts)
+    negatives, positives = np.split(grid.widened(spread.counts.vector[None, :])[0], 2)
+    counts = replace(observed, negatives=negatives, positives=positives)
     response, other, between = spread.response, spread.other, spread.between
     if response is not None:
         response = grid.widened(grid.widened(response).T).T
@@ -218,7 +223,7 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
         counts=counts,
         curves=grid.curves(counts, multiples),
         bend=None,
-        notes=(*observed.notes, grid.note()),
+        notes=(*observed.notes, _ON_GRID.format(grid.steps)),
         other=other,
         response=response,
         between=None if between is None else grid.widened(between),

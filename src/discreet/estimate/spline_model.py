@@ -12,12 +12,9 @@ cubic splines of z,
 with p the share of positives and :math:`\sigma` the logistic function. At f = c = 0 the
 spline is the log-odds of the label; else a share f of positives lies where negatives do,
 c the other way (Barton and Lord 1981): labels with errors, cases that no score can tell,
-which a stiff spline alone would take for noise.
-
-So a bin expects :math:`\mu^+ = \int t r\,du` positives and
-:math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
-z is the logit of the score up to a line: log-odds that are linear in it, Platt's
-scaling of the scores, cost no penalty.
+which a stiff spline alone would take for noise. A bin expects
+:math:`\mu^+ = \int t r\,du` positives and :math:`\mu^- = \int t (1-r)\,du` negatives (sums
+over its sub-cells). Log-odds that are linear in z, Platt's scaling, cost no penalty.
 
 The likelihood. A released count is :math:`\mu + N(0, \varphi\mu) + \text{noise}`
 (:func:`log_density_and_pull`): :math:`\varphi = 1` for a Poisson sample around a smooth
@@ -36,14 +33,13 @@ count where the noise is small beside the sample's own roughness, near the curve
 where it is not. Smoothing thus removes noise, not the data's real shape.
 
 The smoothness has five parameters. A walk over a coarse grid of them climbs the evidence;
-the counts are the average of every fit on the way, weighted by evidence, so that no single
-choice decides. How far the fits are apart is its error (:attr:`ModelAverage.between`).
+the counts are the average of every fit on the way, weighted by evidence. How far the fits
+are apart is its error (:attr:`ModelAverage.between`).
 
 Orientation. The model treats a release alike when classes are swapped or scores turned
-round. A search does not: the likelihood has several maxima, and the order of its steps
-decides which one it reaches. So every release is fitted in one of its four orientations,
-chosen by its counts, and the fit is put back. Swapping or turning a release therefore does
-the same to its average, to the last bit.
+round; a search, whose steps decide which of several maxima it reaches, does not. So every
+release is fitted in one of its four orientations, chosen by its counts, and the fit is put
+back: swapping or turning a release does the same to its average, to the last bit.
 """
 
 from __future__ import annotations

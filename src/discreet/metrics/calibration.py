@@ -239,9 +239,8 @@ class Groups:
     def typical_binning(self) -> float:
         """What the shape of the scores inside their bins usually adds.
 
-        A twelfth of the bins' width if a density were three times as high at one end as
-        at the other; half of it where the neighbours say how it leans, a fifth where a
-        model drew it: so on the tuning half of ``bench/hard_coverage.py``.
+        A twelfth of the bins' width; half of it where the neighbours say how a density
+        leans, a fifth where a model drew it (tuning half of ``bench/hard_coverage.py``).
         """
         share = _LEANING if self.response is None else _DRAWN
         if isinstance(self.counts.noise, DecodedNoise):
@@ -345,14 +344,14 @@ def _ece_limits(groups: Groups, value: float) -> Binning:
     )
 
 
-def _of_fit(fit: Fit) -> Groups:
-    return Groups.of(fit.counts, DEFAULT_BINS, "width", response=fit.response)
-
-
 def _ece(cells: Cells) -> Local:
     counts = edges_of(cells), cells.negatives, cells.positives
     histogram = NoisyHistogram(*counts, NoNoise())
     return _mean_deviation(Groups.of(histogram, DEFAULT_BINS, "width"))
+
+
+def _of_fit(fit: Fit) -> Groups:
+    return Groups.of(fit.counts, DEFAULT_BINS, "width", response=fit.response)
 
 
 ECE: Final = of_bins(

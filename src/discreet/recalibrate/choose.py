@@ -149,16 +149,6 @@ def cell_counts(counts: NoisyHistogram, pieces: int) -> tuple[FloatVector, Float
     return n, p
 
 
-def fit_platt(counts: NoisyHistogram) -> LogisticMap:
-    """Fit an intercept and one slope."""
-    return LogisticMap.fitted("platt", counts)
-
-
-def fit_beta(counts: NoisyHistogram) -> LogisticMap:
-    """Fit an intercept and a slope on each logarithm."""
-    return LogisticMap.fitted("beta", counts)
-
-
 def fit(
     observed: NoisyHistogram, counts: NoisyHistogram, *, method: str = "auto"
 ) -> CalibrationMap:
@@ -188,8 +178,8 @@ _FITTED: Final[
     "bbq": lambda observed, _: fit_bbq(observed),
     "isotonic": fit_isotonic,
     "levels": fit_levels,
-    "platt": lambda _, counts: fit_platt(counts).curve,
-    "beta": lambda _, counts: fit_beta(counts).curve,
+    "platt": lambda _, counts: LogisticMap.fitted("platt", counts).curve,
+    "beta": lambda _, counts: LogisticMap.fitted("beta", counts).curve,
     "identity": lambda _, counts: Identity(scores=counts.edges.scores),
 }
 METHODS: Final = ("auto", *_FITTED)
@@ -221,7 +211,8 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
         return replace(steps_of(pooled, counts), reason=reason)
     none = risk(rates, rates.scores, np.zeros_like(rates.covariance))
     candidates = []
-    for curve in (fit_platt(counts), fit_beta(counts)):
+    for name in ("platt", "beta"):
+        curve = LogisticMap.fitted(name, counts)
         values, slopes = curve.on(rates)
         own = float(rates.shares @ ((slopes @ rates.covariance) * slopes).sum(axis=1))
         candidates.append((risk(rates, values, slopes), own, curve))

@@ -16,7 +16,7 @@ from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise
 from discreet.recalibrate import METHODS, effect, fit
-from discreet.recalibrate.choose import fit_beta, fit_platt, mapped_predictions, risk
+from discreet.recalibrate.choose import LogisticMap, mapped_predictions, risk
 from discreet.recalibrate.maps import Identity, LogCurve
 from discreet.recalibrate.stepwise import Rates
 from histograms import histogram, no_examples
@@ -161,7 +161,9 @@ def test_too_little_noise_twin_is_usable():
 
 
 def test_platt_finds_the_slope_and_the_shift(sample, counted):
-    curve = fit_platt(counted(*sample(200_000, 1, slope=1.5, shift=-0.4), 256)).curve
+    curve = LogisticMap.fitted(
+        "platt", counted(*sample(200_000, 1, slope=1.5, shift=-0.4), 256)
+    ).curve
     assert curve.intercept == pytest.approx(-0.4, abs=0.03)
     assert curve.on_log == curve.on_rest == pytest.approx(1.5, abs=0.03)
 
@@ -171,15 +173,15 @@ def test_beta_finds_two_slopes(counted):
     s = rng.beta(0.8, 1.2, 400_000)
     odds = 0.3 + 1.6 * np.log(s) - 0.7 * np.log1p(-s)
     labels = (rng.random(s.size) < 1 / (1 + np.exp(-odds))).astype(int)
-    curve = fit_beta(counted(s, labels, 512)).curve
+    curve = LogisticMap.fitted("beta", counted(s, labels, 512)).curve
     found = (curve.intercept, curve.on_log, curve.on_rest)
     assert found == pytest.approx((0.3, 1.6, 0.7), abs=0.04)
 
 
 def test_a_model_that_is_upside_down_gets_a_level_map(sample, counted):
     scores, labels = sample(20_000, 3, slope=2.0)
-    for fitter in (fit_platt, fit_beta):
-        curve = fitter(counted(scores, 1 - labels)).curve
+    for name in ("platt", "beta"):
+        curve = LogisticMap.fitted(name, counted(scores, 1 - labels)).curve
         assert curve.on_log == curve.on_rest == 0
         wanted = 1 - labels.mean()
         assert curve.apply([0.1, 0.9]) == pytest.approx([wanted] * 2, abs=1e-3)
@@ -187,7 +189,9 @@ def test_a_model_that_is_upside_down_gets_a_level_map(sample, counted):
 
 def test_separated_classes_give_a_finite_map(counted):
     scores = np.concatenate([np.full(50, 0.1), np.full(50, 0.9)])
-    curve = fit_platt(counted(scores, (scores > 0.5).astype(int))).curve
+    curve = LogisticMap.fitted(
+        "platt", counted(scores, (scores > 0.5).astype(int))
+    ).curve
     found = curve.apply([0.0, 0.1, 0.9, 1.0])
     assert np.isfinite(found).all()
     assert found[1] < 0.01
@@ -198,12 +202,12 @@ def test_the_slopes_of_a_curve_are_its_differences(sample, read):
     """Move the positives of one run by a little and fit again."""
     observed, counts = read(*sample(20_000, 4, slope=1.3), bins=24)
     rates = Rates.of(observed, counts)
-    for fitter in (fit_platt, fit_beta):
-        values, slopes = fitter(counts).on(rates)
+    for name in ("platt", "beta"):
+        values, slopes = LogisticMap.fitted(name, counts).on(rates)
         one = np.eye(24)[9]
         p, n = counts.positives + one, counts.negatives - one
         moved = replace(counts, positives=p, negatives=n)
-        shifted, _ = fitter(moved).on(Rates.of(moved, moved))
+        shifted, _ = LogisticMap.fitted(name, moved).on(Rates.of(moved, moved))
         change = (shifted - values) * rates.totals[9]
         assert change == pytest.approx(slopes[:, 9], abs=2e-3)
 
