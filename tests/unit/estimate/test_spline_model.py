@@ -121,10 +121,13 @@ def model_of(counts, scale=10.0):
     )
 
 
+@pytest.fixture
+def model(rng):
+    return model_of(release(rng)[1])
+
+
 @pytest.mark.parametrize("smooth", [PLAIN, MIXED])
-def test_the_jacobian_is_the_derivative_of_the_expected_counts(rng, smooth):
-    _, noisy = release(rng)
-    model = model_of(noisy)
+def test_the_jacobian_is_the_derivative_of_the_expected_counts(model, smooth):
     theta = model.start()
     jacobian, *_ = model._curvature(model._predict(theta, smooth))
     for k in range(0, theta.size, 7):
@@ -137,9 +140,7 @@ def test_the_jacobian_is_the_derivative_of_the_expected_counts(rng, smooth):
 
 
 @pytest.mark.parametrize("smooth", [PLAIN, MIXED])
-def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng, smooth):
-    _, noisy = release(rng)
-    model = model_of(noisy)
+def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng, model, smooth):
     fit = model.fit(smooth, model.start())
     best = model._predict(fit.theta, smooth).objective
     for _ in range(50):
@@ -148,9 +149,7 @@ def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng, smooth):
         assert other < best + 1e-3
 
 
-def test_another_start_reaches_the_same_fit(rng):
-    _, noisy = release(rng)
-    model = model_of(noisy)
+def test_another_start_reaches_the_same_fit(model):
     first = model.fit(PLAIN, model.start())
     second = model.fit(PLAIN, np.zeros_like(model.start()))
     assert second.log_evidence == pytest.approx(first.log_evidence, abs=0.01)
@@ -177,9 +176,7 @@ def test_little_noise_leaves_the_real_counts_alone(rng):
     np.testing.assert_allclose(cells.sum(axis=2), exact, atol=2.0)
 
 
-def test_the_evidence_prefers_a_straight_line_for_scores_off_by_platt_scaling(rng):
-    _, noisy = release(rng)
-    model = model_of(noisy)
+def test_the_evidence_prefers_a_straight_line_for_scores_off_by_platt_scaling(model):
     straight = model.fit(Smoothness(3.0, 1e4, 1.0), model.start())
     bent = model.fit(Smoothness(3.0, 1e-3, 1.0), model.start())
     assert straight.log_evidence > bent.log_evidence + 2

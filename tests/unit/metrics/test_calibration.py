@@ -46,23 +46,19 @@ def rounded(size, seed):
     return grid[np.abs(scores[:, None] - grid).argmin(axis=1)], labels
 
 
-@pytest.mark.parametrize("bins", [1, 4, 15, 40])
-def test_ece_on_known_values_is_the_definition(bins):
+@pytest.mark.parametrize("kind", ["width", "mass"])
+@pytest.mark.parametrize("bins", [1, 3, 4, 10, 15, 40])
+def test_ece_on_known_values_is_the_definition_and_keeps_equal_scores_together(
+    bins, kind
+):
     scores, labels = rounded(500, 1)
-    groups = [min(int(s * bins), bins - 1) for s in scores]
-    found = expected_calibration_error(counted(scores, labels, KNOWN), bins)
+    ranks = [(sum(scores < s) + sum(scores <= s)) / 1000 for s in scores]
+    places = scores if kind == "width" else ranks
+    groups = [min(int(place * bins), bins - 1) for place in places]
+    found = expected_calibration_error(counted(scores, labels, KNOWN), bins, kind)
     assert found.value == pytest.approx(calibration_error(scores, labels, groups))
     assert found.binning.low == pytest.approx(found.value)
     assert found.binning.high == pytest.approx(found.value)
-
-
-@pytest.mark.parametrize("bins", [1, 3, 10])
-def test_ece_of_equal_mass_keeps_equal_scores_together(bins):
-    scores, labels = rounded(500, 2)
-    ranks = [(sum(scores < s) + sum(scores <= s)) / 2 for s in scores]
-    groups = [min(int(r / 500 * bins), bins - 1) for r in ranks]
-    found = expected_calibration_error(counted(scores, labels, KNOWN), bins, "mass")
-    assert found.value == pytest.approx(calibration_error(scores, labels, groups))
 
 
 @pytest.mark.parametrize("kind", ["width", "mass"])
@@ -109,26 +105,20 @@ def test_the_worst_group_is_the_definition_and_noise_makes_no_group():
     assert math.isnan(maximum_calibration_error(drowned, 10).value)
 
 
-@pytest.mark.parametrize("kind", ["width", "mass"])
-def test_the_parts_of_the_brier_score_add_up_to_it(kind):
+@pytest.mark.parametrize(("bins", "kind"), [(8, "width"), (8, "mass"), (20, "width")])
+def test_the_parts_of_the_brier_score_are_murphys_and_add_up_to_it(bins, kind):
     scores, labels = rounded(2_000, 6)
-    found = brier_parts(counted(scores, labels, KNOWN), 8, kind)
+    found, mean = brier_parts(counted(scores, labels, KNOWN), bins, kind), labels.mean()
     assert found.total == pytest.approx(np.mean((scores - labels) ** 2))
-    mean = labels.mean()
     assert found.uncertainty.value == pytest.approx(mean * (1 - mean))
-
-
-def test_the_parts_are_murphys_where_every_value_is_a_group():
-    scores, labels = rounded(2_000, 7)
-    found = brier_parts(counted(scores, labels, KNOWN), 20)
-    reliability = resolution = 0.0
-    for value in np.unique(scores):
-        own = labels[scores == value]
-        reliability += own.size / 2_000 * (value - own.mean()) ** 2
-        resolution += own.size / 2_000 * (labels.mean() - own.mean()) ** 2
-    assert found.reliability.value == pytest.approx(reliability)
-    assert found.resolution.value == pytest.approx(resolution)
-    assert found.within == pytest.approx(0, abs=1e-12)
+    if bins == 20:  # every value is a group
+        own = [labels[scores == value] for value in np.unique(scores)]
+        shares = np.array([each.size for each in own]) / 2_000
+        rates = np.array([each.mean() for each in own])
+        reliability = shares @ (np.unique(scores) - rates) ** 2
+        assert found.reliability.value == pytest.approx(reliability)
+        assert found.resolution.value == pytest.approx(shares @ (mean - rates) ** 2)
+        assert found.within == pytest.approx(0, abs=1e-12)
 
 
 LINE = ("calibration_intercept", "calibration_slope", "calibration_in_the_large")
