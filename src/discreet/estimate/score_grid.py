@@ -31,6 +31,7 @@ import numpy as np
 from discreet.arrays import BoolArray, BoolVector, FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath, Traced
+from discreet.estimate.estimate import Interval
 from discreet.estimate.ties import choose_interpolation, find_ties
 from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
@@ -207,13 +208,6 @@ def _missing(
     return float((least * widths[void])[heavy[left] & heavy[right]].sum())
 
 
-class Places(NamedTuple):
-    """The lowest and the highest place at which a threshold may really cut."""
-
-    low: float
-    high: float
-
-
 def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVector:
     """Return the grids of 1/steps that a release does not rule out."""
     edges, steps = observed.edges, np.array(STEPS)
@@ -229,8 +223,8 @@ def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVecto
 
 def possible_places(
     observed: NoisyHistogram, steps: IntVector, threshold: float
-) -> Places:
-    """Return between which places smooth scores may stand for the true ones.
+) -> Interval:
+    """Return between which places a threshold may really cut smooth scores.
 
     Counts that were not smoothed are known at the edges: there, no place but the
     threshold itself; between two edges, none outside them. Smoothed ones hide part of
@@ -245,15 +239,15 @@ def possible_places(
     at_edge = not 0 <= cut < values.size - 1 or values[cut] == t
     if isinstance(observed.noise, DecodedNoise):
         share = _AT_EDGES if at_edge else _BETWEEN
-        return Places(t - share * (t - low), t + share * (high - t))
+        return Interval(t - share * (t - low), t + share * (high - t))
     if observed.edges.atoms or at_edge:
-        return Places(t, t)
+        return Interval(t, t)
     bottom, top = float(values[cut]), float(values[cut + 1])
     if observed.exact:
         tied = choose_interpolation(observed) == "linear"
     else:
         tied = bool(find_ties(observed).tied[cut])
-    return Places(bottom, top) if tied else Places(max(low, bottom), min(high, top))
+    return Interval(bottom, top) if tied else Interval(max(low, bottom), min(high, top))
 
 
 def _held(edges: Edges, steps: IntVector) -> BoolArray:

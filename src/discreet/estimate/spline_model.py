@@ -71,7 +71,7 @@ _SETTLED: Final = 1e-3
 _LONGEST_STEP: Final = 3.0
 _SHORTER: Final = (1.0, 1 / 3, 1 / 3**2, 1 / 3**3, 1 / 3**4, 1 / 3**4 / 3)
 """Shares of a step that are tried until one gains."""
-_EXPONENT_LIMIT: Final = 25.0
+_EXPONENTS: Final = (-25.0, 25.0)
 _APART: Final = 1e-4
 
 _Place: TypeAlias = tuple[int, ...]
@@ -126,7 +126,6 @@ class _Prediction(NamedTuple):
     """The model's expectations at one theta, and how well they fit."""
 
     theta: FloatVector
-    penalty: FloatArray
     objective: float
     cells: FloatArray
     means: FloatArray
@@ -192,19 +191,23 @@ class SplineModel:
         """
         from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
 
-        now, left = self._predict(start, smoothness), _STEPS
+        penalty, left = self._penalty(smoothness), _STEPS
+        now = self._predict(start, smoothness, penalty)
         while True:
-            jacobian, _, curvature = self._curvature(now)
+            jacobian, _, curvature = self._curvature(now, penalty)
             # LAPACK itself: SciPy's checks take longer than factors of this size.
             factor, failed = dpotrf(curvature)
             if failed:
                 raise np.linalg.LinAlgError("the information cannot be factored")
-            gradient = jacobian.T @ now.pull.ravel() - now.penalty @ now.theta
+            gradient = jacobian.T @ now.pull.ravel() - penalty @ now.theta
             step: FloatVector = dpotrs(factor, gradient)[0]
             if not left or float(gradient @ step) / 2 < _SETTLED:
                 break
             step *= min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
-            tried = (self._predict(now.theta + s * step, smoothness) for s in _SHORTER)
+            tried = (
+                self._predict(now.theta + share * step, smoothness, penalty)
+                for share in _SHORTER
+            )
             better = next((one for one in tried if one.objective > now.objective), None)
             if better is None:
                 break
@@ -231,55 +234,63 @@ class SplineModel:
         """
         from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
 
-        now = self._predict(fit.theta, fit.smoothness)
-        jacobian, weights, curvature = self._curvature(now)
+        penalty = self._penalty(fit.smoothness)
+        now = self._predict(fit.theta, fit.smoothness, penalty)
+        jacobian, weights, curvature = self._curvature(now, penalty)
         factor = cho_factor(curvature, check_finite=False)
         spline = jacobian @ cho_solve(factor, jacobian.T * weights, check_finite=False)
         own = np.minimum(fit.smoothness.dispersion * now.means.ravel() * weights, 1.0)
         response: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
         return response
 
-    def _predict(self, theta: FloatVector, smoothness: Smoothness) -> _Prediction:
+    def _penalty(self, smoothness: Smoothness) -> FloatArray:
+        size = self._knots.size
+        penalty = _RIDGE * np.eye(2 * size)
+        penalty[:size, :size] += smoothness.intensity * self._roughness
+        penalty[size:, size:] += smoothness.log_odds * self._roughness
+        return penalty
+
+    def _predict(
+        self, theta: FloatVector, smoothness: Smoothness, penalty: FloatArray
+    ) -> _Prediction:
         from scipy.special import expit  # noqa: PLC0415
 
         both = theta.reshape(2, -1) @ self._by_knot
         log_total, log_odds = both.reshape(2, *self._basis.shape[:2])
-        limits = -_EXPONENT_LIMIT, _EXPONENT_LIMIT
-        total = np.exp(np.clip(log_total + self._log_width, *limits))
-        share = expit(np.clip(log_odds, *limits))
+        total = np.exp((log_total + self._log_width).clip(*_EXPONENTS))
+        share = expit(log_odds.clip(*_EXPONENTS))
         least = smoothness.floor * self._positive
         room = 1 - least - smoothness.ceiling * (1 - self._positive)
-        positives = total * (least + room * share)
-        cells = np.stack([total - positives, positives])
+        cells = np.empty((2, *total.shape))
+        np.multiply(total, least + room * share, out=cells[1])
+        np.subtract(total, cells[1], out=cells[0])
         means = cells.sum(axis=2)
         variance = smoothness.dispersion * means + _FLOOR
         density, pull = log_density_and_pull(
             self._counts - means, variance, self._noise
         )
-        strengths = np.diag([smoothness.intensity, smoothness.log_odds])
-        penalty = np.kron(strengths, self._roughness) + _RIDGE * np.eye(theta.size)
         objective = float(density.sum()) - float(theta @ penalty @ theta) / 2
         slope = total * (room * share * (1 - share))
-        return _Prediction(
-            *(theta, penalty, objective, cells, means, slope, variance, pull)
-        )
+        return _Prediction(theta, objective, cells, means, slope, variance, pull)
 
     def _curvature(
-        self, now: _Prediction
+        self, now: _Prediction, penalty: FloatArray
     ) -> tuple[FloatArray, FloatVector, FloatArray]:
         """Return d means/d theta, the information of each count, and -H.
 
         The first has shape (2 bins, 2 knots).
         """
-        low, high = now.cells
-        by_cell = np.stack([low, -now.slope, high, now.slope], axis=1)
+        bins, sub_cells = now.slope.shape
+        by_cell = np.empty((bins, 4, sub_cells))
+        by_cell[:, 0], by_cell[:, 2] = now.cells
+        np.negative(now.slope, out=by_cell[:, 1])
+        by_cell[:, 3] = now.slope
         parts = by_cell @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
-        bins = len(parts)
         jacobian = np.concatenate(
             [parts[:, :2].reshape(bins, -1), parts[:, 2:].reshape(bins, -1)]
         )
         weights = information(now.variance, self._noise).ravel()
-        return jacobian, weights, now.penalty + (jacobian.T * weights) @ jacobian
+        return jacobian, weights, penalty + (jacobian.T * weights) @ jacobian
 
 
 def _logit(u: FloatArray) -> FloatArray:

@@ -128,13 +128,13 @@ def model(rng):
 
 @pytest.mark.parametrize("smooth", [PLAIN, MIXED])
 def test_the_jacobian_is_the_derivative_of_the_expected_counts(model, smooth):
-    theta = model.start()
-    jacobian, *_ = model._curvature(model._predict(theta, smooth))
+    theta, penalty = model.start(), model._penalty(smooth)
+    jacobian, *_ = model._curvature(model._predict(theta, smooth, penalty), penalty)
     for k in range(0, theta.size, 7):
         nudge = np.zeros_like(theta)
         nudge[k] = 1e-6
-        up = model._predict(theta + nudge, smooth).means
-        down = model._predict(theta - nudge, smooth).means
+        up = model._predict(theta + nudge, smooth, penalty).means
+        down = model._predict(theta - nudge, smooth, penalty).means
         slope = ((up - down) / 2e-6).ravel()
         np.testing.assert_allclose(jacobian[:, k], slope, rtol=1e-4, atol=1e-4)
 
@@ -142,10 +142,11 @@ def test_the_jacobian_is_the_derivative_of_the_expected_counts(model, smooth):
 @pytest.mark.parametrize("smooth", [PLAIN, MIXED])
 def test_the_fit_is_a_maximum_of_the_penalised_likelihood(rng, model, smooth):
     fit = model.fit(smooth, model.start())
-    best = model._predict(fit.theta, smooth).objective
+    penalty = model._penalty(smooth)
+    best = model._predict(fit.theta, smooth, penalty).objective
     for _ in range(50):
         step = rng.normal(size=fit.theta.size)
-        other = model._predict(fit.theta + 0.05 * step, smooth).objective
+        other = model._predict(fit.theta + 0.05 * step, smooth, penalty).objective
         assert other < best + 1e-3
 
 
