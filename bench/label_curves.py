@@ -25,7 +25,7 @@ from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
-from discreet.estimate.public_totals import PublicTotals
+from discreet.estimate.fit import PublicTotals
 from discreet.label.public_scores import PublicScores, predict_curve
 from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.curve_points import drawn_points

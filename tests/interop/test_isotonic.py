@@ -16,7 +16,7 @@ from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import as_transformer
-from discreet.recalibrate.choose import fit_beta, fit_platt
+from discreet.recalibrate.choose import LogisticMap
 from discreet.recalibrate.stepwise import fit_isotonic
 from discreet.statistic.observed import NoisyHistogram
 
@@ -62,7 +62,8 @@ def test_platt_and_coxs_line_are_logistic_regression():
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     theirs.fit(z[:, None], labels)
     said = theirs.predict_proba(z[:, None])[:, 1]
-    assert fit_platt(counts).curve.apply(scores) == pytest.approx(said, abs=1e-5)
+    curve = LogisticMap.fitted("platt", counts).curve
+    assert curve.apply(scores) == pytest.approx(said, abs=1e-5)
     slope, intercept = (
         measure(METRICS[f"calibration_{name}"], Flat().fit(counts)).value
         for name in ("slope", "intercept")
@@ -78,7 +79,8 @@ def test_beta_calibration_is_logistic_regression_on_two_logarithms():
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     said = theirs.fit(features, labels).predict_proba(features)[:, 1]
     assert (theirs.coef_ > 0).all()  # else ours holds a slope at 0
-    assert fit_beta(counts).curve.apply(scores) == pytest.approx(said, abs=1e-5)
+    curve = LogisticMap.fitted("beta", counts).curve
+    assert curve.apply(scores) == pytest.approx(said, abs=1e-5)
 
 
 def test_the_curve_is_theirs_on_known_values():

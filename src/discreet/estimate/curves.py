@@ -12,6 +12,7 @@ bins have no finite logit at their far end: in them w is straight in the probabi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -109,22 +110,18 @@ class RocPath:
     @cached_property
     def knots(self) -> tuple[FloatVector, FloatVector, FloatVector]:
         """Return w, F, T with repeated knots merged."""
-        keep = np.append(True, self._rises)
+        keep = np.append(True, np.diff((self.fpr + self.tpr) / 2) > _TINY)
         # The last of a run of equal knots is the curve's end: keep (1, 1) exact.
         f, t = self.fpr[keep].copy(), self.tpr[keep].copy()
         f[-1], t[-1] = self.fpr[-1], self.tpr[-1]
         return (f + t) / 2, f, t
 
     @cached_property
-    def _rises(self) -> BoolVector:
-        return np.diff((self.fpr + self.tpr) / 2) > _TINY
-
-    @cached_property
     def tied(self) -> BoolVector:
         """Return which segments between knots are ties."""
         if self.ties is None:
             return np.zeros(self.knots[0].size - 1, dtype=np.bool_)
-        return self.ties[self._rises]
+        return self.ties[np.diff((self.fpr + self.tpr) / 2) > _TINY]
 
     @cached_property
     def _smooth(self) -> tuple[PPoly, PPoly] | None:
@@ -198,18 +195,6 @@ def runs(marked: BoolVector) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in turns.reshape(-1, 2)]
 
 
-class Lead(NamedTuple):
-    """The first point of a curve that noise does not hide: (F + T)/2, and precision."""
-
-    place: float
-    precision: float
-
-    def bound(self, w: FloatVector, precision: FloatVector) -> FloatVector:
-        """Return precisions at places w, raised to the lead's where noise hides them."""
-        raised = np.fmax(precision, self.precision)
-        return np.where(w <= self.place, raised, precision)
-
-
 class Traced(NamedTuple):
     """Points of a curve from the threshold infinity down, each with its threshold."""
 
@@ -227,14 +212,14 @@ class PrPath:
     With P positives and N negatives, precision is
     :math:`P T/(P T + N F)` at recall T (Davis and Goadrich 2006): hyperbolic
     between the points of a linear ROC. At recall 0 it takes its limit, that of
-    the first segment. Ties are a step: no threshold parts them. Up to ``lead`` the
-    precision is at least that of this point.
+    the first segment. Ties are a step: no threshold parts them. ``bounded`` bounds
+    precisions at places (F + T)/2.
     """
 
     roc: RocPath
     positives: float
     negatives: float
-    lead: Lead | None = None
+    bounded: Callable[[FloatVector, FloatVector], FloatVector] | None = None
 
     @property
     def piecewise_linear(self) -> bool:
@@ -246,8 +231,8 @@ class PrPath:
         places = self.roc.places(pieces)
         f, t = self.roc.at(places)
         precision = precision_of(self.positives * t, self.negatives * f)
-        if self.lead is not None:
-            precision = self.lead.bound(places, precision)
+        if self.bounded is not None:
+            precision = self.bounded(places, precision)
         precision[0] = precision[1] if np.isnan(precision[0]) else precision[0]
         t = np.maximum.accumulate(t)
         if not self.roc.tied.any():
@@ -307,15 +292,19 @@ class Curves:
         tp = np.append(0.0, np.cumsum(observed.positives[::-1]))
         fp = np.append(0.0, np.cumsum(observed.negatives[::-1]))
         thresholds = np.append(np.inf, observed.edges.array[-2::-1])
-        filled = (observed.positives != 0) | (observed.negatives != 0)
-        keep = np.append(True, filled[::-1])
+        filled = ((observed.positives != 0) | (observed.negatives != 0))[::-1]
+        keep, lead = np.append(True, filled), 0
+        noise = noise_above(observed)[filled]
+        if noise.any():
+            told = np.flatnonzero((tp + fp)[keep][1:] >= _TOLD * noise)
+            lead = int(told[0]) + 1 if told.size else noise.size
         return cls(
             thresholds[keep],
             tp[keep],
             fp[keep],
             interpolation,
-            ties=None if ties is None else ties[::-1][filled[::-1]],
-            lead=_lead((tp + fp)[keep], np.append(0.0, noise_above(observed))[keep]),
+            ties=None if ties is None else ties[::-1][filled],
+            lead=lead,
         )
 
     @cached_property
@@ -360,27 +349,15 @@ class Curves:
         if self.joined_for_ties:
             return Polyline.steps(self.tpr, self.precision)
         p, n = float(self.true_positives[-1]), float(self.false_positives[-1])
-        return PrPath(self.roc, p, n, self._lead_point)
+        return PrPath(self.roc, p, n, self.no_less_than_lead)
 
     def no_less_than_lead(self, w: FloatVector, precision: FloatVector) -> FloatVector:
         """Return precisions at places (F + T)/2, above the lead at least the lead's."""
-        lead = self._lead_point
-        return precision if lead is None else lead.bound(w, precision)
-
-    @property
-    def _lead_point(self) -> Lead | None:
         if self.lead == 0:
-            return None
+            return precision
         place = (self.fpr[self.lead] + self.tpr[self.lead]) / 2
-        return Lead(float(place), float(self.counted_precision[self.lead]))
-
-
-def _lead(above: FloatVector, noise: FloatVector) -> int:
-    """Return the first point, after the start, that holds more than its noise."""
-    if not noise.any():
-        return 0
-    told = np.flatnonzero(above[1:] >= _TOLD * noise[1:])
-    return int(told[0]) + 1 if told.size else above.size - 1
+        raised = np.fmax(precision, self.counted_precision[self.lead])
+        return np.where(w <= place, raised, precision)
 
 
 def _rates(counts: FloatVector) -> FloatVector:
@@ -427,21 +404,34 @@ class ThresholdPath:
         inner = self._inner[k]
         if inner.any():
             places[inner] = self._joined(self._scale(thresholds[inner]))
-        far, k_far = thresholds[~inner], k[~inner]
-        low, high = self.w[k_far + 1], self.w[k_far]
-        places[~inner] = low + (high - low) * self._share_above(far, k_far)
+        far, outer, edges = thresholds[~inner], k[~inner], self.edges.array
+        share_above = np.where(
+            outer == len(self.edges) - 1,
+            self._rest(far) / self._rest(edges[outer]),
+            1.0 - self._unit(far) / self._unit(edges[outer + 1]),
+        )
+        low, high = self.w[outer + 1], self.w[outer]
+        places[~inner] = low + (high - low) * share_above
         return np.clip(places, self.w[k + 1], self.w[k])
 
     def thresholds(self, places: FloatVector, bins: IntVector) -> FloatVector:
         """Return the thresholds that give places w, each in a known bin."""
-        thresholds = np.empty(places.shape)
-        inner = self._inner[bins]
+        thresholds, edges = np.empty(places.shape), self.edges.array
+        kind, inner = self.edges.scores.kind, self._inner[bins]
         if inner.any():
-            thresholds[inner] = self._solved(places[inner], bins[inner])
+            low, high = self._z[bins[inner]], self._z[bins[inner] + 1]
+            for _ in range(_HALVINGS):  # w falls with z
+                middle = (low + high) / 2
+                above = self._joined(middle) >= places[inner]
+                low, high = np.where(above, middle, low), np.where(above, high, middle)
+            thresholds[inner] = expit(low) if kind == "probability" else low
         k = bins[~inner]
         share = (places[~inner] - self.w[k + 1]) / (self.w[k] - self.w[k + 1])
-        thresholds[~inner] = self._cut_at(share, k)
-        return np.clip(thresholds, self.edges.array[bins], self.edges.array[bins + 1])
+        rest = share * self._rest(edges[k])
+        unit = (1.0 - share) * self._unit(edges[k + 1])
+        ends = (-logit(rest), logit(unit)) if kind == "logit" else (1.0 - rest, unit)
+        thresholds[~inner] = np.where(k == len(self.edges) - 1, *ends)
+        return np.clip(thresholds, edges[bins], edges[bins + 1])
 
     def _bins(self, thresholds: FloatVector) -> IntVector:
         k = np.searchsorted(self.edges.array, thresholds, side="right") - 1
@@ -469,34 +459,6 @@ class ThresholdPath:
 
         known = np.isfinite(self._z)
         return PchipInterpolator(self._z[known], self.w[known])
-
-    def _solved(self, places: FloatVector, bins: IntVector) -> FloatVector:
-        """Invert the falling w(z) by bisection."""
-        low, high = self._z[bins], self._z[bins + 1]
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            above = self._joined(middle) >= places
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
-        return expit(low) if self.edges.scores.kind == "probability" else low
-
-    def _share_above(self, t: FloatVector, bins: IntVector) -> FloatVector:
-        """Return the share of an outermost bin's w at or above t."""
-        edges = self.edges.array
-        return np.where(
-            bins == len(self.edges) - 1,
-            self._rest(t) / self._rest(edges[bins]),
-            1.0 - self._unit(t) / self._unit(edges[bins + 1]),
-        )
-
-    def _cut_at(self, share: FloatVector, bins: IntVector) -> FloatVector:
-        """Return the threshold with this share of an outermost bin above it."""
-        edges = self.edges.array
-        rest = share * self._rest(edges[bins])
-        unit = (1.0 - share) * self._unit(edges[bins + 1])
-        high, low = 1.0 - rest, unit
-        if self.edges.scores.kind == "logit":
-            high, low = -logit(rest), logit(unit)
-        return np.where(bins == len(self.edges) - 1, high, low)
 
     def _unit(self, t: FloatVector) -> FloatVector:
         """Return scores as probabilities."""

@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Any, Final, Literal, NamedTuple, SupportsFloat, TypeAlias
 
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.intervals import SYMMETRIC, Scaled, Shape
+from discreet.estimate.intervals import SYMMETRIC, Linear, Shape
 
 
 class Interval(NamedTuple):
@@ -158,7 +158,7 @@ class Estimate:
             noise=self.noise * factor,
             binning=Binning(*(number * factor for number in astuple(self.binning))),
             support=Interval(self.support.low * factor, self.support.high * factor),
-            shape=Scaled(self.shape, factor),
+            shape=Linear(self.shape, factor),
         )
 
     def __float__(self) -> float:

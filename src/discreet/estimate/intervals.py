@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -209,21 +209,22 @@ class LargestShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
-    """The shape of a multiple of another quantity, such as U of the AUC."""
+class Linear:
+    """The shape of a x + b of another quantity x, such as Gini or U of the AUC."""
 
     inner: Shape
     factor: float
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.factor > 0:
             raise InputError("a quantity is scaled by a positive factor")
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
-        """Return the other quantity's ends, multiplied."""
-        f = self.factor
-        low, high = self.inner.ends(value / f, sampling / f, noise / f, z)
-        return low * f, high * f
+        """Return the other quantity's ends, mapped."""
+        f, b = self.factor, self.offset
+        low, high = self.inner.ends((value - b) / f, sampling / f, noise / f, z)
+        return low * f + b, high * f + b
 
 
 def solved(value: float, variance: Callable[[float], float], z: float) -> Ends:
@@ -269,15 +270,11 @@ class FoldedShape:
     kept when the sum over draws of truth and errors agrees with the value seen (Neyman's
     construction). The draws are the same for every release: a release has one interval.
 
-    Scatter is most where few terms hold all of the truth: the lower end takes the
-    deviations d beyond two spreads as all there is. The upper end takes the pattern that
-    makes so low a value least of a surprise: with covariance C and signs s,
-
-    .. math:: d + C s/\sqrt{s^\top C s},
-
-    the deviations moved by one spread of their sum in the least favourable direction
-    (Stein 1956). The deviations alone are too uneven where small ones are scattered, and
-    miss a wide term that was seen too small. The interval may lie below the value itself.
+    The lower end takes the deviations d beyond two spreads as all there is: scatter is
+    most where few terms hold all of the truth. The upper end takes, with covariance C and
+    signs s, the pattern :math:`d + C s/\sqrt{s^\top C s}`: the deviations moved by one
+    spread of their sum in the least favourable direction (Stein 1956). The interval may
+    lie below the value itself.
 
     A model that smoothed the deviations took part of their scatter off, an unknown part
     of which is its bias. At the lower end the covariance ``below`` is scatter as the
@@ -304,55 +301,49 @@ class FoldedShape:
         unlucky = d if size <= 0 else d + towards / math.sqrt(size)
         if self.above is not None:
             shift = math.sqrt(max(float(signs @ self.above @ signs), 0.0))
-        high = _folded_end(_FoldedDraws.of(scatter, shift), unlucky, value, -z)
+        high = _folded_end(scatter, shift, unlucky, value, -z)
         if self.reaches:
             high = max(high, value)
         if self.below is not None:
             scatter = scatter + self.below
         surely = np.where(d**2 > _SURE**2 * np.diag(scatter), d, 0.0)
-        low = _folded_end(_FoldedDraws.of(scatter), surely, value, z)
+        low = _folded_end(scatter, 0.0, surely, value, z)
         return min(low, high), high
 
 
-class _FoldedDraws(NamedTuple):
-    """Draws of errors, one a row, and of what shifts their folded sum."""
-
-    errors: FloatArray
-    shifts: FloatVector
-
-    @classmethod
-    def of(cls, covariance: FloatArray, shift: float = 0.0) -> _FoldedDraws:
-        sizes, axes = np.linalg.eigh(covariance)
-        root = axes * np.sqrt(np.maximum(sizes, 0.0))
-        draws = _normal(len(covariance) + 1)
-        return cls(draws[:, :-1] @ root.T, shift * draws[:, -1])
-
-    def quantile(self, truth: FloatVector, z: float) -> float:
-        """Return where the sum seen of a truth lies, z spreads from its middle."""
-        sums = np.abs(truth + self.errors).sum(axis=1) + self.shifts
-        shown = min(abs(z), _FARTHEST)
-        at = float(np.quantile(sums, NormalDist().cdf(math.copysign(shown, z))))
-        if abs(z) <= _FARTHEST:
-            return at
-        middle = float(np.median(sums))
-        return middle + (at - middle) * abs(z) / _FARTHEST
-
-
 def _folded_end(
-    draws: _FoldedDraws, pattern: FloatVector, value: float, z: float
+    covariance: FloatArray, shift: float, pattern: FloatVector, value: float, z: float
 ) -> float:
-    """Return the total, spread like the pattern, whose quantile is the value."""
+    """Return the total, spread like the pattern, whose quantile is the value.
+
+    The quantile lies z spreads from the middle of the draws; ``shift`` is the spread of
+    what moves their folded sum.
+    """
     whole = float(np.abs(pattern).sum())
-    if whole <= 0 or draws.quantile(0 * pattern, z) >= value:
+    if whole <= 0:
         return 0.0
-    each = pattern / whole
+    sizes, axes = np.linalg.eigh(covariance)
+    root = axes * np.sqrt(np.maximum(sizes, 0.0))
+    draws = _normal(len(covariance) + 1)
+    errors, shifts = draws[:, :-1] @ root.T, shift * draws[:, -1]
+    level = NormalDist().cdf(math.copysign(min(abs(z), _FARTHEST), z))
+
+    def below(total: float) -> bool:
+        sums = np.abs(total * (pattern / whole) + errors).sum(axis=1) + shifts
+        at = float(np.quantile(sums, level))
+        if abs(z) > _FARTHEST:
+            middle = float(np.median(sums))
+            at = middle + (at - middle) * abs(z) / _FARTHEST
+        return at < value
+
+    if not below(0.0):
+        return 0.0
     near, far = 0.0, value
-    while draws.quantile(far * each, z) < value:
+    while below(far):
         near, far = far, 2 * far
     for _ in range(_FOLDED_HALVINGS):
         middle = (near + far) / 2
-        below = draws.quantile(middle * each, z) < value
-        near, far = (middle, far) if below else (near, middle)
+        near, far = (middle, far) if below(middle) else (near, middle)
     return far
 
 

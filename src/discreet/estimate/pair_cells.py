@@ -1,9 +1,9 @@
 r"""Counts of pairs of bins under noise: what each probably is.
 
 Two models that rank the same people alike put them into pairs of bins near a diagonal.
-The other pairs hold next to nothing and carry as much noise each. A difference of the two
-models weighs a pair by how far apart its bins are, so what reaches it is mostly the noise
-of empty pairs, which the release itself shows to be empty. With d the distance of a pair's bins in mean ranks, a class's count in it is
+The other pairs hold next to nothing and carry as much noise each, and a difference of the
+two models weighs a pair by how far apart its bins are: what reaches it is mostly the noise
+of empty pairs. With d the distance of a pair's bins in mean ranks, a class's count in it is
 
 .. math:: c \sim N(m(d), v(d)), \qquad y = c + \text{noise},
 
@@ -11,17 +11,14 @@ m and v the isotonic regressions over d (falling, not below 0) of the released c
 of :math:`(y - m)^2` less the noise's variance; v is at least m, for examples are a sample.
 Given y a count has the mean :math:`m + v\,\text{pull}` (Tweedie's formula;
 :mod:`discreet.estimate.spline_model`), which follows a change of y by about the share
-:math:`w = vI`, I the information of a count: all of it where v is large beside the noise,
-none where v is small. Above and below the diagonal m is raised and lowered by one share a
-class, the one by which the counts so found lie on one side.
+:math:`w = vI`, I the information of a count. Above and below the diagonal m is raised and
+lowered by one share a class, the one by which the counts so found lie on one side.
 
-As an estimate of what the population expects in a pair it has two errors. Of the sample's
-own scatter it follows the share w, its variance is counted by w and not by its square, for
-m is not known either (widths chosen on two made pairs of models); noise and what is drawn
-away from a pair unlike its neighbours have the variance
-:math:`w^2 (1/I - v) + (1 - w)^2 (v - m)`.
+As an estimate of what the population expects in a pair it has two errors. The variance of
+the sample's own scatter is counted by w and not by its square, for m is not known either
+(widths chosen on two made pairs of models); noise and what is drawn away from a pair
+unlike its neighbours have the variance :math:`w^2 (1/I - v) + (1 - w)^2 (v - m)`.
 
-Models that rank people in different ways have a flat v, and little is drawn anywhere.
 What this does not cover: counts far from the diagonal that lie on one side of it more
 than the nearer ones do, and are too few to be seen among their neighbours.
 """

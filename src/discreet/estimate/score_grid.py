@@ -31,6 +31,7 @@ import numpy as np
 from discreet.arrays import BoolArray, BoolVector, FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath, Traced
+from discreet.estimate.estimate import Interval
 from discreet.estimate.ties import choose_interpolation, find_ties
 from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
@@ -78,19 +79,17 @@ class ScoreGrid:
     """A grid of 1/steps and the bins of a release that hold a multiple."""
 
     steps: int
-    first: FloatVector
-    """The least multiple in each bin, as a number of steps."""
     held: BoolVector
 
     @classmethod
     def over(cls, edges: Edges, steps: int) -> ScoreGrid:
         """Place the multiples in bins; the last bin holds its upper end."""
-        first = np.ceil(edges.array[:-1] * steps - _ROUNDING)
-        return cls(steps, first, _held(edges, np.array([steps]))[0])
+        return cls(steps, _held(edges, np.array([steps]))[0])
 
     def spread(self, observed: NoisyHistogram) -> NoisyHistogram:
         """Return the histogram of scores spread over the grid's cells."""
-        inner = (self.first[self.held][1:] - 0.5) / self.steps
+        first = np.ceil(observed.edges.array[:-1] * self.steps - _ROUNDING)
+        inner = (first[self.held][1:] - 0.5) / self.steps
         values = (0.0, *inner.tolist(), 1.0)
         return replace(
             observed,
@@ -119,13 +118,6 @@ class ScoreGrid:
         wide[:, np.tile(self.held, 2)] = rows
         return wide
 
-    def binned(
-        self, observed: NoisyHistogram, spread: NoisyHistogram
-    ) -> NoisyHistogram:
-        """Return counts of spread scores in the release's own bins."""
-        negatives, positives = np.split(self.widened(spread.vector[None, :])[0], 2)
-        return replace(observed, negatives=negatives, positives=positives)
-
     def curves(self, counts: NoisyHistogram, multiples: GridCounts) -> Curves:
         """Draw the curves through the multiples."""
         whole = np.ones(self.held.size, dtype=np.bool_)
@@ -138,13 +130,6 @@ class ScoreGrid:
             drawn,
             path=RocPath(fpr, tpr, "linear", tied),
             traced=Traced(places[filled], fpr[filled], tpr[filled]),
-        )
-
-    def note(self) -> str:
-        """Name the grid, and how to do better."""
-        return (
-            f"the scores lie on a grid of 1/{self.steps}; declare it "
-            f"(edges=discreet.Grid(1/{self.steps})) to have every value counted"
         )
 
 
@@ -186,29 +171,25 @@ def find_grid(observed: NoisyHistogram) -> ScoreGrid | None:
     heavy = total >= _HEAVY * unit
     if np.count_nonzero(heavy) < _FEWEST:
         return None
-    variance = _variance_of_totals(observed)
-    widths = np.diff(even_places(edges))
+    every = np.arange(_COARSEST, _FINEST + 1)
+    held = _held(edges, every)
+    sd = np.sqrt(~held @ _variance_of_totals(observed))
+    empty = ~held.all(axis=1) & (np.abs(~held @ total) <= _SURE * sd)
+    enough = empty & (np.count_nonzero(held & heavy, axis=1) >= _FEWEST)
     first, last = np.flatnonzero(heavy)[[0, -1]]
-
-    def gapped(held: BoolVector) -> bool:
-        """Return whether multiples are missing: the scores are few, not on a grid."""
-        inside = total[first : last + 1][held[first : last + 1]]
-        return float(np.mean(inside >= _EMPTY * unit)) < _MOSTLY
-
-    def fits(steps: int) -> bool:
-        held = ScoreGrid.over(edges, steps).held
-        sd = float(np.sqrt(variance[~held].sum()))
-        if held.all() or abs(float(total[~held].sum())) > _SURE * sd:
-            return False
-        if np.count_nonzero(heavy & held) < _FEWEST or gapped(held):
-            return False
-        return _missing(held, heavy, total, widths) > _MISSED * max(sd, 1.0)
-
-    steps = next(filter(fits, range(_COARSEST, _FINEST + 1)), None)
-    if steps is None:
+    widths = np.diff(even_places(edges))
+    fitting = []
+    for k in np.flatnonzero(enough):
+        inside = total[first : last + 1][held[k][first : last + 1]]
+        # Where multiples are missing, the scores are few values and not on a grid.
+        filled = float(np.mean(inside >= _EMPTY * unit)) >= _MOSTLY
+        missed = _MISSED * max(float(sd[k]), 1.0)
+        if filled and _missing(held[k], heavy, total, widths) > missed:
+            fitting.append(int(every[k]))
+    if not fitting:
         return None
-    near = [r for r in _ROUND if steps <= r <= _NEAR * steps and fits(r)]
-    return ScoreGrid.over(edges, min(near, default=steps))
+    near = [r for r in _ROUND if r in fitting and r <= _NEAR * fitting[0]]
+    return ScoreGrid.over(edges, min(near, default=fitting[0]))
 
 
 def _missing(
@@ -227,13 +208,6 @@ def _missing(
     return float((least * widths[void])[heavy[left] & heavy[right]].sum())
 
 
-class Places(NamedTuple):
-    """The lowest and the highest place at which a threshold may really cut."""
-
-    low: float
-    high: float
-
-
 def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVector:
     """Return the grids of 1/steps that a release does not rule out."""
     edges, steps = observed.edges, np.array(STEPS)
@@ -249,8 +223,8 @@ def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVecto
 
 def possible_places(
     observed: NoisyHistogram, steps: IntVector, threshold: float
-) -> Places:
-    """Return between which places smooth scores may stand for the true ones.
+) -> Interval:
+    """Return between which places a threshold may really cut smooth scores.
 
     Counts that were not smoothed are known at the edges: there, no place but the
     threshold itself; between two edges, none outside them. Smoothed ones hide part of
@@ -265,15 +239,15 @@ def possible_places(
     at_edge = not 0 <= cut < values.size - 1 or values[cut] == t
     if isinstance(observed.noise, DecodedNoise):
         share = _AT_EDGES if at_edge else _BETWEEN
-        return Places(t - share * (t - low), t + share * (high - t))
+        return Interval(t - share * (t - low), t + share * (high - t))
     if observed.edges.atoms or at_edge:
-        return Places(t, t)
+        return Interval(t, t)
     bottom, top = float(values[cut]), float(values[cut + 1])
     if observed.exact:
         tied = choose_interpolation(observed) == "linear"
     else:
         tied = bool(find_ties(observed).tied[cut])
-    return Places(bottom, top) if tied else Places(max(low, bottom), min(high, top))
+    return Interval(bottom, top) if tied else Interval(max(low, bottom), min(high, top))
 
 
 def _held(edges: Edges, steps: IntVector) -> BoolArray:

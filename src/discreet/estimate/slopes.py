@@ -31,7 +31,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
-from discreet.data.edges import Edges, unit_edges
+from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.noise.arc_decoder import DecodedNoise
 from discreet.statistic.observed import NoisyHistogram
@@ -81,8 +81,15 @@ def sampling_sd(
 
 def noise_sd(slopes: Slopes, observed: NoisyHistogram) -> float:
     """Return the standard deviation that the release's noise gives a metric."""
-    variance = covariance_of(observed, np.concatenate(slopes)[None, :])[0, 0]
-    return math.sqrt(max(float(variance), 0.0))
+    row = np.concatenate(slopes)[None, :]
+    return math.sqrt(float(noise_variances(observed, row)[0]))
+
+
+def noise_variances(observed: NoisyHistogram, weights: FloatArray) -> FloatVector:
+    """Return the noise's variances of linear combinations, a row each; 0 if exact."""
+    if observed.exact:
+        return np.zeros(len(weights))
+    return np.maximum(np.diag(covariance_of(observed, weights)), 0.0)
 
 
 def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
@@ -180,21 +187,6 @@ def precision_area_slopes(
     by_tp = _on_lower(np.where(some, weight / scale * (fp / scale), 0.0), half)
     by_fp = _on_lower(np.where(some, -weight / scale * (tp / scale), 0.0), half)
     return Slopes(by_fp[::-1], (by_tp + (mean - area) / total_p)[::-1])
-
-
-def brier_slopes(
-    edges: Edges, negatives: FloatVector, positives: FloatVector
-) -> Slopes:
-    r"""Return the slopes of the Brier score: :math:`(\ell - A)/M` for a loss l."""
-    ends = unit_edges(edges)
-    low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
-    middle, spread = (low + high) / 2, (high - low) ** 2 / 12
-    on_n, on_p = middle**2 + spread, (1 - middle) ** 2 + spread
-    total = float(negatives.sum()) + float(positives.sum())
-    if total <= 0:
-        raise InputError("a Brier score needs examples; there are none")
-    score = float(negatives @ on_n + positives @ on_p) / total
-    return Slopes((on_n - score) / total, (on_p - score) / total)
 
 
 def numeric_slopes(

@@ -50,6 +50,20 @@ drawn into an end bin takes off two thirds of it or more."""
 _ROUNDING: Final = 1e-9
 _MODEL_COST: Final = 0.5
 """Share of the distance to the flat fit that the model's bias is taken for."""
+_CROWDING: Final = (
+    "the scores sit in few bins: {:.0%} of the pairs of a positive and a "
+    "negative share one; let a pilot round find where scores lie (pilot=True), or give "
+    "edges at quantiles of public reference scores, or more bins"
+)
+_ON_GRID: Final = (
+    "the scores lie on a grid of 1/{0}; declare it (edges=discreet.Grid(1/{0})) to have "
+    "every value counted"
+)
+_HEAP: Final = (
+    "{:.0%} of the pairs of a positive and a negative lie beyond the farthest "
+    "edge and are taken as ties; if these scores differ, give the plan edges there "
+    "(quantiles of public reference scores)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +101,27 @@ class Smooth:
 
     def _off_grid(self, observed: NoisyHistogram) -> Fit:
         """Fit scores that are not known to lie on a grid."""
-        ties = find_ties(observed)
+        ties, ends = find_ties(observed), end_ties(observed)
         rest = int(np.count_nonzero(~(ties.tied | ties.gaps)))
         if ties.gaps.any() and rest < FEWEST_BINS:
             return self._ties(observed)
         inside = _pairs_inside_bins(observed, ties.tied)
-        notes = (_crowding(inside),) if inside >= _CROWDED else ()
-        ends = end_ties(observed)
         heaped = _pairs_inside_bins(observed, ~ends)
+        notes = (_CROWDING.format(inside),) if inside >= _CROWDED else ()
+        if heaped >= _HEAPED:
+            notes = (*notes, _HEAP.format(heaped))
+        average, dispersion = None, 1.0
+        if rest >= FEWEST_BINS:
+            average, dispersion = _model_counts(observed, ties)
+        stepped = is_stepped(observed, ties, dispersion)
+        if average is None:
+            fit = self._flat(observed, ties, notes, stepped=stepped)
+        else:
+            fit = self._drawn(observed, average, ties, notes, stepped=stepped)
         if heaped < _HEAPED:
-            return self._modelled(observed, ties, rest, notes)
-        fit = self._modelled(observed, ties, rest, (*notes, _heap(heaped)))
+            return fit
         bent = self._flat(observed, ties._replace(tied=ties.tied & ~ends))
         return replace(fit, other=Other(bent, _END_COST))
-
-    def _modelled(
-        self, observed: NoisyHistogram, ties: Ties, rest: int, notes: tuple[str, ...]
-    ) -> Fit:
-        """Fit the model where it has bins enough and follows them, else as they are."""
-        average, misfit = None, True
-        if rest >= FEWEST_BINS:
-            average, misfit = _model_counts(observed, ties)
-        if average is None or misfit:
-            roughness = 1.0 if average is None else average.dispersion
-            steps = is_stepped(observed, ties, roughness)
-            return self._flat(observed, ties, notes, steps=steps)
-        return self._drawn(observed, average, ties, notes)
 
     def _flat(
         self,
@@ -120,8 +129,9 @@ class Smooth:
         ties: Ties,
         notes: tuple[str, ...] = (),
         *,
-        steps: bool = False,
+        stepped: bool = False,
     ) -> Fit:
+        """Join the counts as they are, none of them in gaps."""
         kept = replace(
             observed,
             negatives=np.where(ties.gaps, 0.0, observed.negatives),
@@ -137,11 +147,11 @@ class Smooth:
             notes=notes,
             ties=ties.tied if ties.tied.any() else None,
         )
-        if not steps:
+        if not stepped:
             return flat
-        stepped = with_steps(flat.curves, flat.counts, values_a_bin(observed, ties))
+        curves = with_steps(flat.curves, flat.counts, values_a_bin(observed, ties))
         return replace(
-            flat, curves=stepped, bend=flat.curves.roc, notes=(*flat.notes, STEPS_NOTE)
+            flat, curves=curves, bend=flat.curves.roc, notes=(*flat.notes, STEPS_NOTE)
         )
 
     def _ties(self, observed: NoisyHistogram) -> Fit:
@@ -153,9 +163,7 @@ class Smooth:
             positives=np.where(filled, np.maximum(observed.positives, 0.0), 0.0),
         )
         return flat_fit(
-            observed,
-            counts,
-            "linear",
+            *(observed, counts, "linear"),
             estimator=self.name,
             way="ties",
             noise_path="damped",
@@ -167,6 +175,8 @@ class Smooth:
         average: ModelAverage,
         ties: Ties,
         notes: tuple[str, ...],
+        *,
+        stepped: bool,
     ) -> Fit:
         """Draw the average of the model's sub-cells and PCHIP through its counts."""
         cells, crowded = average.cells, bool(notes)
@@ -174,10 +184,9 @@ class Smooth:
         counts = replace(observed, negatives=negatives, positives=positives)
         tied = ties.tied if ties.tied.any() else None
         drawn = Curves.from_histogram(counts, "pchip", ties=tied)
-        bent = RocPath(drawn.fpr, drawn.tpr, "pchip", drawn.ties)
         model = RocPath(_rates(cells[0]), _rates(cells[1]), "linear")
-        curves = replace(drawn, path=_average(model, bent, _MODEL))
-        if is_stepped(observed, ties, average.dispersion):
+        curves = replace(drawn, path=_average(model, drawn.roc, _MODEL))
+        if stepped:
             curves = with_steps(curves, counts, values_a_bin(observed, ties))
             notes = (*notes, STEPS_NOTE)
         return Fit(
@@ -201,7 +210,8 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
     multiples = grid.at_multiples(spread.counts)
     if min(multiples.negatives.sum(), multiples.positives.sum()) <= 0:
         return replace(spread, observed=observed)
-    counts = grid.binned(observed, spread.counts)
+    negatives, positives = np.split(grid.widened(spread.counts.vector[None, :])[0], 2)
+    counts = replace(observed, negatives=negatives, positives=positives)
     response, other, between = spread.response, spread.other, spread.between
     if response is not None:
         response = grid.widened(grid.widened(response).T).T
@@ -213,7 +223,7 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
         counts=counts,
         curves=grid.curves(counts, multiples),
         bend=None,
-        notes=(*observed.notes, grid.note()),
+        notes=(*observed.notes, _ON_GRID.format(grid.steps)),
         other=other,
         response=response,
         between=None if between is None else grid.widened(between),
@@ -228,33 +238,18 @@ def _pairs_inside_bins(observed: NoisyHistogram, but: BoolVector) -> float:
     return float(inside.sum()) / (counts.total_negatives * counts.total_positives)
 
 
-def _crowding(share: float) -> str:
-    return (
-        f"the scores sit in few bins: {share:.0%} of the pairs of a positive and a "
-        "negative share one; let a pilot round find where scores lie (pilot=True), or give "
-        "edges at quantiles of public reference scores, or more bins"
-    )
-
-
-def _heap(share: float) -> str:
-    return (
-        f"{share:.0%} of the pairs of a positive and a negative lie beyond the farthest "
-        "edge and are taken as ties; if these scores differ, give the plan edges there "
-        "(quantiles of public reference scores)"
-    )
-
-
 def _model_counts(
     observed: NoisyHistogram, ties: Ties
-) -> tuple[ModelAverage | None, bool]:
-    """Return the model's counts, and whether they are too far from the released ones.
+) -> tuple[ModelAverage | None, float]:
+    """Return the model's counts and their dispersion.
 
     Ties and gaps say nothing of a smooth density: the model does not follow them.
-    Ties keep their counts, gaps have none. None where there is no fit.
+    Ties keep their counts, gaps have none. None where there is no fit, or one too far
+    from the released counts.
     """
     noise = observed.covariance
     if (noise.cross != 0).any():
-        return None, True
+        return None, 1.0
     released = np.stack([observed.negatives, observed.positives])
     # The Laplace distribution of the same variance, whatever the release's own.
     scale = np.sqrt(np.stack([noise.negatives, noise.positives]) / 2)
@@ -265,10 +260,11 @@ def _model_counts(
         places=even_places(observed.edges),
     )
     if average is None:
-        return None, True
+        return None, 1.0
     cells, response, between, dispersion = average
     counts = cells.sum(axis=2)
-    misfit = float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT
+    if float(np.mean((np.abs(counts - released) / scale)[:, ~out])) > _MISFIT:
+        return None, dispersion
     reach = (math.log(2 * len(observed.edges)) + _BEYOND) * scale
     kept = np.maximum(np.clip(counts, released - reach, released + reach), 0.0)
     spread = np.divide(kept, counts, out=np.zeros_like(kept), where=counts > 0)
@@ -279,7 +275,7 @@ def _model_counts(
     response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
     response[np.tile(ties.gaps, 2)] = 0.0
     between[:, np.tile(out, 2)] = 0.0
-    return ModelAverage(bounded, response, between, dispersion), misfit
+    return ModelAverage(bounded, response, between, dispersion), dispersion
 
 
 def _rates(cells: FloatArray) -> FloatVector:

@@ -12,12 +12,9 @@ cubic splines of z,
 with p the share of positives and :math:`\sigma` the logistic function. At f = c = 0 the
 spline is the log-odds of the label; else a share f of positives lies where negatives do,
 c the other way (Barton and Lord 1981): labels with errors, cases that no score can tell,
-which a stiff spline alone would take for noise.
-
-So a bin expects :math:`\mu^+ = \int t r\,du` positives and
-:math:`\mu^- = \int t (1-r)\,du` negatives (sums over the bin's sub-cells). There
-z is the logit of the score up to a line: log-odds that are linear in it, Platt's
-scaling of the scores, cost no penalty.
+which a stiff spline alone would take for noise. A bin expects
+:math:`\mu^+ = \int t r\,du` positives and :math:`\mu^- = \int t (1-r)\,du` negatives (sums
+over its sub-cells). Log-odds that are linear in z, Platt's scaling, cost no penalty.
 
 The likelihood. A released count is :math:`\mu + N(0, \varphi\mu) + \text{noise}`
 (:func:`log_density_and_pull`): :math:`\varphi = 1` for a Poisson sample around a smooth
@@ -36,22 +33,21 @@ count where the noise is small beside the sample's own roughness, near the curve
 where it is not. Smoothing thus removes noise, not the data's real shape.
 
 The smoothness has five parameters. A walk over a coarse grid of them climbs the evidence;
-the counts are the average of every fit on the way, weighted by evidence, so that no single
-choice decides. How far the fits are apart is its error (:attr:`ModelAverage.between`).
+the counts are the average of every fit on the way, weighted by evidence. How far the fits
+are apart is its error (:attr:`ModelAverage.between`).
 
 Orientation. The model treats a release alike when classes are swapped or scores turned
-round. A search does not: the likelihood has several maxima, and the order of its steps
-decides which one it reaches. So every release is fitted in one of its four orientations,
-chosen by its counts, and the fit is put back. Swapping or turning a release therefore does
-the same to its average, to the last bit.
+round; a search, whose steps decide which of several maxima it reaches, does not. So every
+release is fitted in one of its four orientations, chosen by its counts, and the fit is put
+back: swapping or turning a release does the same to its average, to the last bit.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
+from operator import getitem
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -73,11 +69,12 @@ _STEPS: Final = 40
 _SETTLED: Final = 1e-3
 """A step that promises less log-likelihood than this is not taken."""
 _LONGEST_STEP: Final = 3.0
-_SHORTEST_SHARE: Final = 2e-3
-_EXPONENT_LIMIT: Final = 25.0
+_SHORTER: Final = (1.0, 1 / 3, 1 / 3**2, 1 / 3**3, 1 / 3**4, 1 / 3**4 / 3)
+"""Shares of a step that are tried until one gains."""
+_EXPONENTS: Final = (-25.0, 25.0)
 _APART: Final = 1e-4
 
-_Place: TypeAlias = tuple[int, int, int, int, int]
+_Place: TypeAlias = tuple[int, ...]
 _MIXED_IN: Final = (0.0, 0.03, 0.1, 0.3)
 """Shares of a class that lie where the other does: the floor's steps, and the ceiling's."""
 _GRID: Final = (
@@ -101,8 +98,7 @@ _AS_IT_IS: Final = slice(None)
 _REVERSED: Final = slice(None, None, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Smoothness:
+class Smoothness(NamedTuple):
     """What a fit takes as known: roughness of both splines and of the data, mixed labels."""
 
     intensity: float
@@ -126,24 +122,17 @@ class SplineFit:
     add up to its posterior mean count."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Prediction:
+class _Prediction(NamedTuple):
     """The model's expectations at one theta, and how well they fit."""
 
+    theta: FloatVector
     objective: float
     cells: FloatArray
     means: FloatArray
     slope: FloatArray
     """Of the positives' cells in the log-odds; of the negatives' it is the opposite."""
+    variance: FloatArray
     pull: FloatArray
-
-
-class _ScoringStep(NamedTuple):
-    """Where to go next, the gain it promises, and log|H| from where it starts."""
-
-    direction: FloatVector
-    promise: float
-    log_det: float
 
 
 class SplineModel:
@@ -168,10 +157,14 @@ class SplineModel:
         widths = np.diff(places)
         inside = (np.arange(parts) + 0.5) / parts
         centres = places[:-1, None] + widths[:, None] * inside
-        knots = min(bins, _MOST_KNOTS)
-        self._knots = _spread_knots(places, knots)
+        # Knots lie as the edges do, equally many edges between each two.
+        size = min(bins, _MOST_KNOTS)
+        ranks = (np.arange(size) + 0.5) / size
+        knots = _logit(np.interp(ranks, np.arange(bins + 1) / bins, places))
+        # Edges may touch; knots must not.
+        self._knots = np.maximum.accumulate(knots) + _APART * np.arange(size)
         self._basis = _natural_basis(self._knots, _logit(centres))
-        self._by_knot = self._basis.reshape(-1, knots).T.copy()
+        self._by_knot = self._basis.reshape(-1, size).T.copy()
         self._log_width = np.log(widths / parts)[:, None]
         self._roughness = _roughness(self._knots)
         low, high = np.maximum(counts.sum(axis=1), _FLOOR)
@@ -191,30 +184,43 @@ class SplineModel:
         )
 
     def fit(self, smoothness: Smoothness, start: FloatVector) -> SplineFit:
-        """Maximise the penalised likelihood from ``start``.
+        """Maximise the penalised likelihood from ``start`` by Fisher scoring.
 
         Raises numpy's LinAlgError when the information matrix cannot be
         factored, which only counts far from any smooth curve bring about.
         """
-        penalty = self._penalty(smoothness)
-        dispersion = smoothness.dispersion
-        theta = start
-        now = self._predict(theta, penalty, smoothness)
-        step = self._scoring_step(theta, now, penalty, dispersion)
-        for _ in range(_STEPS):
-            if step.promise < _SETTLED:
+        from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
+
+        penalty, left = self._penalty(smoothness), _STEPS
+        now = self._predict(start, smoothness, penalty)
+        while True:
+            jacobian, _, curvature = self._curvature(now, penalty)
+            # LAPACK itself: SciPy's checks take longer than factors of this size.
+            factor, failed = dpotrf(curvature)
+            if failed:
+                raise np.linalg.LinAlgError("the information cannot be factored")
+            gradient = jacobian.T @ now.pull.ravel() - penalty @ now.theta
+            step: FloatVector = dpotrs(factor, gradient)[0]
+            if not left or float(gradient @ step) / 2 < _SETTLED:
                 break
-            after = self._line_search(theta, step, now, penalty, smoothness)
-            if after is None:
+            step *= min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+            tried = (
+                self._predict(now.theta + share * step, smoothness, penalty)
+                for share in _SHORTER
+            )
+            better = next((one for one in tried if one.objective > now.objective), None)
+            if better is None:
                 break
-            theta, now = after
-            step = self._scoring_step(theta, now, penalty, dispersion)
+            now, left = better, left - 1
+        # Copied: NumPy's logarithm of numbers that lie apart depends on where they are in
+        # memory, by a last bit, and the same release must give the same result.
+        half_log_det = float(np.log(factor.diagonal().copy()).sum())
         free = self._knots.size - 2
         prior = free * math.log(smoothness.intensity * smoothness.log_odds)
-        evidence = now.objective + prior / 2 + self._log_rough - step.log_det / 2
-        expected = np.maximum(now.means * (1 + dispersion * now.pull), 0.0)
+        evidence = now.objective + prior / 2 + self._log_rough - half_log_det
+        expected = np.maximum(now.means * (1 + smoothness.dispersion * now.pull), 0.0)
         share = now.cells / now.means[:, :, None]
-        return SplineFit(theta, smoothness, evidence, share * expected[:, :, None])
+        return SplineFit(now.theta, smoothness, evidence, share * expected[:, :, None])
 
     def response(self, fit: SplineFit) -> FloatArray:
         r"""Return how a fit's counts move with the released ones: d counts/d released.
@@ -228,60 +234,14 @@ class SplineModel:
         """
         from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
 
-        penalty, dispersion = self._penalty(fit.smoothness), fit.smoothness.dispersion
-        now = self._predict(fit.theta, penalty, fit.smoothness)
-        jacobian = self._jacobian(now)
-        weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
-        seen = jacobian.T * weights
-        factor = cho_factor(penalty + seen @ jacobian, check_finite=False)
-        spline = jacobian @ cho_solve(factor, seen, check_finite=False)
-        own = np.minimum(dispersion * now.means.ravel() * weights, 1.0)
+        penalty = self._penalty(fit.smoothness)
+        now = self._predict(fit.theta, fit.smoothness, penalty)
+        jacobian, weights, curvature = self._curvature(now, penalty)
+        factor = cho_factor(curvature, check_finite=False)
+        spline = jacobian @ cho_solve(factor, jacobian.T * weights, check_finite=False)
+        own = np.minimum(fit.smoothness.dispersion * now.means.ravel() * weights, 1.0)
         response: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
         return response
-
-    def _scoring_step(
-        self,
-        theta: FloatVector,
-        now: _Prediction,
-        penalty: FloatArray,
-        dispersion: float,
-    ) -> _ScoringStep:
-        """Return the step of Fisher scoring, cut to a length that can be trusted."""
-        from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
-
-        jacobian = self._jacobian(now)
-        weights = information(dispersion * now.means + _FLOOR, self._noise).ravel()
-        # LAPACK itself: SciPy's checks take longer than factors of this size.
-        factor, failed = dpotrf(penalty + (jacobian.T * weights) @ jacobian)
-        if failed:
-            raise np.linalg.LinAlgError("the information cannot be factored")
-        gradient = jacobian.T @ now.pull.ravel() - penalty @ theta
-        full: FloatVector = dpotrs(factor, gradient)[0]
-        share = min(1.0, _LONGEST_STEP / max(float(np.abs(full).max()), 1e-300))
-        # Copied: NumPy's logarithm of numbers that lie apart depends on where they are in
-        # memory, by a last bit, and the same release must give the same result.
-        log_diagonal = np.log(factor.diagonal().copy())
-        return _ScoringStep(
-            share * full, float(gradient @ full) / 2, 2 * float(log_diagonal.sum())
-        )
-
-    def _line_search(
-        self,
-        theta: FloatVector,
-        step: _ScoringStep,
-        now: _Prediction,
-        penalty: FloatArray,
-        smoothness: Smoothness,
-    ) -> tuple[FloatVector, _Prediction] | None:
-        """Shorten the step until it gains; None when no step does."""
-        share = 1.0
-        while share > _SHORTEST_SHARE:
-            moved = theta + share * step.direction
-            after = self._predict(moved, penalty, smoothness)
-            if after.objective > now.objective:
-                return moved, after
-            share /= 3
-        return None
 
     def _penalty(self, smoothness: Smoothness) -> FloatArray:
         size = self._knots.size
@@ -291,57 +251,50 @@ class SplineModel:
         return penalty
 
     def _predict(
-        self, theta: FloatVector, penalty: FloatArray, smoothness: Smoothness
+        self, theta: FloatVector, smoothness: Smoothness, penalty: FloatArray
     ) -> _Prediction:
         from scipy.special import expit  # noqa: PLC0415
 
-        log_total, log_odds = theta.reshape(2, -1) @ self._by_knot
-        log_total = log_total.reshape(self._basis.shape[:2]) + self._log_width
-        total = np.exp(_limited(log_total))
-        share = expit(_limited(log_odds)).reshape(total.shape)
+        both = theta.reshape(2, -1) @ self._by_knot
+        log_total, log_odds = both.reshape(2, *self._basis.shape[:2])
+        total = np.exp((log_total + self._log_width).clip(*_EXPONENTS))
+        share = expit(log_odds.clip(*_EXPONENTS))
         least = smoothness.floor * self._positive
         room = 1 - least - smoothness.ceiling * (1 - self._positive)
         cells = np.empty((2, *total.shape))
         np.multiply(total, least + room * share, out=cells[1])
-        slope = total * (room * share * (1 - share))
         np.subtract(total, cells[1], out=cells[0])
         means = cells.sum(axis=2)
+        variance = smoothness.dispersion * means + _FLOOR
         density, pull = log_density_and_pull(
-            self._counts - means, smoothness.dispersion * means + _FLOOR, self._noise
+            self._counts - means, variance, self._noise
         )
         objective = float(density.sum()) - float(theta @ penalty @ theta) / 2
-        return _Prediction(objective, cells, means, slope, pull)
+        slope = total * (room * share * (1 - share))
+        return _Prediction(theta, objective, cells, means, slope, variance, pull)
 
-    def _jacobian(self, now: _Prediction) -> FloatArray:
-        """Return d means / d theta, shape (2 bins, 2 knots)."""
-        low, high = now.cells
-        weights = np.empty((low.shape[0], 4, low.shape[1]))
-        weights[:, 0], weights[:, 2] = low, high
-        weights[:, 3] = now.slope
-        np.negative(now.slope, out=weights[:, 1])
-        parts = weights @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
-        bins = len(parts)
-        return np.concatenate(
+    def _curvature(
+        self, now: _Prediction, penalty: FloatArray
+    ) -> tuple[FloatArray, FloatVector, FloatArray]:
+        """Return d means/d theta, the information of each count, and -H.
+
+        The first has shape (2 bins, 2 knots).
+        """
+        bins, sub_cells = now.slope.shape
+        by_cell = np.empty((bins, 4, sub_cells))
+        by_cell[:, 0], by_cell[:, 2] = now.cells
+        np.negative(now.slope, out=by_cell[:, 1])
+        by_cell[:, 3] = now.slope
+        parts = by_cell @ self._basis  # per bin: (4, sub-cells) @ (sub-cells, knots)
+        jacobian = np.concatenate(
             [parts[:, :2].reshape(bins, -1), parts[:, 2:].reshape(bins, -1)]
         )
-
-
-def _limited(x: FloatArray) -> FloatArray:
-    return np.minimum(np.maximum(x, -_EXPONENT_LIMIT), _EXPONENT_LIMIT)
+        weights = information(now.variance, self._noise).ravel()
+        return jacobian, weights, penalty + (jacobian.T * weights) @ jacobian
 
 
 def _logit(u: FloatArray) -> FloatArray:
     return np.log(u / (1 - u))
-
-
-def _spread_knots(places: FloatVector, size: int) -> FloatVector:
-    """Return knots that lie as the edges do, equally many edges between each two."""
-    bins = places.size - 1
-    ranks = (np.arange(size) + 0.5) / size
-    knots = _logit(np.interp(ranks, np.arange(bins + 1) / bins, places))
-    # Edges may touch; knots must not.
-    apart: FloatVector = np.maximum.accumulate(knots) + _APART * np.arange(size)
-    return apart
 
 
 def _natural_basis(knots: FloatVector, z: FloatArray) -> FloatArray:
@@ -431,47 +384,6 @@ class ModelAverage(NamedTuple):
     """How many times the variance of a count exceeds its mean."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Oriented:
-    """A release in one of its orientations: rows of counts and noise, and its edges."""
-
-    classes: slice
-    bins: slice
-    counts: FloatArray
-    noise_scale: FloatArray
-    places: FloatVector
-
-    @cached_property
-    def key(self) -> tuple[float, ...]:
-        """The order of orientations, of which the least is fitted.
-
-        Positives are the rarer class, then have the higher scores; then the numbers.
-        """
-        size = self.counts.shape[1]
-        ranks = np.arange(size) - (size - 1) / 2
-        # Exact sums, which do not depend on the order of the bins.
-        low, high = (math.fsum(row) for row in self.counts)
-        low_ranks, high_ranks = (math.fsum(row) for row in ranks * self.counts)
-        numbers = (self.counts, self.noise_scale, self.places)
-        return (
-            high > low,
-            high_ranks * low < low_ranks * high,
-            *np.concatenate([each.ravel() for each in numbers]).tolist(),
-        )
-
-    def undo(self, fitted: ModelAverage) -> ModelAverage:
-        """Return the average for the release as it came."""
-        classes, bins, size = self.classes, self.bins, self.counts.shape[1]
-        response = fitted.response.reshape(2, size, 2, size)
-        between = fitted.between.reshape(-1, 2, size)
-        return ModelAverage(
-            np.ascontiguousarray(fitted.cells[classes, bins, bins]),
-            response[classes, bins, classes, bins].reshape(2 * size, 2 * size),
-            between[:, classes, bins].reshape(-1, 2 * size),
-            fitted.dispersion,
-        )
-
-
 def symmetric_average(
     counts: FloatArray, *, noise_scale: FloatArray, places: FloatVector
 ) -> ModelAverage | None:
@@ -479,31 +391,52 @@ def symmetric_average(
 
     The arguments are those of ``SplineModel``. None as in :func:`average`.
     """
-    every = [
+    every = []
+    for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2):
         # Copied: sums over numbers that lie backwards in memory may round otherwise.
-        _Oriented(
-            classes,
-            bins,
-            np.ascontiguousarray(counts[classes, bins]),
-            np.ascontiguousarray(noise_scale[classes, bins]),
-            places if bins is _AS_IT_IS else 1 - places[::-1],
+        rows, scales = (
+            np.ascontiguousarray(each[classes, bins]) for each in (counts, noise_scale)
         )
-        for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2)
-    ]
-    first = min(every, key=lambda one: one.key)
-    fitted = average(
-        SplineModel(first.counts, noise_scale=first.noise_scale, places=first.places)
-    )
+        ends = places if bins is _AS_IT_IS else 1 - places[::-1]
+        every.append((_order(rows, scales, ends), rows, scales, ends, classes, bins))
+    first, rows, scales, ends, *_ = min(every, key=lambda one: one[0])
+    fitted = average(SplineModel(rows, noise_scale=scales, places=ends))
     if fitted is None:
         return None
     # A release that is its own mirror image has several such orientations.
-    return _mean([one.undo(fitted) for one in every if one.key == first.key])
+    return _mean([_turned(fitted, *one[-2:]) for one in every if one[0] == first])
+
+
+def _order(
+    counts: FloatArray, noise_scale: FloatArray, places: FloatVector
+) -> tuple[float, ...]:
+    """Return the place of an orientation, of which the least is fitted.
+
+    Positives are the rarer class, then have the higher scores; then the numbers.
+    """
+    ranks = np.arange(places.size - 1) - (places.size - 2) / 2
+    # Exact sums, which do not depend on the order of the bins.
+    low, high = (math.fsum(row) for row in counts)
+    low_ranks, high_ranks = (math.fsum(row) for row in ranks * counts)
+    numbers = np.concatenate([counts.ravel(), noise_scale.ravel(), places])
+    return (high > low, high_ranks * low < low_ranks * high, *numbers.tolist())
+
+
+def _turned(fitted: ModelAverage, classes: slice, bins: slice) -> ModelAverage:
+    """Return the average for the release as it came."""
+    size = fitted.cells.shape[1]
+    response = fitted.response.reshape(2, size, 2, size)[classes, bins, classes, bins]
+    between = fitted.between.reshape(-1, 2, size)[:, classes, bins]
+    return ModelAverage(
+        np.ascontiguousarray(fitted.cells[classes, bins, bins]),
+        response.reshape(2 * size, 2 * size),
+        between.reshape(-1, 2 * size),
+        fitted.dispersion,
+    )
 
 
 def _mean(averages: list[ModelAverage]) -> ModelAverage:
     """Return the mean of averages, and what is between all of their fits."""
-    if len(averages) == 1:
-        return averages[0]
     cells = np.mean([one.cells for one in averages], axis=0)
     apart = [(one.cells - cells).sum(axis=2).reshape(1, -1) for one in averages]
     between = np.concatenate([*(one.between for one in averages), *apart])
@@ -526,12 +459,8 @@ def average(model: SplineModel) -> ModelAverage | None:
         if not np.isfinite(evidence).all():
             return None
         weights = np.exp(evidence - evidence.max())
-        heavy = weights >= _LIGHT
-        responses = [
-            w * model.response(f)
-            for f, w in zip(fits, weights, strict=True)
-            if w >= _LIGHT
-        ]
+        heavy = np.flatnonzero(weights >= _LIGHT)
+        responses = [weights[k] * model.response(fits[k]) for k in heavy]
     except np.linalg.LinAlgError:
         return None
     every = np.array([fit.cells for fit in fits])
@@ -557,7 +486,7 @@ def _climb(model: SplineModel) -> list[SplineFit]:
     fits = _walk(model, _START, model.start())
     best = max(fits, key=lambda place: fits[place].log_evidence)
     bent = (best[0], min(best[1], _BENT), *best[2:])
-    again = model.fit(_smoothness(bent), model.start())
+    again = model.fit(Smoothness(*map(getitem, _GRID, bent)), model.start())
     if again.log_evidence > fits[best].log_evidence + _BETTER:
         fits = _walk(model, bent, again.theta)
     return list(fits.values())
@@ -573,7 +502,7 @@ def _walk(
         nonlocal theta
         if place not in fits:
             # Each fit starts at the last one's splines: a few steps suffice.
-            fit = model.fit(_smoothness(place), theta)
+            fit = model.fit(Smoothness(*map(getitem, _GRID, place)), theta)
             cost = _COST * sum(place[3:])
             fits[place] = replace(fit, log_evidence=fit.log_evidence - cost)
             theta = fit.theta
@@ -581,22 +510,12 @@ def _walk(
 
     best = evidence(here)
     while True:
-        there = max(_neighbours(here), key=evidence)
+        around = [
+            (*here[:axis], here[axis] + step, *here[axis + 1 :])
+            for axis, step in product(range(len(_GRID)), (-1, 1))
+            if 0 <= here[axis] + step < len(_GRID[axis])
+        ]
+        there = max(around, key=evidence)
         if not evidence(there) > best + _GAIN:
             return fits
         here, best = there, evidence(there)
-
-
-def _smoothness(place: _Place) -> Smoothness:
-    return Smoothness(*(axis[k] for axis, k in zip(_GRID, place, strict=True)))
-
-
-def _neighbours(place: _Place) -> list[_Place]:
-    neighbours = []
-    for axis, step in product(range(len(_GRID)), (-1, 1)):
-        moved = list(place)
-        moved[axis] += step
-        if 0 <= moved[axis] < len(_GRID[axis]):
-            i, j, k, low, high = moved
-            neighbours.append((i, j, k, low, high))
-    return neighbours

@@ -46,15 +46,9 @@ def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:
     if curves.ties is not None:
         widths = np.where(curves.ties, 0.0, widths)
     places = (knots[:-1, None] + widths[:, None] * steps).ravel()
-    fpr, tpr = curves.roc.at(np.append(places, knots[-1]))
-    return BinCounts(
-        _pieces(fpr, counts.total_negatives), _pieces(tpr, counts.total_positives)
-    )
-
-
-def _pieces(rates: FloatVector, total: float) -> FloatVector:
-    """Turn cumulative rates from the top down into counts, bins ascending."""
-    return total * np.maximum(np.diff(rates), 0.0)[::-1]
+    rates = curves.roc.at(np.append(places, knots[-1]))
+    fpr, tpr = (np.maximum(np.diff(rate), 0.0)[::-1] for rate in rates)
+    return BinCounts(counts.total_negatives * fpr, counts.total_positives * tpr)
 
 
 def cell_scores(edges: Edges) -> FloatArray:

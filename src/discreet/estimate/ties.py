@@ -6,23 +6,20 @@ the farthest edges, whose scores are 0 or 1 for all that edges can tell.
 
 *Steps.* Isotonic calibration, single trees and rounding leave scores on values that bins
 do not tell apart. A curve that bends inside such a bin overstates average precision, by a
-quarter where one step holds half of the positives. Bins do not show where steps lie, but
-their totals jump about any smooth density. Two things must come together:
+quarter where one step holds half of the positives. Totals that jump about any smooth
+density show steps, where two things come together:
 
 - The model's dispersion (variance of a total over its mean) is 32 or more; single examples
   have 1, scores that repeat some 16. One heap or a narrow hump has a large one too.
 - Log densities lie off the cubic through their four neighbours by .1 in the median (smooth
-  scores on the tuning half of ``bench/synthetic.py``: at most .1, steps mostly .13 to 2), or bins
-  stand alone between empty ones, or ties were found already.
+  scores on the tuning half of ``bench/synthetic.py``: at most .1, steps mostly .13 to 2),
+  or bins stand alone between empty ones, or ties were found already.
 
 *How many.* Let c be a bin's total and v the squared distance to what its neighbours'
-densities suggest, per example and less the noise. Values of equal spacing put
-k - 1/2 or k + 1/2 of them into a bin, so :math:`v \approx c (1/2k)^2` per example, or
-
-.. math:: k = \tfrac12\sqrt{c/v}
-
-of them, at least one; for values at random v is larger and k is 1, as it should be. A bin
-is cut into k equal parts along the curve of smooth scores, and every part is a tie.
+densities suggest, per example and less the noise. Values of equal spacing put k - 1/2 or
+k + 1/2 of them into a bin, so :math:`v \approx c (1/2k)^2` and
+:math:`k = \tfrac12\sqrt{c/v}`, at least one; for values at random v is larger and k is 1.
+A bin is cut into k equal parts along the curve of smooth scores, and every part is a tie.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from discreet.arrays import BoolVector, FloatVector, IntVector
-from discreet.data.edges import Edges, even_places
+from discreet.data.edges import even_places
 from discreet.estimate.curves import Curves, Interpolation, RocPath, runs
 from discreet.statistic.observed import NoisyHistogram
 
@@ -98,8 +95,15 @@ def find_ties(observed: NoisyHistogram) -> Ties:
 
 def end_ties(observed: NoisyHistogram) -> BoolVector:
     """Return the bins beyond the farthest edges, where they hold enough to matter."""
-    enough = observed.totals >= _END * max(observed.noise.scale, 1.0)
-    return enough & _beyond(observed.edges)
+    edges = observed.edges
+    ends = np.zeros(len(edges), dtype=np.bool_)
+    if edges.scores.kind == "other" or edges.atoms or len(edges) < 3:
+        return ends
+    z = edges.array[[1, -2]]
+    if edges.scores.kind == "probability":
+        z = np.log(z / (1 - z))
+    ends[0], ends[-1] = z[0] <= -_FAR, z[1] >= _FAR
+    return ends & (observed.totals >= _END * max(observed.noise.scale, 1.0))
 
 
 def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
@@ -116,18 +120,6 @@ def choose_interpolation(observed: NoisyHistogram) -> Interpolation:
     empty = observed.totals < _EMPTY * unit * (not observed.exact) + 0.5
     tied = _pattern(heavy & _beside(empty), observed.totals)
     return "linear" if tied else "pchip"
-
-
-def _beyond(edges: Edges) -> BoolVector:
-    """Return which bins lie beyond the farthest edges that tell scores apart."""
-    beyond = np.zeros(len(edges), dtype=np.bool_)
-    if edges.scores.kind == "other" or edges.atoms or len(edges) < 3:
-        return beyond
-    z = edges.array[[1, -2]]
-    if edges.scores.kind == "probability":
-        z = np.log(z / (1 - z))
-    beyond[0], beyond[-1] = z[0] <= -_FAR, z[1] >= _FAR
-    return beyond
 
 
 def _beside(marked: BoolVector) -> BoolVector:

@@ -38,7 +38,7 @@ from discreet.data.edges import Edges, unit_edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Fit
-from discreet.estimate.slopes import Cells, Slopes, brier_slopes
+from discreet.estimate.slopes import Cells, Slopes
 from discreet.metrics.calibration import DEFAULT_BINS, Grouping, Groups
 from discreet.metrics.influence import brier_influence
 from discreet.metrics.measure import (
@@ -49,6 +49,7 @@ from discreet.metrics.measure import (
     mean_shift,
     of_bins,
 )
+from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
 
 
@@ -73,13 +74,9 @@ def brier_score(counts: NoisyHistogram) -> BrierScore:
     overrate the score: positives lie higher in their bin than negatives.) The
     limits put every score at its better or worse end.
     """
-    return _brier_score(counts.edges, counts.negatives, counts.positives)
-
-
-def _brier_score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
-    ends = unit_edges(edges)
+    edges, n, p = counts.edges, counts.negatives, counts.positives
+    ends, (on_n, on_p) = unit_edges(edges), _losses(edges)
     low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
-    middle, spread = (low + high) / 2, (high - low) ** 2 / 12
     total = float(p.sum() + n.sum())
     if total <= 0:
         raise InputError("a Brier score needs examples; there are none")
@@ -87,15 +84,22 @@ def _brier_score(edges: Edges, n: FloatVector, p: FloatVector) -> BrierScore:
     def mean(miss: FloatVector, hit: FloatVector) -> float:
         return float(p @ miss + n @ hit) / total
 
-    tilt = 0.0
+    tilt, middle = 0.0, (low + high) / 2
     if not edges.atoms:
         tilt = mean(
             -2 * (1 - middle) * mean_shift(p, ends, sure=False),
             2 * middle * mean_shift(n, ends, sure=False),
         )
-    even = mean((1 - middle) ** 2 + spread, middle**2 + spread)
     best, worst = mean((1 - high) ** 2, low**2), mean((1 - low) ** 2, high**2)
-    return BrierScore(min(max(even + tilt, best), worst), best, worst, tilt)
+    return BrierScore(min(max(mean(on_p, on_n) + tilt, best), worst), best, worst, tilt)
+
+
+def _losses(edges: Edges) -> tuple[FloatVector, FloatVector]:
+    """Return the mean loss of a negative and of a positive spread evenly over its bin."""
+    ends = unit_edges(edges)
+    low, high = ends[:-1], ends[:-1] if edges.atoms else ends[1:]
+    middle, spread = (low + high) / 2, (high - low) ** 2 / 12
+    return middle**2 + spread, (1 - middle) ** 2 + spread
 
 
 def _limits(fit: Fit, value: float) -> Binning:
@@ -106,8 +110,9 @@ def _limits(fit: Fit, value: float) -> Binning:
 
 
 def _score(cells: Cells) -> Local:
-    at = edges_of(cells), cells.negatives, cells.positives
-    return Local(_brier_score(*at).value, brier_slopes(*at))
+    edges = edges_of(cells)
+    counts = NoisyHistogram(edges, cells.negatives, cells.positives, NoNoise())
+    return Local(brier_score(counts).value, _mean_loss(cells, *_losses(edges)).slopes)
 
 
 def _pooled(cells: Cells) -> Local:
@@ -132,7 +137,11 @@ def _uncertain(cells: Cells) -> Local:
 
 def _of_rates(cells: Cells, rates: FloatVector) -> Local:
     """Return the Brier score of a rate a bin that counts as fixed in the slopes."""
-    on_n, on_p = rates**2, (1 - rates) ** 2
+    return _mean_loss(cells, rates**2, (1 - rates) ** 2)
+
+
+def _mean_loss(cells: Cells, on_n: FloatVector, on_p: FloatVector) -> Local:
+    r"""Return the mean loss; its slopes are :math:`(\ell - A)/M`."""
     total = float(cells.negatives.sum() + cells.positives.sum())
     mean = float(cells.negatives @ on_n + cells.positives @ on_p) / total
     return Local(mean, Slopes((on_n - mean) / total, (on_p - mean) / total))

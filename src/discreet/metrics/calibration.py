@@ -40,7 +40,14 @@ from discreet.estimate.intervals import (
     RatioShape,
     Shape,
 )
-from discreet.estimate.slopes import Cells, Slopes, covariance_of, noise_sd, sampling_sd
+from discreet.estimate.slopes import (
+    Cells,
+    Slopes,
+    covariance_of,
+    noise_sd,
+    noise_variances,
+    sampling_sd,
+)
 from discreet.estimate.sub_bins import cell_scores, within_bins
 from discreet.metrics.measure import Local, edges_of, of_bins
 from discreet.noise.arc_decoder import DecodedNoise
@@ -147,10 +154,7 @@ class Groups:
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
         """Which groups hold examples that their noise could not have made."""
-        noise = np.zeros(len(self.shares))
-        if not self.counts.exact:
-            variances = np.diag(covariance_of(self.counts, self.shares))
-            noise = np.sqrt(np.maximum(variances, 0.0))
+        noise = np.sqrt(noise_variances(self.counts, self.shares))
         return self.totals > np.maximum(_SURE * noise, 1e-9 * self.examples)
 
     def slopes(self, on_p: FloatVector, on_t: FloatVector, on_f: FloatVector) -> Slopes:
@@ -227,17 +231,16 @@ class Groups:
         self, value: float, slopes: Slopes, binning: Binning, shape: Shape = SYMMETRIC
     ) -> Estimate:
         """Put a value and its three errors together."""
-        noise = 0.0 if self.counts.exact else noise_sd(slopes, self.counts)
         sampling = sampling_sd(slopes, *np.split(self.every, 2))
+        noise = noise_sd(slopes, self.counts)
         return Estimate(value, sampling, noise, binning, shape=shape)
 
     @cached_property
     def typical_binning(self) -> float:
         """What the shape of the scores inside their bins usually adds.
 
-        A twelfth of the bins' width if a density were three times as high at one end as
-        at the other; half of it where the neighbours say how it leans, a fifth where a
-        model drew it: so on the tuning half of ``bench/hard_coverage.py``.
+        A twelfth of the bins' width; half of it where the neighbours say how a density
+        leans, a fifth where a model drew it (tuning half of ``bench/hard_coverage.py``).
         """
         share = _LEANING if self.response is None else _DRAWN
         if isinstance(self.counts.noise, DecodedNoise):
@@ -341,14 +344,14 @@ def _ece_limits(groups: Groups, value: float) -> Binning:
     )
 
 
-def _of_fit(fit: Fit) -> Groups:
-    return Groups.of(fit.counts, DEFAULT_BINS, "width", response=fit.response)
-
-
 def _ece(cells: Cells) -> Local:
     counts = edges_of(cells), cells.negatives, cells.positives
     histogram = NoisyHistogram(*counts, NoNoise())
     return _mean_deviation(Groups.of(histogram, DEFAULT_BINS, "width"))
+
+
+def _of_fit(fit: Fit) -> Groups:
+    return Groups.of(fit.counts, DEFAULT_BINS, "width", response=fit.response)
 
 
 ECE: Final = of_bins(
@@ -422,18 +425,11 @@ def calibration_curve(
     kept = np.flatnonzero(groups.filled)
     p, t = groups.positives[kept], groups.totals[kept]
     ours = groups.of_positives[kept]
-    noise = np.zeros((2 * kept.size, 2 * kept.size))
-    if not counts.exact:
-        noise = covariance_of(counts, np.vstack([ours, groups.shares[kept] - ours]))
-    ends = []
-    for k, other in enumerate(range(kept.size, 2 * kept.size)):
-        shape = RatioShape(
-            *(float(p[k]), float(t[k] - p[k]), float(t[k])),
-            max(float(noise[k, k]), 0.0),
-            max(float(noise[other, other]), 0.0),
-            float(noise[k, other]),
-        )
-        ends.append(shape.ends(float(p[k] / t[k]), 0.0, 0.0, _Z))
+    noise = covariance_of(counts, np.vstack([ours, groups.shares[kept] - ours]))
+    own = np.maximum(np.diag(noise), 0.0).reshape(2, -1)
+    columns = [p, t - p, t, *own, np.diag(noise[: kept.size, kept.size :])]
+    shapes = [RatioShape(*row) for row in np.stack(columns, axis=1).tolist()]
+    ends = [shape.ends(r, 0.0, 0.0, _Z) for shape, r in zip(shapes, p / t, strict=True)]
     low, high = np.array(ends).reshape(-1, 2).T
     return ReliabilityCurve(
         groups.predicted[kept] / t, p / t, low, high, t / groups.examples

@@ -1,37 +1,32 @@
 r"""The points of the ROC, PR and DET curves as scikit-learn returns them, and bands.
 
-The points lie on the estimated curve, so that straight lines between them are the curve
-that is drawn and whose area is quoted. Where pairs inside a bin count as ties, these are
-the points at the edges. Elsewhere each bin is cut into pieces of at most 1/2048 of
-:math:`w = (F + T)/2`, at the path's own knots where it has some, and every point has the
-threshold that ``at`` gives these rates for. A tie is one piece: no threshold parts it.
+Straight lines between the points are the curve that is drawn and whose area is quoted.
+Where pairs inside a bin count as ties, these are the points at the edges. Elsewhere each
+bin is cut into pieces of at most 1/2048 of :math:`w = (F + T)/2`, at the path's own knots
+where it has some, and every point has the threshold that ``at`` gives these rates for. A
+tie is one piece: no threshold parts it.
 
 ``drop_intermediate`` leaves out points that a drawn curve does not show: inside straight
 lines of the ROC curve, and where the true positives stand still in the PR and DET
-curves. scikit-learn trims ROC and DET curves unless told otherwise; here every point is
-kept unless it is asked for.
+curves. Unlike scikit-learn's, it is off unless asked for.
 
 **Bands** are limits point by point, or for the curve as a whole.
 
-*Pointwise*: at each threshold of the release, an interval that holds the
-population's curve there with the stated probability. For ROC it is vertical, at
-the estimated false positive rate F: an error of F moves along the curve and
-counts with the curve's slope,
+*Pointwise*: at each threshold of the release, an interval that holds the population's
+curve there. For ROC it is vertical, at the estimated false positive rate F: an error of
+F moves along the curve and counts with the curve's slope,
 
 .. math::
     \operatorname{Var} = \frac{T(1-T)}{P} + T'(F)^2\,\frac{F(1-F)}{N} + \text{noise}.
 
-For PR it is the interval of the precision at each threshold. Above the first
-threshold whose examples stand out of the noise (``Curves.lead``), and at recall 0,
-there is no count to bound: the interval is that of this threshold, open to 1. A
-stricter threshold is taken to be no less precise there; no release could show it.
+For PR it is the interval of the precision at each threshold. Above the first threshold
+whose examples stand out of the noise (``Curves.lead``), and at recall 0, it is that of
+this threshold, open to 1: no release could show that a stricter one is less precise.
 
 *Simultaneous*: the same intervals, with z raised until the whole curve is inside at
 once (equal-precision bands, Nair 1984). The z is the quantile of the largest
-standardised deviation over all thresholds, in simulated sampling errors plus
-simulated noise. The draws are seeded by the release: all who hold it get the same band.
-Between thresholds the curve's shape is the estimator's; what bins hide is not in the
-band.
+standardised deviation over all thresholds, in simulated sampling errors plus simulated
+noise, drawn from a seed of the release. What bins hide is not in the band.
 """
 
 from __future__ import annotations
@@ -336,13 +331,6 @@ def band(
         z = _largest_deviation(fit, kind, level)
     else:
         z = NormalDist().inv_cdf(0.5 + level / 2)
-    low, high = _limits(fit, kind, z)
-    x, value = _curve(fit.curves, kind)
-    return Band(fit.curves.thresholds, x, value, low, high, level, simultaneous)
-
-
-def _limits(fit: Fit, kind: BandKind, z: float) -> tuple[FloatVector, FloatVector]:
-    """Return the ends of the interval at each threshold."""
     observed, curves = fit.observed, fit.curves
     released, fitted = confusions(observed), confusions(fit.counts)
     slopes = _roc_slopes(fitted)
@@ -360,14 +348,11 @@ def _limits(fit: Fit, kind: BandKind, z: float) -> tuple[FloatVector, FloatVecto
     if kind == "pr":
         first = max(curves.lead, min(1, low.size - 1))
         low[:first], high[:first] = low[first], 1.0
-    value = _curve(curves, kind)[1]
-    return np.minimum(low, value), np.maximum(high, value)
-
-
-def _curve(curves: Curves, kind: BandKind) -> tuple[FloatVector, FloatVector]:
-    if kind == "roc":
-        return curves.fpr, curves.tpr
-    return curves.tpr, curves.precision
+    x, value = (
+        (curves.fpr, curves.tpr) if kind == "roc" else (curves.tpr, curves.precision)
+    )
+    low, high = np.minimum(low, value), np.maximum(high, value)
+    return Band(curves.thresholds, x, value, low, high, level, simultaneous)
 
 
 def _roc_slopes(fitted: FloatArray) -> FloatVector:
@@ -402,10 +387,12 @@ def _largest_deviation(fit: Fit, kind: BandKind, level: float) -> float:
     """Return the quantile of the curve's largest standardised deviation."""
     observed, counts = fit.observed, fit.counts
     rng = seeded_by(observed)
-    at = np.concatenate([observed.negatives, observed.positives])
-    noise = np.split(observed.noise.sample(at, _DRAWS, rng), 2, axis=1)
+    noise = np.split(observed.noise.sample(observed.vector, _DRAWS, rng), 2, axis=1)
     fp, tp = (
-        _accumulated(rng.normal(size=own.shape) * np.sqrt(np.maximum(cells, 0)) + own)
+        np.cumsum(
+            (rng.normal(size=own.shape) * np.sqrt(np.maximum(cells, 0)) + own)[:, ::-1],
+            axis=1,
+        )
         for cells, own in zip((counts.negatives, counts.positives), noise, strict=True)
     )
     fitted = confusions(counts)[1:]
@@ -424,8 +411,3 @@ def _largest_deviation(fit: Fit, kind: BandKind, level: float) -> float:
         return NormalDist().inv_cdf(1 - (1 - level) / (2 * sd.size))
     largest = np.abs(moved[:, some] / sd[some]).max(axis=1)
     return float(np.quantile(largest, level))
-
-
-def _accumulated(cells: FloatArray) -> FloatArray:
-    """Add up from the highest score down."""
-    return np.cumsum(cells[:, ::-1], axis=1)

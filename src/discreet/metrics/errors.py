@@ -5,15 +5,12 @@ r"""From a row of the table and a fit to an estimate: the three errors, attached
   (:mod:`discreet.estimate.slopes`), cut finer along the curve for metrics of a
   ranking;
 - *noise*: along the fit's path (:data:`discreet.estimate.fit.NoisePath`).
-  A smooth model passes on part of a cell's noise and spreads it over the neighbours:
-  its response to the released counts says which.
 
-A model has a bias of its own, which neither shows. Where a model was fitted, its
-distance to the flat fit of the same release is evidence of it; half of that is in
-the usual binning error, the part of an error that comes from shapes that are not known
-(``docs/error-bars.md``), and on the side of the flat fit what noise cannot have made
-of it. Where symbols were decoded with another smoothness too, the
-interval reaches all of the way to its value, on that side alone.
+A model has a bias of its own, which neither shows. Its distance to the flat fit of the
+same release is evidence of it. Half of that is in the usual binning error, and on the
+side of the flat fit what noise cannot have made of it (``docs/error-bars.md``). Where
+symbols were decoded with another smoothness too, the interval reaches all of the way to
+its value, on that side alone.
 
 Whatever a release holds, there is an estimate: one that cannot be computed is
 unusable, with the reason.
@@ -50,13 +47,8 @@ _TOO_LITTLE: Final = (
 class Measured(Mapping[str, Estimate]):
     """Estimates by name that are computed when they are first used.
 
-    As with ``defaultdict``, iterating and ``in`` know what was asked for, and looking
+    As with ``defaultdict``, iterating and ``in`` know what was ``listed``, and looking
     up a further name that is ``known`` computes it.
-
-    Args:
-        listed: the names that were asked for.
-        compute: makes an estimate of a name.
-        known: further names that can be looked up.
 
     >>> lazy = Measured(["a"], lambda n: Estimate.undefined(n), known=["a", "b"])
     >>> list(lazy), lazy["b"].value, "b" in lazy
@@ -291,7 +283,7 @@ def _noise(row: MetricRow[Measure], fit: Fit) -> float:
     path = fit.noise_path
     match "slopes" if path == "numeric" and row.measure.smooth else path:
         case "numeric":
-            at = np.concatenate([fit.counts.negatives, fit.counts.positives])
+            at = fit.counts.vector
             moved = numeric_slopes(lambda v: _value_of(row, fit.moved(v)), at)
             slopes = Slopes(*np.split(moved, 2))
         case "slopes":

@@ -28,7 +28,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Interval
 from discreet.estimate.fit import Fit
-from discreet.estimate.slopes import covariance_of
+from discreet.estimate.slopes import noise_variances
 from discreet.metrics.measure import Share
 from discreet.metrics.table import RATES
 from discreet.metrics.thresholds import (
@@ -196,9 +196,7 @@ class _Search:
         for _ in range(_HALVINGS):
             middle = (near + far) / 2
             above = cut_of(self.fit, middle).curved
-            confusion = confusion_weights(above) @ np.concatenate(
-                [self.counts.negatives, self.counts.positives]
-            )
+            confusion = confusion_weights(above) @ self.counts.vector
             if (share(confusion) - target) * off[inside] >= 0:
                 near = middle
             else:
@@ -252,9 +250,7 @@ class _Search:
         return float(self.places[k]), interval, True
 
     def _noise_between(self, j: int, k: int, alpha: float, beta: float) -> float:
-        if self.observed.exact or j == k:
-            return 0.0
         between = np.zeros(len(self.observed.edges))
         between[min(j, k) : max(j, k)] = 1.0
         row = np.concatenate([-beta * between, alpha * between])[None, :]
-        return max(float(covariance_of(self.observed, row)[0, 0]), 0.0)
+        return float(noise_variances(self.observed, row)[0])

@@ -2,8 +2,8 @@ r"""How much sites differ: a random-effects model from a few sums over the sites
 
 Site i has an effect :math:`\theta_i` (a logit AUC, a log O:E) with its own variance
 :math:`v_i`, and :math:`\theta_i \sim N(\mu, v_i + \tau^2)`. With weights
-:math:`a_i = 1/(v_i + t)`, t the *anchor* that a plan fixes, all that is needed are the
-number of sites k and four sums:
+:math:`a_i = 1/(v_i + t)`, t the *anchor* that a plan fixes, the number of sites k and
+four sums suffice:
 
 .. math::
     A = \sum a_i, \quad B = \sum a_i^2, \quad C = \sum a_i\theta_i, \quad
@@ -16,28 +16,26 @@ Because :math:`a_i v_i = 1 - t a_i`, the mean of Q follows from the same sums,
     E\,Q = (k - tA) - (A - tB)/A + \tau^2 (A - B/A),
 
 and solving it for :math:`\tau^2` is the generalised method of moments (DerSimonian and
-Kacker 2007; ``metafor``'s ``GENQ`` with ``weights=``). Anchor 0 is DerSimonian and Laird
-(1986): their Q, :math:`\tau^2` and :math:`I^2`. The mean has the variance
-:math:`(A + (\tau^2 - t)B)/A^2`.
+Kacker 2007; ``metafor``'s ``GENQ`` with ``weights=``). The mean has the variance
+:math:`(A + (\tau^2 - t)B)/A^2`. Anchor 0 gives DerSimonian and Laird's (1986) Q,
+:math:`\tau^2` and :math:`I^2`. No site can use a textbook's weights
+:math:`1/(v_i + \hat\tau^2)` before anybody knows :math:`\hat\tau^2`: the anchor stands
+for it. At an anchor that equals their estimate, mean, standard error and Hartung and
+Knapp's interval are the textbook's.
 
-The random-effects mean of a textbook has the weights :math:`1/(v_i + \hat\tau^2)`. No
-site can add these up in the same round, before anybody knows :math:`\hat\tau^2`: the
-anchor stands for it. At an anchor that equals DerSimonian and Laird's estimate, mean,
-standard error and Hartung and Knapp's interval are the textbook's.
-
-**Clusters.** With g the slopes of a metric and :math:`h_j` the counts of cluster j, the variance over
-clusters is :math:`\sum_j (g^T h_j)^2` (Liang and Zeger 1986; Obuchowski 1997 for the
-AUC), while independent rows give :math:`\sum_k c_k g_k^2`. Sites add up products of sums
+**Clusters.** With g the slopes of a metric and :math:`h_j` the counts of cluster j, the
+variance over clusters is :math:`\sum_j (g^T h_j)^2` (Liang and Zeger 1986; Obuchowski 1997
+for the AUC); independent rows give :math:`\sum_k c_k g_k^2`. Sites add up products of sums
 of a few functions x of a row (:mod:`discreet.statistic.site_sums`); with c the
-coefficients of g on x, the *design effect* is
+coefficients of g on x, the *design effect*
 
 .. math::
     \frac{c^T M c}{c^T R c}, \qquad M = \sum_j z_j z_j^T, \quad R = \sum_k c_k\, x_k x_k^T,
 
-and multiplies the plain variance. Sites as clusters are few and of all sizes: they count
+multiplies the plain variance. Sites as clusters are few and of all sizes: they count
 as :math:`k = \min_c (\sum_j n_{cj})^2 / \sum_j n_{cj}^2` equal ones (Kish 1965; c the
-class, whose sums of squares stand in M), the variance has the factor k/(k - 1), and
-Student's t of k - 1 degrees of freedom takes the normal's place.
+class), the variance has the factor k/(k - 1), and Student's t of k - 1 degrees of freedom
+takes the normal's place.
 
 What it does not cover: people with rows at two sites, and clusters of clusters.
 """
@@ -57,7 +55,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError, ReleaseError
 from discreet.estimate.estimate import Clustered, Estimate, Interval
 from discreet.estimate.fit import Fit
-from discreet.estimate.slopes import Slopes, numeric_slopes
+from discreet.estimate.slopes import numeric_slopes
 from discreet.metrics.errors import Measured
 from discreet.metrics.table import METRICS
 from discreet.statistic.effect_terms import EffectTerms
@@ -92,16 +90,9 @@ class AnchoredSums:
         >>> sums.q, sums.mean
         (0.5, 0.5)
         """
-        a = 1.0 / (np.asarray(variances, dtype=np.float64) + anchor)
-        theta = np.asarray(effects, dtype=np.float64)
-        return cls(
-            float(a.size),
-            float(a.sum()),
-            float(a @ a),
-            float(a @ theta),
-            float(a @ theta**2),
-            anchor,
-        )
+        a = 1.0 / (variances + anchor)
+        sums = [a.size, a.sum(), a @ a, a @ effects, a @ effects**2]
+        return cls.of_numbers(np.array(sums), anchor)
 
     @classmethod
     def of_numbers(cls, numbers: FloatVector, anchor: float) -> Self:
@@ -286,11 +277,11 @@ class RandomEffects:
         quantiles: FloatVector = np.interp(_PLACES, rising, tau2, left=0.0)
         return quantiles
 
-    @property
+    @cached_property
     def _mean_noise(self) -> float:
         return self._noise_of(lambda s: s.mean)
 
-    @property
+    @cached_property
     def _q_noise(self) -> float:
         """The noise's variance in Q less its mean at the estimated variance."""
         tau2 = self.tau2
@@ -351,35 +342,18 @@ class ClusterProducts:
         return Measured(metrics, clustered, known=METRICS)
 
     def _of(self, name: str, fit: Fit) -> Clustered:
-        cells = fit.bins
-        counts = cells.negatives, cells.positives
-        effect = self.design_effect(METRICS[name].measure.slopes(cells), *counts)
-        if self.kind == "subject":
-            return Clustered(self.kind, math.sqrt(effect))
-        many = self.equal_sites(*counts)
-        factor = math.sqrt(effect * many / (many - 1))
-        return Clustered(self.kind, factor, many - 1)
-
-    def equal_sites(self, negatives: FloatVector, positives: FloatVector) -> float:
-        """Return how many sites of one size would say as much, by the rarer spread."""
-        squares = self.products[0, 0], self.products[TERMS, TERMS]
-        sites = [
-            float(counts.sum()) ** 2 / float(square)
-            for counts, square in zip((negatives, positives), squares, strict=True)
-            if square > 0
-        ]
-        return max(min([*sites, float(self.sites)]), _LEAST_SITES)
-
-    def design_effect(
-        self, slopes: Slopes, negatives: FloatVector, positives: FloatVector
-    ) -> float:
-        """Return by how much clusters multiply a variance."""
-        x = features(negatives.size)
-        counts = np.concatenate([negatives, positives])
-        rows = (x * counts[:, None]).T @ x
-        moved = (x * counts[:, None]).T @ np.concatenate(slopes)
-        c = np.linalg.lstsq(rows, moved, rcond=1e-10)[0]
+        x, counts = features(len(fit.counts.edges)), fit.counts.vector[:, None]
+        slopes = np.concatenate(METRICS[name].measure.slopes(fit.bins))
+        rows = (x * counts).T @ x
+        c = np.linalg.lstsq(rows, (x * counts).T @ slopes, rcond=1e-10)[0]
         alone, together = float(c @ rows @ c), float(c @ self.products @ c)
-        if not alone > 0:
-            return 1.0
-        return max(together, 0.0) / alone
+        design_effect = max(together, 0.0) / alone if alone > 0 else 1.0
+        if self.kind == "subject":
+            return Clustered(self.kind, math.sqrt(design_effect))
+        # So many sites of one size would say as much, by the rarer spread.
+        squares = self.products[[0, TERMS], [0, TERMS]]
+        totals = np.array([fit.counts.total_negatives, fit.counts.total_positives])
+        each = totals[squares > 0] ** 2 / squares[squares > 0]
+        sites = max(min([*each.tolist(), float(self.sites)]), _LEAST_SITES)
+        factor = math.sqrt(design_effect * sites / (sites - 1))
+        return Clustered(self.kind, factor, sites - 1)

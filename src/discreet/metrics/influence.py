@@ -31,7 +31,7 @@ import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector
 from discreet.estimate.fit import Fit
-from discreet.estimate.slopes import covariance_of
+from discreet.estimate.slopes import noise_variances
 from discreet.metrics.measure import Share
 
 NOISE_SDS: Final = 6.0
@@ -41,27 +41,13 @@ _TURN: Final = 0.20318786997998
 as a positive at the bottom as it is as a negative at the top."""
 
 
-def moved_pairs(a: float, b: float) -> float:
-    """Return the share of pairs that hold one of a site's examples.
-
-    ``a`` and ``b`` are its shares of the positives and of the negatives.
-
-    >>> round(moved_pairs(0.1, 0.2), 3)
-    0.28
-    """
-    return 1.0 - (1.0 - a) * (1.0 - b)
-
-
 def auc_influence(most: float, positives: float, negatives: float) -> float:
     """Return by how much a site of at most ``most`` examples can move the AUC.
 
     >>> round(auc_influence(30, positives=1000, negatives=9000), 3)
     0.03
     """
-    return max(
-        moved_pairs(_share(most, positives), 0.0),
-        moved_pairs(0.0, _share(most, negatives)),
-    )
+    return _share(most, min(positives, negatives))
 
 
 def brier_influence(most: float, positives: float, negatives: float) -> float:
@@ -111,13 +97,8 @@ def rate_influence(rate: Share, most: float, counted: float) -> float:
 def least_sums(fit: Fit, weights: FloatArray) -> FloatVector:
     """Return sums of counts, less what noise may have added to them."""
     observed = fit.observed
-    sums: FloatVector = weights @ np.concatenate(
-        [observed.negatives, observed.positives]
-    )
-    if observed.exact:
-        return sums
-    variances = np.diag(covariance_of(observed, weights))
-    least: FloatVector = sums - NOISE_SDS * np.sqrt(np.maximum(variances, 0.0))
+    noise = np.sqrt(noise_variances(observed, weights))
+    least: FloatVector = weights @ observed.vector - NOISE_SDS * noise
     return least
 
 

@@ -9,15 +9,12 @@ A cell holds p positives among t examples with features x; the fit maximises
 by Newton's method. The small pull towards :math:`\theta_0`, the map that changes
 nothing, keeps separated classes finite.
 
-*Cox's line* (1958) is fitted by maximum likelihood, without the pull:
-
-.. math:: \operatorname{logit} P(y = 1) = a + b \operatorname{logit} s .
-
-A calibrated model has a = 0 and b = 1; a slope below 1 says that scores are too extreme.
-Calibration in the large is a with b held at 1. Each example moves the coefficients by the
-inverse information times its score (y - q) x: the sampling error is the sandwich's, which
-holds whether or not the line does. Classes that the scores separate have no finite fit:
-the measure is undefined then.
+*Cox's line* (1958), :math:`\operatorname{logit} P(y = 1) = a + b \operatorname{logit} s`,
+is fitted without the pull. A calibrated model has a = 0 and b = 1; a slope below 1 says
+that scores are too extreme. Calibration in the large is a with b held at 1. Each example
+moves the coefficients by the inverse information times its score (y - q) x: the sampling
+error is the sandwich's, which holds whether or not the line does. Classes that the scores
+separate have no finite fit: the measure is undefined then.
 
 *The smooth curve* c(s) is a restricted cubic spline of logit s with five knots at the 5,
 27.5, 50, 72.5 and 95% quantiles of the scores (Harrell 2015), fitted with next to no
@@ -28,9 +25,8 @@ pull: the flexible curve of Austin and Steyerberg (2019). Over the examples,
     \text{quantiles and maximum of } |c(s) - s|, \quad
     \mathrm{ECI} = \overline{(c(s) - s)^2}.
 
-All are at least 0 and so too large on average where little is wrong: their intervals try
-truths of the estimated pattern, from none to several times as much, against draws of the
-coefficients' error, sampling and noise together (:class:`Folded`).
+All are at least 0 and so too large on average where little is wrong: their intervals are
+those of :class:`Folded`.
 """
 
 from __future__ import annotations
@@ -172,19 +168,15 @@ def fit_placed(
             ridge=ridge,
         )
     except np.linalg.LinAlgError:
-        return _no_fit(x_n, x_p)
-    if not np.abs(fit.coefficients).max() < largest:
-        return _no_fit(x_n, x_p)
+        fit = None
+    if fit is None or not np.abs(fit.coefficients).max() < largest:
+        nothing = np.full(start.size, np.nan)
+        return PlacedFit(nothing, np.full_like(x_n, np.nan), np.full_like(x_p, np.nan))
     q_n = fit.rates[: n.size].reshape(at.of_negatives.shape)
     q_p = fit.rates[n.size :].reshape(at.of_positives.shape)
     on_n = np.tensordot(fit.spread, x_n * -q_n, 1)
     on_p = np.tensordot(fit.spread, x_p * (1 - q_p), 1)
     return PlacedFit(fit.coefficients, on_n, on_p)
-
-
-def _no_fit(x_n: FloatArray, x_p: FloatArray) -> PlacedFit:
-    nothing = np.full(x_n.shape[0], np.nan)
-    return PlacedFit(nothing, np.full_like(x_n, np.nan), np.full_like(x_p, np.nan))
 
 
 def cox_coefficient(which: int, *, level: bool = False) -> Measure:
@@ -230,12 +222,8 @@ class SmoothCurve:
         Five measures ask for it, each for a value, slopes and draws: it is fitted once
         and forgotten with its cells.
         """
-        if cells not in _FITTED:
-            _FITTED[cells] = cls._of(cells)
-        return _FITTED[cells]
-
-    @classmethod
-    def _of(cls, cells: Cells) -> SmoothCurve:
+        if (known := _FITTED.get(cells)) is not None:
+            return known
         at = Placed.of(cells)
         scores = np.append(at.of_negatives.ravel(), at.of_positives.ravel())
         weights = np.append(*(m.ravel() for m in at.masses))
@@ -249,7 +237,8 @@ class SmoothCurve:
             ridge=_PULL,
             largest=math.inf,
         )
-        return cls(at, knots, fit, scores, weights / max(float(weights.sum()), 1e-300))
+        weights = weights / max(float(weights.sum()), 1e-300)
+        return _FITTED.setdefault(cells, cls(at, knots, fit, scores, weights))
 
     def rates(self, scores: FloatVector) -> FloatVector:
         """Return the curve at some scores."""

@@ -195,8 +195,7 @@ def complex_slopes(function: Callable[[Any], Any], at: FloatVector) -> FloatVect
 
 def seeded_by(observed: NoisyHistogram) -> np.random.Generator:
     """Return a generator seeded by a release: all who hold it draw the same numbers."""
-    released = np.concatenate([observed.negatives, observed.positives])
-    digest = hashlib.sha256(np.ascontiguousarray(released).tobytes()).digest()
+    digest = hashlib.sha256(observed.vector.tobytes()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
@@ -355,19 +354,3 @@ class Logarithmic:
 
 
 LOGARITHMIC: Final = Logarithmic()
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """The shape of a quantity that is a x + b of another, a > 0, such as Gini of AUC."""
-
-    inner: Shape
-    factor: float
-    offset: float
-
-    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
-        """Return the other quantity's ends, mapped."""
-        f = self.factor
-        x = (value - self.offset) / f
-        low, high = self.inner.ends(x, sampling / f, noise / f, z)
-        return low * f + self.offset, high * f + self.offset

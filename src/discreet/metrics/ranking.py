@@ -39,7 +39,7 @@ from discreet.estimate.areas import (
 from discreet.estimate.curves import RocPath
 from discreet.estimate.estimate import Binning
 from discreet.estimate.fit import Fit
-from discreet.estimate.intervals import AreaShape, ProportionShape
+from discreet.estimate.intervals import AreaShape, Linear, ProportionShape
 from discreet.estimate.slopes import (
     Cells,
     PrecisionRule,
@@ -48,14 +48,7 @@ from discreet.estimate.slopes import (
     precision_area_slopes,
 )
 from discreet.metrics.influence import auc_influence, average_precision_influence
-from discreet.metrics.measure import (
-    Linear,
-    Local,
-    Measure,
-    ValueLimits,
-    combined,
-    of_ranking,
-)
+from discreet.metrics.measure import Local, Measure, ValueLimits, combined, of_ranking
 
 WITHIN: Final = 0.1
 """Partial areas are over false positive rates up to this, or sensitivities from 1 less

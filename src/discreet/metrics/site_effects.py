@@ -59,8 +59,9 @@ def _log_oe(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
     return Effect(math.log(ratio), (1 - observed / float(total.sum())) / observed)
 
 
-def _line(edges: Edges, counts: BinCounts, place: int) -> Effect:
-    """Return the intercept or the slope of Cox's line of calibration."""
+def _slope(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
+    """Return the slope of Cox's line of calibration."""
+    del at
     z = logit(cell_scores(edges).mean(axis=1))
     features = np.stack([np.ones_like(z), z])
     try:
@@ -69,12 +70,7 @@ def _line(edges: Edges, counts: BinCounts, place: int) -> Effect:
         )
     except np.linalg.LinAlgError:  # all scores alike: no line, and no refusal either
         return Effect(math.nan, math.nan)
-    return Effect(float(fit.coefficients[place]), float(fit.spread[place, place]))
-
-
-def _slope(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
-    del at
-    return _line(edges, counts, 1)
+    return Effect(float(fit.coefficients[1]), float(fit.spread[1, 1]))
 
 
 def _in_the_large(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
@@ -133,50 +129,21 @@ def _net_benefit(edges: Edges, counts: BinCounts, at: float | None) -> Effect:
 # Ranges of exact sums leave an error of rounding below a hundredth of what is usual between
 # twelve sites (a fiftieth for net benefit). Anchors are about what is usual: for logit areas .1, as an AUC of .8 that differs by .05
 # between sites (.055 over 1,603 validations, arXiv 2406.08628).
-AUC: Final = SiteEffect(
-    "auc", "AUC", "logit", _auc, Defaults(-1, 5, 1e-4, 0.1, (0, 2.8), 0.1)
-)
-LOG_OE: Final = SiteEffect(
-    "log_oe", "O:E", "log", _log_oe, Defaults(-3, 3, 1e-4, 0.1, (-1.5, 1.5), 0.2), True
-)
-SLOPE: Final = SiteEffect(
-    "calibration_slope",
-    "calibration slope",
-    "identity",
-    _slope,
-    Defaults(-1, 3, 1e-4, 0.02, (0, 2), 0.04),
-    True,
-)
+# fmt: off
+AUC: Final = SiteEffect("auc", "AUC", "logit", _auc,
+    Defaults(-1, 5, 1e-4, 0.1, (0, 2.8), 0.1))
+LOG_OE: Final = SiteEffect("log_oe", "O:E", "log", _log_oe,
+    Defaults(-3, 3, 1e-4, 0.1, (-1.5, 1.5), 0.2), needs_probabilities=True)
+SLOPE: Final = SiteEffect("calibration_slope", "calibration slope", "identity", _slope,
+    Defaults(-1, 3, 1e-4, 0.02, (0, 2), 0.04), needs_probabilities=True)
 IN_THE_LARGE: Final = SiteEffect(
-    "calibration_intercept",
-    "calibration intercept",
-    "identity",
-    _in_the_large,
-    Defaults(-4, 4, 1e-4, 0.1, (-2, 2), 0.2),
-    True,
-)
-RECALL: Final = SiteEffect(
-    "recall",
-    "recall",
-    "logit",
-    _recall,
-    Defaults(-5, 6, 1e-4, 0.1, (-2, 3), 0.3),
-    at=True,
-)
-SPECIFICITY: Final = SiteEffect(
-    "specificity",
-    "specificity",
-    "logit",
-    _specificity,
-    Defaults(-5, 6, 1e-4, 0.1, (-2, 4), 0.3),
-    at=True,
-)
-NET_BENEFIT: Final = SiteEffect(
-    "net_benefit",
-    "net benefit",
-    "identity",
-    _net_benefit,
+    "calibration_intercept", "calibration intercept", "identity", _in_the_large,
+    Defaults(-4, 4, 1e-4, 0.1, (-2, 2), 0.2), needs_probabilities=True)
+RECALL: Final = SiteEffect("recall", "recall", "logit", _recall,
+    Defaults(-5, 6, 1e-4, 0.1, (-2, 3), 0.3), at=True)
+SPECIFICITY: Final = SiteEffect("specificity", "specificity", "logit", _specificity,
+    Defaults(-5, 6, 1e-4, 0.1, (-2, 4), 0.3), at=True)
+NET_BENEFIT: Final = SiteEffect("net_benefit", "net benefit", "identity", _net_benefit,
     Defaults(-0.3, 0.7, 1e-8, 5e-4, (-0.1, 0.5), 1e-3),
-    True,
-    at=True,
-)
+    needs_probabilities=True, at=True)
+# fmt: on

@@ -16,9 +16,10 @@ the case.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import product
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -52,6 +53,8 @@ _NARROW: Final = 1e-3
 """Share of the scores' range up to which a last bin is taken for ties at its end."""
 _AROUND: Final = 3
 """So many edges on either side decide the shape inside a bin."""
+_Both: TypeAlias = tuple[float, float]
+"""The share of one bin above a threshold, of negatives and of positives."""
 
 
 class SharesAbove(NamedTuple):
@@ -86,43 +89,48 @@ def cut_at(
     Where scores lie on a grid, ``atoms`` say what is at its multiples; ``along`` is the
     curve that cuts the bins.
     """
-    even, least, most = shares_above(counts.edges, t)
-    (cut,) = np.flatnonzero(most != least) if (most != least).any() else (None,)
-    if cut is None:
+    edges = counts.edges
+    even, least, most = shares_above(edges, t)
+    partly = np.flatnonzero(most != least)
+    if not partly.size:
         return Cut(SharesAbove(even, even), SharesAbove(even, even), least, most)
-    if t == counts.edges.array[-1] and atoms is None:
-        return _at_the_end(counts.edges, least, most)
+    cut = int(partly[0])
     if atoms is not None:
-        return _between_atoms(counts.edges, atoms, int(cut), t, least, most)
-    shares = [
-        _inside(counts.edges, bins, int(cut), t) or (even[cut], even[cut])
-        for bins in (counts.negatives, counts.positives)
-    ]
-    curved = [_with(least, int(cut), bent) for bent, _ in shares]
-    straight = [_with(least, int(cut), line) for _, line in shares]
-    if along is not None:
-        curved = _on_curve(along, int(cut), t, curved)
-    return Cut(SharesAbove(*curved), SharesAbove(*straight), least, most)
+        curved, straight = _between_atoms(edges, atoms, cut, t)
+    elif t == edges.array[-1]:
+        # All of the last bin is at its upper end, or nothing.
+        low, before, end = edges.array[[0, -2, -1]]
+        narrow = float(end - before <= _NARROW * (end - low))
+        curved, straight = (narrow, narrow), (1 - narrow, 1 - narrow)
+    else:
+        (bent_n, line_n), (bent_p, line_p) = (
+            _inside(edges, bins, cut, t) or (even[cut], even[cut])
+            for bins in (counts.negatives, counts.positives)
+        )
+        curved, straight = (bent_n, bent_p), (line_n, line_p)
+        if along is not None:
+            curved = _on_curve(along, cut, t, curved)
+
+    def above(shares: _Both) -> SharesAbove:
+        both = np.stack([least, least])
+        both[:, cut] = shares
+        return SharesAbove(*both)
+
+    return Cut(above(curved), above(straight), least, most)
 
 
-def _with(least: FloatVector, cut: int, share: float) -> FloatVector:
-    """Return the shares above with this one of the bin that is cut."""
-    shares = least.copy()
-    shares[cut] = share
-    return shares
-
-
-def _on_curve(
-    along: ThresholdPath, cut: int, t: float, without: list[FloatVector]
-) -> list[FloatVector]:
+def _on_curve(along: ThresholdPath, cut: int, t: float, without: _Both) -> _Both:
     """Cut a bin where a curve has the threshold; a class that it lacks as without."""
-    shares = []
     rates = along.at(np.array([t]))
-    for rate, above, before in zip(rates, (along.fpr, along.tpr), without, strict=True):
-        held = above[cut] - above[cut + 1]
-        share = (rate[0] - above[cut + 1]) / held if held > 0 else before[cut]
-        shares.append(_with(before, cut, share))
-    return shares
+    of_n, of_p = (
+        (float(rate[0]) - above[cut + 1]) / (above[cut] - above[cut + 1])
+        if above[cut] > above[cut + 1]
+        else before
+        for rate, above, before in zip(
+            rates, (along.fpr, along.tpr), without, strict=True
+        )
+    )
+    return of_n, of_p
 
 
 def shares_above(
@@ -146,14 +154,6 @@ def shares_above(
     return guess, least, most
 
 
-def _at_the_end(edges: Edges, least: FloatVector, most: FloatVector) -> Cut:
-    """Cut the last bin at its upper end: all of it is there, or nothing."""
-    values = edges.array
-    narrow = values[-1] - values[-2] <= _NARROW * (values[-1] - values[0])
-    guess, other = (most, least) if narrow else (least, most)
-    return Cut(SharesAbove(guess, guess), SharesAbove(other, other), least, most)
-
-
 def confusion_weights(above: FloatVector | SharesAbove) -> FloatArray:
     """Return TP, FN, FP, TN as sums over the negatives', then the positives' bins."""
     of_n, of_p = above if isinstance(above, SharesAbove) else (above, above)
@@ -169,30 +169,26 @@ def confusion_weights(above: FloatVector | SharesAbove) -> FloatArray:
 
 
 def _between_atoms(
-    edges: Edges,
-    atoms: GridCounts,
-    cut: int,
-    t: float,
-    least: FloatVector,
-    most: FloatVector,
-) -> Cut:
+    edges: Edges, atoms: GridCounts, cut: int, t: float
+) -> tuple[_Both, _Both]:
     """Cut a bin between two multiples of a grid: only how many are at each is unsure."""
     places = np.arange(atoms.steps + 1) / atoms.steps
     inside = edges.bins_of(places) == cut
     above = inside & (places >= t - _ROUNDING)
-    shares, even = [], float(above.sum()) / max(float(inside.sum()), 1.0)
-    for counts in atoms:
-        held = float(counts[inside].sum())
-        share = float(counts[above].sum()) / held if held > 0 else even
-        shares.append(_with(least, cut, share))
-    plain = _with(least, cut, even)
-    return Cut(SharesAbove(*shares), SharesAbove(plain, plain), least, most)
+    even = float(above.sum()) / max(float(inside.sum()), 1.0)
+    of_n, of_p = (
+        float(counts[above].sum()) / held
+        if (held := float(counts[inside].sum())) > 0
+        else even
+        for counts in atoms
+    )
+    return (of_n, of_p), (even, even)
 
 
 def _inside(
     edges: Edges, counts: FloatVector, cut: int, t: float
 ) -> tuple[float, float] | None:
-    """Return the share above t of one bin, by a curve and by a straight line.
+    """Return the share above t of one bin and class, by a curve and a straight line.
 
     None where the bin holds nothing or ends where the scale has no end.
     """
@@ -323,19 +319,18 @@ def at_threshold(
     observed, counts = fit.observed, fit.counts
     curved, straight, least, most = cut_of(fit, threshold)
     weights = confusion_weights(curved)
+    # The farthest places that the true scores may stand for.
+    places = set(possible_places(observed, fit.possible_steps, threshold)) - {threshold}
+    others = [cut_at(counts, at, along=fit.along).curved for at in places]
     cut = _AtCut(
         probability_of(threshold, observed.edges) if stated is None else stated,
         _confusion(counts, curved),
+        tuple(_confusion(counts, shares) for shares in (straight, *others)),
         tuple(
-            _confusion(counts, shares)
-            for shares in (straight, *_others(fit, threshold))
+            _confusion(counts, SharesAbove(*shares))
+            for shares in product((least, most), repeat=2)
         ),
-        tuple(
-            _confusion(counts, SharesAbove(of_negatives, of_positives))
-            for of_positives in (least, most)
-            for of_negatives in (least, most)
-        ),
-        weights @ np.concatenate([observed.negatives, observed.positives]),
+        weights @ observed.vector,
         covariance_of(observed, weights),
     )
 
@@ -416,14 +411,6 @@ def _count(place: int, cut: _AtCut) -> Estimate:
         ),
         support=_ANY,
     )
-
-
-def _others(fit: Fit, threshold: float) -> Iterator[SharesAbove]:
-    """Cut at the farthest places that the true scores may stand for."""
-    places = possible_places(fit.observed, fit.possible_steps, threshold)
-    for place in places:
-        if place != threshold:
-            yield cut_at(fit.counts, place, along=fit.along).curved
 
 
 def _limits(

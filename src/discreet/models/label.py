@@ -174,7 +174,7 @@ class LabelDP(PrivacyModel):
 
     def estimator(self, interpolation: Interpolation | None = None) -> Estimator:
         """The examples of a bin are known exactly."""
-        from discreet.estimate.public_totals import PublicTotals  # noqa: PLC0415 - scipy
+        from discreet.estimate.fit import PublicTotals  # noqa: PLC0415 - scipy
 
         return PublicTotals(interpolation)
 

@@ -11,12 +11,11 @@ and scores as they are have H = 0. C holds sampling and noise, so R says whether
 map is worth its own error.
 
 1. No class, or fewer examples than their noise: the identity.
-2. *Levels*, if on their own runs the scores' shift,
-   :math:`\sum w\,(r - s)^2`, exceeds its own error, :math:`\sum w\,C`, by a quarter
-   (as root mean squares): it holds that error itself. Decoded arcs are smooth: the
-   scatter of the sample is not in them, so there the error is that of the noise
-   alone, and it is enough to reach it. Levels are steps, and too few steps forget
-   what the scores knew: they must keep 97% of the scores' variance.
+2. *Levels*, if on their own runs the scores' shift, :math:`\sum w\,(r - s)^2`, exceeds
+   its own error, :math:`\sum w\,C`, by a quarter (as root mean squares). Decoded arcs do
+   not hold the scatter of the sample: there the shift need only reach the error of the
+   noise. Levels must keep 97% of the scores' variance: too few steps forget what the
+   scores knew.
 3. Otherwise the least R of Platt's map and beta calibration, if it is below the
    identity's by more than 4 times the map's own squared error
    :math:`\sum w\,(H C H^T)`; else the identity. The best of several seems better than
@@ -25,18 +24,12 @@ map is worth its own error.
 The constants were set on the adult and bank score sets of ``bench/calibration.py``
 (``docs/calibration.md`` says how).
 
-Two maps are logistic regressions on the counts:
-
-- Platt (1999) fitted a sigmoid to margins, and a probability's margin is its
-  log-odds: :math:`\operatorname{logit} q = c + a \operatorname{logit} s`.
-- Beta calibration (Kull, Silva Filho and Flach 2017),
-  :math:`\operatorname{logit} q = c + a \log s - b \log(1 - s)`, is the right family
-  when scores of both classes have beta distributions, and bends differently at both
-  ends.
-
-Both hold the identity (c = 0, slopes 1). As beta calibration's authors do, a slope
-that comes out negative is held at 0 and the rest is fitted again: the curve rises,
-whatever the counts.
+Two maps are logistic regressions on the counts: Platt (1999),
+:math:`\operatorname{logit} q = c + a \operatorname{logit} s`, and beta calibration (Kull,
+Silva Filho and Flach 2017), :math:`\operatorname{logit} q = c + a \log s - b \log(1 - s)`,
+the right family when scores of both classes have beta distributions. Both hold the
+identity (c = 0, slopes 1). A slope that comes out negative is held at 0 and the rest is
+fitted again, as beta calibration's authors do: the curve rises, whatever the counts.
 """
 
 from __future__ import annotations
@@ -45,7 +38,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -54,7 +46,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.slopes import covariance_of
+from discreet.estimate.slopes import noise_variances
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.brier import brier_score
 from discreet.metrics.calibration import (
@@ -103,11 +95,12 @@ class LogisticMap:
     """Which coefficients were fitted; the others are held at 0."""
 
     @classmethod
-    def fitted(
-        cls, name: str, counts: NoisyHistogram, slopes: tuple[FloatVector, ...]
-    ) -> LogisticMap:
-        """Fit an intercept, and a slope on each feature."""
-        features = np.stack([np.ones_like(slopes[0]), *slopes])
+    def fitted(cls, name: str, counts: NoisyHistogram) -> LogisticMap:
+        """Fit an intercept, and a slope on each logarithm or on their sum."""
+        s = np.clip(cell_scores(counts.edges).ravel(), CLOSEST, 1 - CLOSEST)
+        log, rest = np.log(s), -np.log1p(-s)  # both rise with the score
+        slopes = [log + rest] if name == "platt" else [log, rest]
+        features = np.stack([np.ones_like(log), *slopes])
         n, p = cell_counts(counts, features.shape[1] // len(counts.edges))
         free = tuple(range(len(features)))
         while True:
@@ -156,23 +149,6 @@ def cell_counts(counts: NoisyHistogram, pieces: int) -> tuple[FloatVector, Float
     return n, p
 
 
-def _logarithms(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
-    """Return log s and -log(1 - s) in every cell: both rise with the score."""
-    s = np.clip(cell_scores(counts.edges).ravel(), CLOSEST, 1 - CLOSEST)
-    return np.log(s), -np.log1p(-s)
-
-
-def fit_platt(counts: NoisyHistogram) -> LogisticMap:
-    """Fit an intercept and one slope."""
-    log, rest = _logarithms(counts)
-    return LogisticMap.fitted("platt", counts, (log + rest,))
-
-
-def fit_beta(counts: NoisyHistogram) -> LogisticMap:
-    """Fit an intercept and a slope on each logarithm."""
-    return LogisticMap.fitted("beta", counts, _logarithms(counts))
-
-
 def fit(
     observed: NoisyHistogram, counts: NoisyHistogram, *, method: str = "auto"
 ) -> CalibrationMap:
@@ -202,8 +178,8 @@ _FITTED: Final[
     "bbq": lambda observed, _: fit_bbq(observed),
     "isotonic": fit_isotonic,
     "levels": fit_levels,
-    "platt": lambda _, counts: fit_platt(counts).curve,
-    "beta": lambda _, counts: fit_beta(counts).curve,
+    "platt": lambda _, counts: LogisticMap.fitted("platt", counts).curve,
+    "beta": lambda _, counts: LogisticMap.fitted("beta", counts).curve,
     "identity": lambda _, counts: Identity(scores=counts.edges.scores),
 }
 METHODS: Final = ("auto", *_FITTED)
@@ -218,9 +194,15 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
     rates = Rates.of(observed, counts)
     pooled = levels(rates)
     smooth = isinstance(observed.noise, DecodedNoise)
-    shift, error = _shift(pooled, smooth=smooth)
+    off = float(pooled.shares @ (pooled.values - pooled.scores) ** 2)
+    unsure = np.diag(pooled.noise_part if smooth else pooled.covariance)
+    shift, error = math.sqrt(off), math.sqrt(float(pooled.shares @ unsure))
     worth = _WORTH_SMOOTH if smooth else _WORTH
-    kept = _kept_variance(rates, pooled)
+    mean = float(rates.shares @ rates.scores)
+    whole, between = (
+        float(each.shares @ (each.scores - mean) ** 2) for each in (rates, pooled)
+    )
+    kept = between / whole if whole > 0 else 1.0
     if kept >= _KEPT_VARIANCE and shift >= worth * error:
         reason = (
             f"the scores are off by {shift:.4f} with an error of {error:.4f}, and "
@@ -229,7 +211,8 @@ def choose(observed: NoisyHistogram, counts: NoisyHistogram) -> CalibrationMap:
         return replace(steps_of(pooled, counts), reason=reason)
     none = risk(rates, rates.scores, np.zeros_like(rates.covariance))
     candidates = []
-    for curve in (fit_platt(counts), fit_beta(counts)):
+    for name in ("platt", "beta"):
+        curve = LogisticMap.fitted(name, counts)
         values, slopes = curve.on(rates)
         own = float(rates.shares @ ((slopes @ rates.covariance) * slopes).sum(axis=1))
         candidates.append((risk(rates, values, slopes), own, curve))
@@ -255,34 +238,14 @@ def risk(rates: Rates, values: FloatVector, slopes: FloatArray) -> float:
     return float(rates.shares @ ((values - rates.values) ** 2 - np.diag(c) + 2 * own))
 
 
-def _shift(rates: Rates, *, smooth: bool) -> tuple[float, float]:
-    """Return how far the scores are off, and the error of that, root mean square."""
-    off = float(rates.shares @ (rates.values - rates.scores) ** 2)
-    covariance = rates.noise_part if smooth else rates.covariance
-    return math.sqrt(off), math.sqrt(float(rates.shares @ np.diag(covariance)))
-
-
-def _kept_variance(rates: Rates, pooled: Rates) -> float:
-    mean = float(rates.shares @ rates.scores)
-    whole = float(rates.shares @ (rates.scores - mean) ** 2)
-    between = float(pooled.shares @ (pooled.scores - mean) ** 2)
-    return between / whole if whole > 0 else 1.0
-
-
 def _too_little(observed: NoisyHistogram) -> str | None:
     if observed.refusal is not None:
         return observed.refusal
     if observed.missing_class is not None:
         return f"the pooled data hold no {observed.missing_class}"
-    if observed.exact:
-        return None
-    weights = np.repeat(np.eye(2), len(observed.edges), axis=1)
-    variances = np.diag(covariance_of(observed, weights))
-    for name, total, variance in (
-        ("negatives", observed.total_negatives, variances[0]),
-        ("positives", observed.total_positives, variances[1]),
-    ):
-        sd = math.sqrt(max(float(variance), 0.0))
+    both = np.repeat(np.eye(2), len(observed.edges), axis=1)
+    totals, sds = both @ observed.vector, np.sqrt(noise_variances(observed, both))
+    for name, total, sd in zip(("negatives", "positives"), totals, sds, strict=True):
         if total < _SURE * sd:
             return (
                 f"the release counts {total:,.0f} {name} with a noise of {sd:,.0f}, and "
@@ -361,21 +324,13 @@ def mapped_predictions(edges: Edges, fitted: CalibrationMap) -> Predictions:
 
 
 def _expected_error(groups: Groups) -> float:
+    """Return the mean absolute error of rates that are normal around their groups'."""
+    from scipy.special import ndtr  # noqa: PLC0415 - slow to import
+
     p, t = groups.positives, groups.totals
     variances = p * (t - p) / np.where(t > 0, t, 1.0)
-    if not groups.counts.exact:
-        weights = groups.of_positives - groups.sums
-        noise = np.diag(covariance_of(groups.counts, weights))
-        variances = variances + np.maximum(noise, 0.0)
-    off = np.abs(p - groups.predicted)
-    pairs = zip(off, np.sqrt(variances), strict=True)
-    return sum(_folded(float(d), float(sd)) for d, sd in pairs) / groups.examples
-
-
-def _folded(mean: float, sd: float) -> float:
-    """Return the mean of the absolute value of a normal variable."""
-    if sd == 0:
-        return mean
-    z = mean / sd
-    bell = sd * math.sqrt(2 / math.pi) * math.exp(-z * z / 2)
-    return bell + mean * (2 * NormalDist().cdf(z) - 1)
+    variances += noise_variances(groups.counts, groups.of_positives - groups.sums)
+    off, sds = np.abs(p - groups.predicted), np.sqrt(variances)
+    z = np.divide(off, sds, out=np.full_like(off, np.inf), where=sds > 0)
+    bell = sds * math.sqrt(2 / math.pi) * np.exp(-z * z / 2)
+    return float((bell + off * (2 * ndtr(z) - 1)).sum()) / groups.examples

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.arrays import FloatArray, FloatVector
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
-from discreet.estimate.slopes import covariance_of
+from discreet.estimate.slopes import Slopes, noise_sd
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.calibration import raw_predictions
 from discreet.metrics.logistic import fit_logistic, logit, sigmoid
@@ -120,9 +120,7 @@ def top_label_error(classes: Mapping[str, NoisyHistogram]) -> Estimate:
         on_n, on_p = -sign @ mean, sign @ (share - mean)
         sampling += float(np.maximum(counts.negatives, 0.0) @ on_n**2)
         sampling += float(np.maximum(counts.positives, 0.0) @ on_p**2)
-        if not counts.exact:
-            row = np.concatenate([on_n, on_p])[None, :]
-            noise += max(float(covariance_of(counts, row)[0, 0]), 0.0)
+        noise += noise_sd(Slopes(on_n, on_p), counts) ** 2
     unsure = min(max(1 - sure / total, 0.0), 1.0)
     return Estimate(
         value,

@@ -1,17 +1,11 @@
 r"""Maps in steps: rates of groups of bins, by four ways to choose the groups.
 
-**Quantile binning** takes B groups of about equal mass,
-
-.. math::
-    B = \min\{M^{1/3},\ \sqrt{M/\sigma}\}
-
-with M examples and :math:`\sigma` the noise's standard deviation in one count. A
-group hides a shift of order 1/B. Sampling adds :math:`\sqrt{B/M}`, which balances
-it at :math:`M^{1/3}` (Cormode and Markov 2023, theorem 7); noise adds
-:math:`B\sigma/M`, which balances it at :math:`\sqrt{M/\sigma}`. Under local
-privacy, :math:`\sigma = \sqrt M/\varepsilon`, this is their
-:math:`\sqrt{\varepsilon\sqrt M}` (theorem 8); under distributed noise the first
-bound is the smaller one.
+**Quantile binning** takes :math:`B = \min\{M^{1/3},\ \sqrt{M/\sigma}\}` groups of about
+equal mass, with M examples and :math:`\sigma` the noise's standard deviation in one
+count. A group hides a shift of order 1/B. Sampling adds :math:`\sqrt{B/M}` (Cormode and
+Markov 2023, theorem 7), noise :math:`B\sigma/M`; each bound balances one of them. Under
+local privacy, :math:`\sigma = \sqrt M/\varepsilon`, this is their
+:math:`\sqrt{\varepsilon\sqrt M}` (theorem 8).
 
 **Bayesian binning into quantiles** (Naeini, Cooper and Hauskrecht 2015) averages
 many binnings, B from :math:`M^{1/3}/10` to :math:`10\,M^{1/3}`. A binning's weight is
@@ -24,23 +18,18 @@ its marginal likelihood under beta priors of total strength 2, spread over the g
     \qquad \alpha_b = \tfrac2B m_b,\ \beta_b = \tfrac2B (1 - m_b),
 
 m the middle of the group's scores, and its prediction is
-:math:`(p_b + \alpha_b)/(t_b + 2/B)`. Weights are worked out in log space, because
-their ratios are far beyond the range of a float. Noisy counts are clipped at 0: the
-score takes noise for detail (Cormode and Markov 2023, section 7.3), so it asks for too
-many groups when noise is large.
+:math:`(p_b + \alpha_b)/(t_b + 2/B)`. Noisy counts are clipped at 0: the score takes noise
+for detail (Cormode and Markov 2023, section 7.3), so it asks for too many groups when
+noise is large.
 
 **Isotonic regression** gives the nearest rates, weighted by examples, that never
 fall as scores rise. It follows every upward wiggle of sampling and noise.
 
 **Levels** are isotonic rates in as few levels as the release can tell apart:
 neighbours are pooled, the least different first, until each differs from the next by
-
-.. math::
-    \frac{|r_k - r_{k+1}|}{\operatorname{sd}(r_k - r_{k+1})} > 3,
-
-where the standard deviation holds sampling and the release's noise: the reduced
-monotonic regression of Schell and Singh (1997) with noisy counts. At 3 standard
-deviations, 20 comparisons of equal rates leave a false level in one release of 20.
+more than 3 standard deviations of their difference, sampling and noise together: the
+reduced monotonic regression of Schell and Singh (1997) with noisy counts. At 3, 20
+comparisons of equal rates leave a false level in one release of 20.
 """
 
 from __future__ import annotations
@@ -101,12 +90,15 @@ class Rates:
         # A run that holds nothing joins the run before it, or the next.
         starts = starts[np.add.reduceat(n + p, starts) > 1e-9 * total]
         starts[0] = 0
+        bins = np.arange(n.size)
+        members = np.zeros((starts.size, n.size))
+        members[np.searchsorted(starts, bins, side="right") - 1, bins] = 1
         means = cell_scores(counts.edges).mean(axis=1)
         return cls(
             starts,
             np.add.reduceat(n, starts),
             np.add.reduceat(p, starts),
-            _noise_of_runs(observed, starts),
+            covariance_of(observed, np.kron(np.eye(2), members).astype(np.float64)),
             np.add.reduceat((n + p) * means, starts) / np.add.reduceat(n + p, starts),
         )
 
@@ -161,15 +153,6 @@ class Rates:
 
 def _clipped(counts: NoisyHistogram) -> tuple[FloatVector, FloatVector]:
     return np.maximum(counts.negatives, 0.0), np.maximum(counts.positives, 0.0)
-
-
-def _noise_of_runs(observed: NoisyHistogram, starts: IntVector) -> FloatArray:
-    runs, bins = starts.size, len(observed.edges)
-    if observed.exact:
-        return np.zeros((2 * runs, 2 * runs))
-    groups = np.zeros((runs, bins))
-    groups[np.searchsorted(starts, np.arange(bins), side="right") - 1, range(bins)] = 1
-    return covariance_of(observed, np.kron(np.eye(2), groups).astype(np.float64))
 
 
 def fit_binning(counts: NoisyHistogram, *, bins: int | None = None) -> Steps:

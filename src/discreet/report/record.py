@@ -123,7 +123,7 @@ READERS: Final = Registry[Callable[..., Estimator]](
     {
         "flat": "discreet.estimate.fit:Flat",
         "smooth": "discreet.estimate.smooth_fit:Smooth",
-        "public totals": "discreet.estimate.public_totals:PublicTotals",
+        "public totals": "discreet.estimate.fit:PublicTotals",
         "fedcurve": "discreet.published.xu2025.fedcurve:FedCurve",
         "range queries": "discreet.published.xu2025.range_queries:RangeQueries",
     },

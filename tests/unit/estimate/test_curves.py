@@ -13,12 +13,10 @@ from discreet.estimate.curves import Curves
 from discreet.noise.laplace import LaplaceNoise
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
-from discreet.statistic.observed import NoisyHistogram
 from discreet.transport.simulation import run
+from histograms import histogram
 
 pytestmark = pytest.mark.long
-
-QUICK, LONG = 3, 100
 
 
 @cache
@@ -48,8 +46,11 @@ def _broken(recall, precision):
     return bool((precision[recall < 0.01] < later / 2).any())
 
 
-def _check(sites, epsilon, seeds):
-    for result in _releases(sites, epsilon, seeds):
+@pytest.mark.parametrize("seeds", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("epsilon", [1, 0.3])
+@pytest.mark.parametrize("sites", [_tutorial, _rounded])
+def test_precision_does_not_fall_to_zero_at_recall_zero(sites, epsilon, seeds):
+    for result in _releases(sites(), epsilon, seeds):
         line = result.curves.pr.polyline(8)
         assert not _broken(line.x, line.y)
         precision, recall, _ = result.precision_recall_curve()
@@ -61,28 +62,10 @@ def _check(sites, epsilon, seeds):
         assert (band.high >= band.value).all()
 
 
-@pytest.mark.parametrize("epsilon", [1, 0.3])
-@pytest.mark.parametrize("sites", [_tutorial, _rounded])
-def test_precision_does_not_fall_to_zero_at_recall_zero(sites, epsilon):
-    _check(sites(), epsilon, QUICK)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1, 0.3])
-@pytest.mark.parametrize("sites", [_tutorial, _rounded])
-def test_precision_does_not_fall_to_zero_in_a_hundred_releases(sites, epsilon):
-    _check(sites(), epsilon, LONG)
-
-
 def test_counts_within_their_noise_lend_no_precision():
-    edges = Edges.realise(Uniform(4))
-    noisy = NoisyHistogram(
-        edges,
-        np.array([900.0, 300.0, 100.0, 5.0]),
-        np.array([100.0, 200.0, 300.0, 0.0]),
-        LaplaceNoise(5.0),
-    )
-    curves = Curves.from_histogram(noisy, "linear")
+    edges, law = Edges.realise(Uniform(4)), LaplaceNoise(5.0)
+    released = histogram(edges, [900, 300, 100, 5], [100, 200, 300, 0], law)
+    curves = Curves.from_histogram(released, "linear")
     assert curves.counted_precision[1] == 0.0
     assert curves.lead == 2
     assert curves.precision[1] == curves.precision[2] == 300 / 405

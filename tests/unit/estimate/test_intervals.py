@@ -1,7 +1,6 @@
 """Intervals: the score type against its definition, the support, the sources."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from scipy.stats import beta, norm
 
 import discreet
 from discreet.data.edges import Edges, Uniform
-from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import Flat
@@ -18,18 +16,16 @@ from discreet.estimate.intervals import (
     AreaShape,
     FoldedShape,
     LargestShape,
+    Linear,
     ProportionShape,
     RatioShape,
-    Scaled,
     Symmetric,
 )
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.table import DEFAULT_METRICS
 from discreet.metrics.thresholds import at_threshold
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
-from discreet.noise.mechanism import NoNoise
-from discreet.statistic.observed import NoisyHistogram
+from histograms import histogram, noisy
 
 pytestmark = pytest.mark.long
 
@@ -149,19 +145,14 @@ def test_intervals_grow_with_the_level():
 
 
 def test_a_scaled_estimate_has_a_scaled_interval():
-    auc = Estimate(
-        0.9,
-        0.02,
-        0.01,
-        Binning(0.89, 0.92, 0.001),
-        shape=AreaShape(50, 90),
-    )
+    shape = AreaShape(50, 90)
+    auc = Estimate(0.9, 0.02, 0.01, Binning(0.89, 0.92, 0.001), shape=shape)
     for worst in (False, True):
         found = auc.scaled(4500).interval(worst_case_binning=worst)
         expected = auc.interval(worst_case_binning=worst)
         assert found == pytest.approx([4500 * end for end in expected])
     with pytest.raises(InputError, match="positive factor"):
-        Scaled(Symmetric(), -1.0)
+        Linear(Symmetric(), -1.0)
 
 
 def test_shapes_refuse_what_they_cannot_hold():
@@ -180,12 +171,9 @@ def release(rng, *, examples=3000, prevalence=0.4, bins=20, epsilon=None):
         (1 - prevalence) * np.diff(beta.cdf(u, 2, 3.5)),
         prevalence * np.diff(beta.cdf(u, 3.5, 2)),
     )
-    counts = rng.multinomial(examples, shares / shares.sum()).astype(float)
-    edges = Edges.realise(Uniform(bins), ScoreRange())
-    if epsilon is None:
-        return NoisyHistogram(edges, *np.split(counts, 2), NoNoise())
-    counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
+    counts = rng.multinomial(examples, shares / shares.sum())
+    exact = histogram(Edges.realise(Uniform(bins)), *np.split(counts, 2))
+    return exact if epsilon is None else noisy(exact, 1 / epsilon, rng)
 
 
 def read(observed, estimator):
@@ -217,14 +205,11 @@ def test_reported_sampling_errors_shrink_with_the_root_of_the_data(rng):
     large = replace(
         small, negatives=100 * small.negatives, positives=100 * small.positives
     )
-    for one, other in zip(read(small, Flat()), read(large, Flat()), strict=True):
-        pairs = (
-            zip(one.values(), other.values(), strict=True)
-            if isinstance(one, Mapping)
-            else ((one.precision, other.precision), (one.f1, other.f1))
-        )
-        for a, b in pairs:
-            assert a.sampling == pytest.approx(10 * b.sampling, rel=0.01)
+    (one, at_one), (other, at_other) = (read(c, Flat()) for c in (small, large))
+    pairs = [(one[name], other[name]) for name in DEFAULT_METRICS]
+    pairs += [(at_one.precision, at_other.precision), (at_one.f1, at_other.f1)]
+    for a, b in pairs:
+        assert a.sampling == pytest.approx(10 * b.sampling, rel=0.01)
 
 
 def test_a_smooth_model_passes_on_less_noise_than_the_counts_have(rng):
@@ -238,13 +223,12 @@ def test_few_examples_and_much_noise_are_said_in_words(rng):
     few, at = read(release(rng, examples=60, prevalence=0.2), Flat())
     assert "few positives" in few["auc"].caution
     assert "few examples" in at.recall.caution
-    noisy, _ = read(release(rng, examples=1500, prevalence=0.2, epsilon=0.12), Smooth())
-    assert "because of the noise" in noisy["brier"].caution
+    found, _ = read(release(rng, examples=1500, prevalence=0.2, epsilon=0.12), Smooth())
+    assert "because of the noise" in found["brier"].caution
 
 
 def test_undefined_estimates_stay_undefined():
-    edges = Edges.realise(Uniform(4), ScoreRange())
-    lonely = NoisyHistogram(edges, np.ones(4), np.zeros(4), NoNoise())
+    lonely = histogram(Edges.realise(Uniform(4)), np.ones(4), np.zeros(4))
     metrics, at = read(lonely, Flat())
     assert math.isnan(metrics["auc"].value)
     assert math.isnan(at.recall.interval().low)
@@ -267,9 +251,7 @@ def folded_coverage(deviations: list[float], spread: float, shrink: float) -> fl
     "deviations",
     [[0.0] * 15, [0.5] * 15, [8.0, *[0.0] * 14], [2.0, -2.0, *[0.1] * 13]],
 )
-def test_a_sum_of_absolute_values_is_covered_however_small(
-    deviations: list[float],
-) -> None:
+def test_a_sum_of_absolute_values_is_covered_however_small(deviations):
     assert 0.91 <= folded_coverage(deviations, 0.5, 1.0) <= 0.995
 
 

@@ -1,6 +1,5 @@
 """Scores on a grid: seen through noise and fitted as ties, or allowed for where unseen."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,10 +23,9 @@ from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
-from discreet.noise.mechanism import NoNoise
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
+from histograms import counted, histogram, noisy
 
 
 @pytest.fixture
@@ -44,11 +42,11 @@ def scored(rng, steps, rows=60_000, mean=-1.9):
 
 
 def released(scores, labels, bins, epsilon, rng):
-    edges = Edges.realise(PriorSpread(bins, 0.2))
-    cells = edges.bins_of(scores) + len(edges) * labels
-    counts = np.bincount(cells, minlength=2 * len(edges)).astype(np.float64)
-    counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
+    return noisy(counted(scores, labels, realised(bins)), 1 / epsilon, rng)
+
+
+def realised(bins, prevalence=0.2):
+    return Edges.realise(PriorSpread(bins, prevalence))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.3])
@@ -75,7 +73,7 @@ def test_a_few_values_somewhere_are_no_grid(rng):
 
 
 def test_every_multiple_has_one_bin():
-    edges = Edges.realise(PriorSpread(30, 0.2))
+    edges = realised(30, 0.2)
     grid = ScoreGrid.over(edges, 50)
     bins = edges.bins_of(np.arange(51) / 50)
     assert grid.held.tolist() == np.isin(np.arange(30), bins).tolist()
@@ -124,22 +122,8 @@ def examples(steps, n, rng):
     return Examples(*scored(rng, steps, n, mean=-1.5))
 
 
-def counted(edges, steps, n, rng):
-    negatives, positives = np.split(
-        ClassHistogram(edges).count(examples(steps, n, rng)).astype(float), 2
-    )
-    return NoisyHistogram(edges, negatives, positives, NoNoise())
-
-
-def noisy(edges, steps, rng, scale=2.0):
-    exact = counted(edges, steps, 20_000, rng)
-    noise = rng.laplace(0, scale, (2, len(edges)))
-    return replace(
-        exact,
-        negatives=exact.negatives + noise[0],
-        positives=exact.positives + noise[1],
-        noise=LaplaceNoise(scale),
-    )
+def drawn(edges, steps, rng, scale=2.0):
+    return noisy(counted(*scored(rng, steps, 20_000, mean=-1.5), edges), scale, rng)
 
 
 @pytest.mark.parametrize("t", [0.3, 0.311, 0.35, 0.6])
@@ -148,8 +132,7 @@ def test_a_threshold_on_a_grid_cuts_like_smooth_scores_half_a_step_away(t, steps
     rng = np.random.default_rng(1)
     votes = rng.integers(0, steps + 1, 10_000)
     spread = (votes + rng.uniform(-0.5, 0.5, votes.size)) / steps
-    edges = Edges.realise(Warped(2))
-    one = NoisyHistogram(edges, np.ones(2), np.ones(2), NoNoise())
+    one = histogram(Edges.realise(Warped(2)), np.ones(2), np.ones(2))
     places = possible_places(one, np.array([steps]), t)
     place = min(places) if min(places) < t else max(places)
     assert np.count_nonzero(votes / steps >= t) == np.count_nonzero(spread >= place)
@@ -158,9 +141,9 @@ def test_a_threshold_on_a_grid_cuts_like_smooth_scores_half_a_step_away(t, steps
 @pytest.mark.parametrize("true", [20, 50, 100])
 def test_a_release_allows_the_grid_that_made_it_and_few_coarser_ones(true):
     rng = np.random.default_rng(true)
-    edges = Edges.realise(PriorSpread(40, prevalence=0.3))
+    edges = realised(40, 0.3)
     for _ in range(10):
-        observed = noisy(edges, true, rng)
+        observed = drawn(edges, true, rng)
         found = possible_steps(observed, observed)
         assert true in found
         assert found.min() > true / 2
@@ -168,13 +151,13 @@ def test_a_release_allows_the_grid_that_made_it_and_few_coarser_ones(true):
 
 def test_a_grid_that_was_seen_is_not_the_only_one_that_fits():
     rng = np.random.default_rng(5)
-    edges = Edges.realise(PriorSpread(20, prevalence=0.25))
+    edges = realised(20, 0.25)
     truth = examples(50, 400_000, rng)
     scores, labels = truth.to_arrays()
     recall = np.mean(scores[labels == 1] >= 0.18)
     taken, held = [], 0
     for _ in range(12):
-        fit = Smooth().fit(noisy(edges, 50, rng, scale=3.0))
+        fit = Smooth().fit(drawn(edges, 50, rng, scale=3.0))
         taken += [fit.atoms.steps] if fit.atoms is not None else []
         low, high = at_threshold(fit, 0.18).recall.interval()
         held += low <= recall <= high
@@ -183,26 +166,23 @@ def test_a_grid_that_was_seen_is_not_the_only_one_that_fits():
 
 
 def test_smooth_scores_rule_out_grids_that_leave_bins_empty():
-    observed = noisy(
-        Edges.realise(PriorSpread(40, prevalence=0.3)), None, np.random.default_rng(2)
-    )
+    observed = drawn(realised(40, 0.3), None, np.random.default_rng(2))
     assert possible_steps(observed, observed).min() > 90
 
 
 def test_a_declared_threshold_and_declared_values_leave_nothing_open():
-    edges = Edges.realise(PriorSpread(24, prevalence=0.3))
-    observed = noisy(edges, 50, np.random.default_rng(3))
+    edges = realised(24, 0.3)
+    observed = drawn(edges, 50, np.random.default_rng(3))
     edge = float(edges.array[9])
     assert possible_places(observed, np.array(STEPS), edge) == (edge, edge)
-    known = Edges.realise(Support((0.0, 0.5, 1.0)))
-    votes = NoisyHistogram(known, np.ones(3), np.ones(3), NoNoise())
+    votes = histogram(Edges.realise(Support((0.0, 0.5, 1.0))), np.ones(3), np.ones(3))
     assert not possible_steps(votes, votes).size
     assert possible_places(votes, np.array(STEPS), 0.4) == (0.4, 0.4)
 
 
 def test_no_place_lies_outside_the_bin_that_is_cut():
-    edges = Edges.realise(PriorSpread(60, prevalence=0.3))
-    observed = noisy(edges, None, np.random.default_rng(4))
+    edges = realised(60, 0.3)
+    observed = drawn(edges, None, np.random.default_rng(4))
     t = float(edges.array[30:32].mean())
     low, high = possible_places(observed, np.array(STEPS), t)
     assert (low, high) == pytest.approx((edges.array[30], edges.array[31]), abs=0.01)
@@ -211,9 +191,9 @@ def test_no_place_lies_outside_the_bin_that_is_cut():
 
 def test_a_bin_that_is_seen_to_hold_ties_may_hold_them_anywhere():
     edges = Edges.realise(Warped(64))
-    observed = counted(edges, 5, 20_000, np.random.default_rng(5))
-    bins = observed.negatives + observed.positives
-    heavy = int(np.argmax(bins[20:44])) + 20
+    data = scored(np.random.default_rng(5), 5, 20_000, mean=-1.5)
+    observed = counted(*data, edges)
+    heavy = int(np.argmax(observed.totals[20:44])) + 20
     t = float(edges.array[heavy : heavy + 2].mean())
     ends = tuple(edges.array[heavy : heavy + 2])
     assert possible_places(observed, np.array([1000]), t) == ends
@@ -247,29 +227,23 @@ def test_intervals_under_local_noise_hold_rates_of_votes_that_nobody_declared():
         for i, t in enumerate(thresholds):
             true = float(np.mean(negatives < t))
             found = at_threshold(fit, t).specificity
-            ends = (
-                found.interval(),
-                found.shape.ends(found.value, 0.0, 0.0, 1.96),
-            )
-            held[i] += ends[0][0] <= true <= ends[0][1]
-            bare[i] += ends[1][0] <= true <= ends[1][1]
+            low, high = found.interval()
+            held[i] += low <= true <= high
+            low, high = found.shape.ends(found.value, 0.0, 0.0, 1.96)
+            bare[i] += low <= true <= high
     assert held.min() >= 11
     assert bare.min() <= 6  # the curve alone does not know
 
 
 def test_intervals_under_noise_hold_rates_of_cents_that_the_release_does_not_show():
     rng = np.random.default_rng(8)
-    edges = Edges.realise(PriorSpread(14, prevalence=0.5))
+    edges = realised(14, 0.5)
     votes = np.rint(100 / (1 + np.exp(-rng.normal(0, 1.5, 2_000_000)))) / 100
     t, held = 0.31, 0
     true = float(np.mean(votes >= t))
     for _ in range(12):
-        drawn = Examples(rng.choice(votes, 40_000), np.arange(40_000) % 2)
-        counts = np.split(ClassHistogram(edges).count(drawn).astype(float), 2)
-        noise = rng.laplace(0, 3.0, (2, len(edges)))
-        observed = NoisyHistogram(
-            edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceNoise(3.0)
-        )
+        exact = counted(rng.choice(votes, 40_000), np.arange(40_000) % 2, edges)
+        observed = noisy(exact, 3.0, rng)
         low, high = at_threshold(Smooth().fit(observed), t).recall.interval()
         held += low <= true <= high
     assert held >= 11

@@ -7,25 +7,25 @@ import pytest
 from scipy.stats import norm
 
 from discreet.data.edges import Edges, Support, Uniform
-from discreet.data.scores import ScoreRange
 from discreet.errors import InputError
 from discreet.estimate.curves import Curves
 from discreet.estimate.slopes import (
+    Cells,
     auc_slopes,
-    brier_slopes,
     noise_sd,
     precision_area_slopes,
     sampling_sd,
 )
 from discreet.estimate.sub_bins import refined
-from discreet.metrics.brier import brier_score
-from discreet.noise.mechanism import NoNoise
-from discreet.statistic.observed import BinCovariance, NoisyHistogram
+from discreet.metrics.brier import BRIER, brier_score
+from discreet.statistic.observed import BinCovariance
+from histograms import histogram
 from oracles import auc_by_pairs, average_precision, trapezoid_aupr
 
 BINS = 6
 NEGATIVES = np.array([9.0, 7.0, 0.0, 4.0, 2.0, 1.0])
 POSITIVES = np.array([1.0, 2.0, 0.0, 3.0, 0.0, 6.0])
+EDGES = Edges.realise(Uniform(BINS))
 
 
 def examples(negatives, positives):
@@ -79,31 +79,26 @@ def test_the_binned_areas_of_this_file_are_the_definitions():
         )
 
 
-def test_auc_slopes_are_its_derivatives():
-    expected = numerical(binned_auc, NEGATIVES, POSITIVES)
-    for found, slope in zip(auc_slopes(NEGATIVES, POSITIVES), expected, strict=True):
-        np.testing.assert_allclose(found, slope, rtol=2e-3, atol=1e-6)
-
-
-@pytest.mark.parametrize("rule", ["smooth", "step", "trapezoid"])
-def test_precision_area_slopes_are_its_derivatives(rule):
+@pytest.mark.parametrize("rule", ["auc", "smooth", "step", "trapezoid"])
+def test_slopes_are_derivatives_and_add_up_to_nothing_over_the_examples(rule):
     def area(n, p):
         return binned_precision_area(n, p, rule)
 
-    expected = numerical(area, NEGATIVES, POSITIVES, copies=4000)
-    found = precision_area_slopes(NEGATIVES, POSITIVES, rule)
+    of_auc = rule == "auc"
+    expected = numerical(
+        *(binned_auc if of_auc else area, NEGATIVES, POSITIVES),
+        copies=400 if of_auc else 4000,
+    )
+    found = (
+        auc_slopes(NEGATIVES, POSITIVES)
+        if of_auc
+        else precision_area_slopes(NEGATIVES, POSITIVES, rule)
+    )
+    close = {"rtol": 2e-3, "atol": 1e-6} if of_auc else {"rtol": 1e-2, "atol": 1e-5}
     for one, slope in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, slope, rtol=1e-2, atol=1e-5)
-
-
-@pytest.mark.parametrize("rule", ["smooth", "step", "trapezoid"])
-def test_slopes_add_up_to_nothing_over_the_examples(rule):
-    for slopes in (
-        auc_slopes(NEGATIVES, POSITIVES),
-        precision_area_slopes(NEGATIVES, POSITIVES, rule),
-    ):
-        total = slopes.negatives @ NEGATIVES + slopes.positives @ POSITIVES
-        assert total == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(one, slope, **close)
+    total = found.negatives @ NEGATIVES + found.positives @ POSITIVES
+    assert total == pytest.approx(0, abs=1e-12)
 
 
 def test_noise_damps_the_slopes_of_precision_where_counts_are_small():
@@ -118,6 +113,7 @@ class SharedNoise:
 
     variances: np.ndarray
     across: float
+    scale: float = 1.0
 
     def covariance(self, at):
         del at
@@ -125,22 +121,19 @@ class SharedNoise:
         return BinCovariance(v, v, self.across * v)
 
 
-def histogram(edges, negatives=NEGATIVES, positives=POSITIVES):
-    return NoisyHistogram(edges, negatives, positives, NoNoise())
-
-
 @pytest.mark.parametrize(
     "rule", [Uniform(BINS), Support((0.0, 0.1, 0.4, 0.5, 0.8, 1.0))]
 )
 def test_the_brier_scores_sampling_error_is_that_of_a_mean(rule):
-    edges = Edges.realise(rule, ScoreRange())
+    edges = Edges.realise(rule)
     losses = []
     for k in range(2 * BINS):
         one = np.zeros(2 * BINS)
         one[k] = 1
         losses.append(brier_score(histogram(edges, one[:BINS], one[BINS:])).value)
     each = np.repeat(losses, np.append(NEGATIVES, POSITIVES).astype(int))
-    found = sampling_sd(brier_slopes(edges, NEGATIVES, POSITIVES), NEGATIVES, POSITIVES)
+    slopes = BRIER.slopes(Cells(NEGATIVES, POSITIVES, tied=False, edges=edges))
+    found = sampling_sd(slopes, NEGATIVES, POSITIVES)
     # Each class is inflated as a sample of its own: a little above 1/(M - 1).
     assert found == pytest.approx(each.std(ddof=1) / np.sqrt(each.size), rel=0.03)
 
@@ -165,7 +158,7 @@ def test_noise_reaches_a_metric_through_its_slopes_within_and_across_the_classes
     g, v = np.concatenate(slopes), np.linspace(1.0, 3.0, BINS)
     for across in (0.0, -1.0, 0.4):
         noise = SharedNoise(v, across)
-        observed = replace(histogram(Edges.realise(Uniform(BINS))), noise=noise)
+        observed = replace(histogram(EDGES, NEGATIVES, POSITIVES), noise=noise)
         full = np.kron([[1, across], [across, 1]], np.diag(v))
         assert noise_sd(slopes, observed) == pytest.approx(np.sqrt(g @ full @ g))
 
@@ -182,13 +175,10 @@ def test_a_model_bin_with_next_to_no_positives_has_finite_slopes():
 def test_a_class_without_examples_has_no_slopes():
     with pytest.raises(InputError, match="both classes"):
         auc_slopes(NEGATIVES, np.zeros(BINS))
-    edges = Edges.realise(Uniform(BINS), ScoreRange())
-    with pytest.raises(InputError, match="there are none"):
-        brier_slopes(edges, np.zeros(BINS), np.zeros(BINS))
 
 
 def binormal(bins, examples=4000, distance=1.5):
-    edges = Edges.realise(Uniform(bins), ScoreRange())
+    edges = Edges.realise(Uniform(bins))
     x = norm.ppf(np.clip(edges.array, 0, 1)) * 2
     negatives = np.diff(norm.cdf(x)) * examples
     return histogram(edges, negatives, np.diff(norm.cdf(x - distance)) * examples)
@@ -208,6 +198,6 @@ def test_cutting_coarse_bins_along_the_curve_gives_back_the_fine_spread():
 
 
 def test_ties_are_not_cut():
-    counts = histogram(Edges.realise(Uniform(BINS), ScoreRange()))
+    counts = histogram(EDGES, NEGATIVES, POSITIVES)
     found = refined(counts, Curves.from_histogram(counts, "linear"))
     np.testing.assert_array_equal(found.positives, POSITIVES)

@@ -7,29 +7,24 @@ from scipy.stats import beta
 from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.estimate.sub_bins import cell_scores, within_bins
 from discreet.metrics.calibration import expected_calibration_error
-from discreet.noise.mechanism import NoNoise
-from discreet.statistic.observed import NoisyHistogram
-
-
-def histogram(rule, negatives, positives):
-    return NoisyHistogram(
-        Edges.realise(rule), np.array(negatives), np.array(positives), NoNoise()
-    )
+from histograms import histogram
 
 
 @pytest.mark.parametrize("bins", [1, 2, 3, 8, 40])
 def test_cells_hold_their_bins_counts_and_none_is_negative(rng, bins):
     for _ in range(50):
         every = rng.exponential(1.0, 2 * bins) ** 3 * (rng.random(2 * bins) < 0.7)
-        counts = histogram(Warped(bins), *np.split(every, 2))
-        masses = within_bins(counts).masses(every)
+        counts = histogram(Edges.realise(Warped(bins)), *np.split(every, 2))
+        masses, ends = within_bins(counts).masses(every), counts.edges.array
+        cells = cell_scores(counts.edges)
+        assert ((cells > ends[:-1, None]) & (cells < ends[1:, None])).all()
         assert masses.sum(axis=2).ravel() == pytest.approx(every)
         assert (masses >= -1e-12).all()
 
 
 def test_what_is_read_from_cells_is_linear_in_the_counts(rng):
     every = rng.exponential(1.0, 20)
-    inside = within_bins(histogram(Uniform(10), *np.split(every, 2)))
+    inside = within_bins(histogram(Edges.realise(Uniform(10)), *np.split(every, 2)))
     masses = inside.masses(every)
     amounts = rng.normal(size=(3, *masses.shape[1:]))
     found = inside.linear(amounts) @ every
@@ -43,7 +38,7 @@ def test_a_straight_density_is_found_and_a_peak_is_level():
     )
     rising = np.diff(places**2)  # a density of 2u
     peak = np.diff(places) * np.array([1.0, 2, 5, 2, 1, 1])
-    counts = histogram(Uniform(6), rising, peak)
+    counts = histogram(Edges.realise(Uniform(6)), rising, peak)
     masses = within_bins(counts).masses(np.concatenate([rising, peak]))
     u = places[:-1, None] + np.diff(places)[:, None] * (within_bins(counts).x + 0.5)
     assert masses[0] / rising[:, None] == pytest.approx(
@@ -53,7 +48,7 @@ def test_a_straight_density_is_found_and_a_peak_is_level():
 
 
 def test_known_values_stay_where_they_are():
-    counts = histogram(Support((0.2, 0.7)), [3.0, 1.0], [1.0, 3.0])
+    counts = histogram(Edges.realise(Support((0.2, 0.7))), [3.0, 1.0], [1.0, 3.0])
     assert within_bins(counts).leaning is None
     assert cell_scores(counts.edges).shape == (2, 1)
 
@@ -64,7 +59,5 @@ def test_the_calibration_error_of_few_bins_is_nearly_that_of_the_scores():
     whole = np.diff(beta.cdf(edges.array, 1.0, 6.0))  # density f; positives s f
     p = np.diff(beta.cdf(edges.array, 2.0, 6.0)) / 7
     n = whole - p
-    found = expected_calibration_error(
-        NoisyHistogram(edges, 1e6 * n, 1e6 * p, NoNoise())
-    )
+    found = expected_calibration_error(histogram(edges, 1e6 * n, 1e6 * p))
     assert found.value < 0.0006

@@ -11,8 +11,8 @@ from discreet.estimate.curves import Curves
 from discreet.estimate.smooth_fit import Smooth
 from discreet.estimate.ties import STEPS_NOTE, Ties, values_a_bin, with_steps
 from discreet.metrics.errors import measures
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
-from discreet.statistic.observed import NoisyHistogram
+from discreet.noise.laplace import LaplaceNoise
+from histograms import counted, histogram, noisy
 
 LEVELS = 18
 
@@ -34,11 +34,8 @@ def scored(rng, levels, rows=300_000):
 
 
 def released(scores, labels, epsilon, rng, bins=36):
-    edges = Edges.realise(PriorSpread(bins, 0.03))
-    cells = edges.bins_of(scores) + len(edges) * labels
-    counts = np.bincount(cells, minlength=2 * len(edges)).astype(np.float64)
-    counts += simulate_discrete_laplace(1 / epsilon, counts.shape, rng)
-    return NoisyHistogram(edges, *np.split(counts, 2), LaplaceNoise(1 / epsilon))
+    exact = counted(scores, labels, Edges.realise(PriorSpread(bins, 0.03)))
+    return noisy(exact, 1 / epsilon, rng)
 
 
 def no_ties(bins):
@@ -76,7 +73,7 @@ def test_about_the_number_of_evenly_spaced_values_in_a_bin_is_found(values):
     counts = np.bincount(
         edges.bins_of((np.arange(between) + 0.5) / between), minlength=bins
     )
-    observed = NoisyHistogram(edges, 3000.0 * counts, 300.0 * counts, LaplaceNoise(3.0))
+    observed = histogram(edges, 3000.0 * counts, 300.0 * counts, LaplaceNoise(3.0))
     found = np.median(values_a_bin(observed, no_ties(bins)))
     assert abs(found - values) <= 1
 
@@ -84,7 +81,7 @@ def test_about_the_number_of_evenly_spaced_values_in_a_bin_is_found(values):
 def test_known_ties_hold_one_value_and_many_values_are_none(rng):
     edges = Edges.realise(Uniform(20))
     counts = 5000.0 + rng.integers(-50, 50, 20)
-    observed = NoisyHistogram(edges, counts, counts, LaplaceNoise(1.0))
+    observed = histogram(edges, counts, counts, LaplaceNoise(1.0))
     tied = np.zeros(20, dtype=bool)
     tied[3] = True
     found = values_a_bin(observed, Ties(tied, np.zeros(20, dtype=bool)))
@@ -93,13 +90,8 @@ def test_known_ties_hold_one_value_and_many_values_are_none(rng):
 
 
 def test_steps_are_chords_of_the_curve_and_zero_leaves_it():
-    edges = Edges.realise(Uniform(4))
-    counts = NoisyHistogram(
-        edges,
-        np.array([40.0, 30, 20, 10]),
-        np.array([5.0, 0, 20, 75]),
-        LaplaceNoise(1.0),
-    )
+    edges, law = Edges.realise(Uniform(4)), LaplaceNoise(1.0)
+    counts = histogram(edges, [40, 30, 20, 10], [5, 0, 20, 75], law)
     curves = Curves.from_histogram(counts, "pchip")
     drawn = with_steps(curves, counts, np.array([1, 2, 0, 1]))
     w = (curves.fpr + curves.tpr) / 2

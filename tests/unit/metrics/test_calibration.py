@@ -1,5 +1,5 @@
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,10 +19,11 @@ from discreet.metrics.calibration import (
 from discreet.metrics.errors import measure
 from discreet.metrics.table import METRICS
 from discreet.noise.arc_decoder import DecodedNoise, Tally
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.report.plot import draw_reliability
-from discreet.statistic.observed import BinCovariance, NoisyHistogram
+from discreet.statistic.observed import BinCovariance
+from histograms import counted, histogram, no_examples, noisy
 from recalibrate_oracles import calibration_error
 
 pytestmark = pytest.mark.long
@@ -38,15 +39,6 @@ def draw(size, seed, *, slope=1.0, shift=0.0):
     return 1 / (1 + np.exp(-z)), labels
 
 
-def counted(scores, labels, edges):
-    place = edges.bins_of(scores).astype(np.int64)
-    n, p = (
-        np.bincount(place[labels == y], minlength=len(edges)).astype(float)
-        for y in (0, 1)
-    )
-    return NoisyHistogram(edges, n, p, NoNoise())
-
-
 def rounded(size, seed):
     """Scores on known values, so that bins lose nothing."""
     scores, labels = draw(size, seed, slope=1.5)
@@ -54,23 +46,19 @@ def rounded(size, seed):
     return grid[np.abs(scores[:, None] - grid).argmin(axis=1)], labels
 
 
-@pytest.mark.parametrize("bins", [1, 4, 15, 40])
-def test_ece_on_known_values_is_the_definition(bins):
+@pytest.mark.parametrize("kind", ["width", "mass"])
+@pytest.mark.parametrize("bins", [1, 3, 4, 10, 15, 40])
+def test_ece_on_known_values_is_the_definition_and_keeps_equal_scores_together(
+    bins, kind
+):
     scores, labels = rounded(500, 1)
-    groups = [min(int(s * bins), bins - 1) for s in scores]
-    found = expected_calibration_error(counted(scores, labels, KNOWN), bins)
+    ranks = [(sum(scores < s) + sum(scores <= s)) / 1000 for s in scores]
+    places = scores if kind == "width" else ranks
+    groups = [min(int(place * bins), bins - 1) for place in places]
+    found = expected_calibration_error(counted(scores, labels, KNOWN), bins, kind)
     assert found.value == pytest.approx(calibration_error(scores, labels, groups))
     assert found.binning.low == pytest.approx(found.value)
     assert found.binning.high == pytest.approx(found.value)
-
-
-@pytest.mark.parametrize("bins", [1, 3, 10])
-def test_ece_of_equal_mass_keeps_equal_scores_together(bins):
-    scores, labels = rounded(500, 2)
-    ranks = [(sum(scores < s) + sum(scores <= s)) / 2 for s in scores]
-    groups = [min(int(r / 500 * bins), bins - 1) for r in ranks]
-    found = expected_calibration_error(counted(scores, labels, KNOWN), bins, "mass")
-    assert found.value == pytest.approx(calibration_error(scores, labels, groups))
 
 
 @pytest.mark.parametrize("kind", ["width", "mass"])
@@ -113,32 +101,24 @@ def test_the_worst_group_is_the_definition_and_noise_makes_no_group():
     counts = counted(scores, labels, KNOWN)
     found = maximum_calibration_error(counts, 10)
     assert found.value == pytest.approx(max(gaps))
-    drowned = NoisyHistogram(
-        KNOWN, counts.negatives, counts.positives, LaplaceNoise(1e6)
-    )
+    drowned = replace(counts, noise=LaplaceNoise(1e6))
     assert math.isnan(maximum_calibration_error(drowned, 10).value)
 
 
-@pytest.mark.parametrize("kind", ["width", "mass"])
-def test_the_parts_of_the_brier_score_add_up_to_it(kind):
+@pytest.mark.parametrize(("bins", "kind"), [(8, "width"), (8, "mass"), (20, "width")])
+def test_the_parts_of_the_brier_score_are_murphys_and_add_up_to_it(bins, kind):
     scores, labels = rounded(2_000, 6)
-    found = brier_parts(counted(scores, labels, KNOWN), 8, kind)
+    found, mean = brier_parts(counted(scores, labels, KNOWN), bins, kind), labels.mean()
     assert found.total == pytest.approx(np.mean((scores - labels) ** 2))
-    mean = labels.mean()
     assert found.uncertainty.value == pytest.approx(mean * (1 - mean))
-
-
-def test_the_parts_are_murphys_where_every_value_is_a_group():
-    scores, labels = rounded(2_000, 7)
-    found = brier_parts(counted(scores, labels, KNOWN), 20)
-    reliability = resolution = 0.0
-    for value in np.unique(scores):
-        own = labels[scores == value]
-        reliability += own.size / 2_000 * (value - own.mean()) ** 2
-        resolution += own.size / 2_000 * (labels.mean() - own.mean()) ** 2
-    assert found.reliability.value == pytest.approx(reliability)
-    assert found.resolution.value == pytest.approx(resolution)
-    assert found.within == pytest.approx(0, abs=1e-12)
+    if bins == 20:  # every value is a group
+        own = [labels[scores == value] for value in np.unique(scores)]
+        shares = np.array([each.size for each in own]) / 2_000
+        rates = np.array([each.mean() for each in own])
+        reliability = shares @ (np.unique(scores) - rates) ** 2
+        assert found.reliability.value == pytest.approx(reliability)
+        assert found.resolution.value == pytest.approx(shares @ (mean - rates) ** 2)
+        assert found.within == pytest.approx(0, abs=1e-12)
 
 
 LINE = ("calibration_intercept", "calibration_slope", "calibration_in_the_large")
@@ -171,16 +151,10 @@ def test_noise_moves_every_metric_as_far_as_its_error_says():
     No cell is near 0, where clipping makes the noise smaller than its law.
     """
     rng = np.random.default_rng(8)
-    edges = Edges.realise(Uniform(12))
-    exact = counted(*draw(40_000, 8, slope=0.6, shift=0.8), edges)
-    distribution = LaplaceNoise(2.0)
+    exact = counted(*draw(40_000, 8, slope=0.6, shift=0.8), Edges.realise(Uniform(12)))
     said, seen = [], []
     for _ in range(400):
-        noise = simulate_discrete_laplace(2.0, (2, 12), rng)
-        noisy = NoisyHistogram(
-            edges, exact.negatives + noise[0], exact.positives + noise[1], distribution
-        )
-        found = of_metrics(noisy)
+        found = of_metrics(noisy(exact, 2.0, rng))
         seen.append([f.value for f in found])
         said.append([f.noise for f in found if (f.noise > 0)])
     assert np.std(seen, axis=0) == pytest.approx(np.mean(said, axis=0), rel=0.2)
@@ -223,11 +197,9 @@ def test_the_slope_of_every_metric_in_a_count_is_its_difference(place, both):
     step = 0.01 * (np.arange(12) == place)
 
     def moved(sign):
-        return NoisyHistogram(
-            edges,
-            exact.negatives + sign * step,
-            exact.positives + sign * both * step,
-            OneBin(place, both),
+        moved_p = exact.positives + sign * both * step
+        return histogram(
+            edges, exact.negatives + sign * step, moved_p, OneBin(place, both)
         )
 
     up, down = (np.array([f.value for f in of_groups(moved(sign))]) for sign in (1, -1))
@@ -236,11 +208,6 @@ def test_the_slope_of_every_metric_in_a_count_is_its_difference(place, both):
     # Groups of equal mass are taken as cut: their edges move with the counts.
     kept = [0, 2, 3, 4]
     assert np.array(said)[kept] == pytest.approx(differences[kept], rel=2e-3, abs=1e-9)
-
-
-def test_exact_counts_have_no_noise():
-    counts = counted(*draw(2_000, 9), Edges.realise(Warped(64)))
-    assert all(found.noise == 0.0 for found in of_metrics(counts))
 
 
 def test_the_line_finds_slope_and_shift_and_a_calibrated_model_has_none():
@@ -283,10 +250,8 @@ def test_the_curve_has_wilsons_bands_and_no_point_where_nothing_is():
 def test_noise_widens_the_bands():
     scores, labels = draw(5_000, 15)
     counts = counted(scores, labels, Edges.realise(Warped(24)))
-    noisy = NoisyHistogram(
-        counts.edges, counts.negatives, counts.positives, LaplaceNoise(10.0)
-    )
-    plain, wide = calibration_curve(counts, 8), calibration_curve(noisy, 8)
+    unsure = replace(counts, noise=LaplaceNoise(10.0))
+    plain, wide = calibration_curve(counts, 8), calibration_curve(unsure, 8)
     assert (wide.high - wide.low > plain.high - plain.low).all()
 
 
@@ -300,8 +265,7 @@ def test_a_perfect_model_shows_the_floor_of_its_sample():
 
 def test_no_examples_and_one_class_are_undefined_with_the_cause():
     edges = Edges.realise(Warped(8))
-    nothing = NoisyHistogram(edges, np.zeros(8), np.zeros(8), NoNoise())
-    lone = NoisyHistogram(edges, np.ones(8), np.zeros(8), NoNoise())
+    nothing, lone = no_examples(edges), histogram(edges, np.ones(8), np.zeros(8))
     assert math.isnan(expected_calibration_error(nothing).value)
     assert math.isnan(maximum_calibration_error(nothing).value)
     assert math.isnan(brier_parts(nothing).total)
@@ -317,13 +281,6 @@ def test_bins_and_kinds_that_make_no_sense_are_refused():
         expected_calibration_error(counts, 0)
     with pytest.raises(InputError, match="'width' or of equal 'mass'"):
         expected_calibration_error(counts, 5, "depth")
-
-
-def test_cells_lie_inside_their_bins():
-    edges = Edges.realise(Warped(24), thresholds=(0.3,))
-    cells = cell_scores(edges)
-    assert (cells > edges.array[:-1, None]).all()
-    assert (cells < edges.array[1:, None]).all()
 
 
 def test_the_reliability_diagram_is_drawn_and_saved(tmp_path):
@@ -345,7 +302,7 @@ def test_the_reliability_diagram_is_drawn_and_saved(tmp_path):
 
 def test_a_diagram_without_points_is_refused():
     edges = Edges.realise(Warped(8))
-    drowned = NoisyHistogram(edges, np.ones(8), np.ones(8), LaplaceNoise(1e6))
+    drowned = histogram(edges, np.ones(8), np.ones(8), LaplaceNoise(1e6))
     with pytest.raises(InputError, match="no curve to draw"):
         draw_reliability({"": calibration_curve(drowned)})
 
@@ -354,8 +311,9 @@ def law_of(noise, response=None):
     """Return the folded law of 4,000 examples in 20 bins."""
     scores, labels = draw(4_000, 3)
     counts = counted(scores, labels, Edges.realise(Uniform(20)))
-    noisy = NoisyHistogram(counts.edges, counts.negatives, counts.positives, noise)
-    return expected_calibration_error(noisy, response=response).shape
+    return expected_calibration_error(
+        replace(counts, noise=noise), response=response
+    ).shape
 
 
 def test_what_a_model_did_not_pass_on_of_the_scatter_is_a_bias_in_part():

@@ -10,9 +10,8 @@ from scipy.special import ndtr
 
 from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.data.prior_spread import PriorSpread
-from discreet.estimate.fit import Flat, Other
+from discreet.estimate.fit import Flat, Other, PublicTotals
 from discreet.estimate.intervals import ProportionShape
-from discreet.estimate.public_totals import PublicTotals
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.calibration import expected_calibration_error
 from discreet.metrics.errors import measure, measures
@@ -20,13 +19,14 @@ from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import at_threshold
 from discreet.noise.arc_decoder import DecodedNoise, Tally
 from discreet.noise.binned_positives import BinnedPositivesNoise
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
+from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.polya import PolyaNoise
 from discreet.noise.response import ResponseNoise
 from discreet.noise.skellam import skellam_table
 from discreet.noise.unary import UnaryNoise
-from discreet.statistic.observed import BinCovariance, NoisyHistogram
+from discreet.statistic.observed import BinCovariance
+from histograms import histogram, noisy
 
 AUC = METRICS["auc"]
 
@@ -38,8 +38,7 @@ def fit(rng):
     with np.errstate(divide="ignore"):
         z = np.log(edges.array) - np.log1p(-edges.array)
     means = np.stack([4_200 * np.diff(ndtr(z + 1.5)), 1_800 * np.diff(ndtr(z - 0.3))])
-    seen = rng.poisson(means) + simulate_discrete_laplace(3.0, means.shape, rng)
-    found = Smooth().fit(NoisyHistogram(edges, *seen.astype(float), LaplaceNoise(3.0)))
+    found = Smooth().fit(noisy(histogram(edges, *rng.poisson(means)), 3.0, rng))
     assert found.way == "model"
     return found
 
@@ -158,7 +157,7 @@ def _release(rng, most):
     if scale == 0:  # exact counts are whole
         cells = np.rint(cells)
     negatives, positives = np.split(cells + noise, 2)
-    return NoisyHistogram(edges, negatives, positives, distribution)
+    return histogram(edges, negatives, positives, distribution)
 
 
 def _reader(observed, rng):
@@ -182,18 +181,18 @@ def _check(estimate):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(4))
-def test_whatever_a_release_holds_every_metric_has_an_interval_or_a_reason(start):
-    _read_many(np.random.default_rng(start), 30, most=24)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", range(100, 200))
-def test_a_hundred_thousand_releases_are_read_without_failing(start):
-    _read_many(np.random.default_rng(start), 1000, most=1024)
-
-
-def _read_many(rng, releases, most):
+@pytest.mark.parametrize(
+    ("start", "releases", "most"),
+    [(start, 30, 24) for start in range(4)]
+    + [
+        pytest.param(start, 1000, 1024, marks=pytest.mark.slow)
+        for start in range(100, 200)
+    ],
+)
+def test_whatever_a_release_holds_every_metric_has_an_interval_or_a_reason(
+    start, releases, most
+):
+    rng = np.random.default_rng(start)
     for _ in range(releases):
         observed = _release(rng, most)
         fit = _reader(observed, rng).fit(observed)
@@ -211,7 +210,7 @@ def test_a_class_that_nobody_has_is_refused_where_it_has_no_noise_either():
     """Binned positives: a bin without public examples carries no noise."""
     noise = BinnedPositivesNoise(1.0, np.array([0, 0]), np.array([3, 2]))
     edges = Edges.realise(Uniform(2))
-    lonely = NoisyHistogram(edges, np.zeros(2), np.array([1.0, 0.0]), noise)
+    lonely = histogram(edges, np.zeros(2), np.array([1.0, 0.0]), noise)
     assert Smooth().fit(lonely).refusal
 
 
@@ -219,7 +218,7 @@ def test_bins_of_no_width_on_the_logit_scale_are_read():
     rng = np.random.default_rng(3)
     edges = Edges.realise(PriorSpread(1024, 0.5))
     counts = rng.poisson(5e5, (2, len(edges))).astype(float)
-    observed = NoisyHistogram(edges, *counts, LaplaceNoise(0.5))
+    observed = histogram(edges, *counts, LaplaceNoise(0.5))
     assert math.isfinite(measure(METRICS["auc"], Smooth().fit(observed)).value)
 
 
@@ -234,7 +233,7 @@ def test_limits_at_a_threshold_hold_the_value_whatever_rounding_leaves_of_a_clas
     for _ in range(40):
         negatives, positives = rng.exponential(1.0, (2, 7))
         negatives[:3] = 0.0
-        observed = NoisyHistogram(edges, negatives, positives, NoNoise())
+        observed = histogram(edges, negatives, positives)
         found = at_threshold(Flat("linear").fit(observed), 0.5).estimates
         for estimate in found.values():
             if not math.isnan(estimate.value):
@@ -247,8 +246,8 @@ def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
     edges = Edges.realise(Uniform(6))
     negatives = np.array([900.0, 700, 500, 300, 100, 0])
     positives = np.array([10.0, 20, 40, 60, 80, 1e-217])
-    observed = NoisyHistogram(edges, negatives, positives, NoNoise())
-    whole = NoisyHistogram(edges, negatives, np.rint(positives), NoNoise())
+    observed = histogram(edges, negatives, positives)
+    whole = histogram(edges, negatives, np.rint(positives))
     for name in METRICS:
         found = measure(METRICS[name], Flat().fit(observed))
         plain = measure(METRICS[name], Flat().fit(whole))
@@ -258,7 +257,7 @@ def test_a_bin_with_next_to_no_positives_leaves_the_other_metrics_alone():
 def test_an_error_whose_square_is_no_number_is_no_error_to_speak_of():
     edges = Edges.realise(Uniform(2))
     negatives, positives = np.array([4e8, 4e8]), np.array([3e-212, 6e-211])
-    observed = NoisyHistogram(edges, negatives, positives, LaplaceNoise(3.0))
+    observed = histogram(edges, negatives, positives, LaplaceNoise(3.0))
     found = measures(Flat().fit(observed), METRICS)
     for name in METRICS:
         _check(found[name])
@@ -270,6 +269,6 @@ def test_another_decoding_that_holds_nothing_leaves_the_value_alone():
     negatives, positives = np.array([90.0, 70, 50, 30]), np.array([10.0, 20, 40, 60])
     tally = Tally(np.ones(8), np.eye(8))
     noise = DecodedNoise(np.eye(8), tally, (np.zeros(8),))
-    fit = Flat().fit(NoisyHistogram(edges, negatives, positives, noise))
+    fit = Flat().fit(histogram(edges, negatives, positives, noise))
     for estimate in measures(fit, METRICS).values():
         _check(estimate)

@@ -9,7 +9,6 @@ from discreet.metrics.influence import (
     auc_influence,
     average_precision_influence,
     brier_influence,
-    moved_pairs,
     rate_influence,
 )
 from discreet.metrics.table import METRICS, RATES
@@ -141,40 +140,19 @@ def searched():
 
 @pytest.mark.parametrize("name", ["auc", "average_precision", "brier", *RATE_NAMES])
 def test_no_false_answer_moves_a_metric_further_than_its_bound(searched, name):
-    moved, _, bound = searched[name]
+    """Nor, for mixtures, further from what the site would have sent in truth.
+
+    The power twin: the search nearly reaches a bound that says something.
+    """
+    moved, otherwise, bound = searched[name]
     known = np.isfinite(moved)
     assert known.sum() > SEARCHES / 2
     assert (moved <= bound + 1e-12)[known].all()
-
-
-@pytest.mark.parametrize("name", ["auc", "brier", *RATE_NAMES])
-def test_nor_further_from_what_the_site_would_have_sent_in_truth(searched, name):
-    _, moved, bound = searched[name]
-    known = np.isfinite(moved)
-    assert (moved <= bound + 1e-12)[known].all()
-
-
-@pytest.mark.parametrize(
-    ("name", "reached"),
-    [
-        ("auc", 0.95),
-        ("recall", 0.95),
-        ("precision", 0.95),
-        ("specificity", 0.95),
-        ("accuracy", 0.95),
-        ("f1", 0.95),
-        ("brier", 0.8),
-        ("average_precision", 0.8),
-    ],
-)
-def test_the_search_nearly_reaches_the_bound_where_it_says_something(
-    searched, name, reached
-):
-    """The power twin: a smaller bound would be exceeded."""
-    moved, _, bound = searched[name]
-    useful = np.isfinite(moved) & (bound < 0.5)
+    if name != "average_precision":
+        assert (otherwise <= bound + 1e-12)[np.isfinite(otherwise)].all()
+    useful = known & (bound < 0.5)
     best = (moved[useful] / bound[useful]).max()
-    assert best >= reached, best
+    assert best >= (0.8 if name in ("brier", "average_precision") else 0.95)
 
 
 def test_negatives_on_top_of_perfect_scores_reach_the_bound_of_average_precision():
@@ -190,7 +168,7 @@ def test_negatives_on_top_of_perfect_scores_reach_the_bound_of_average_precision
 def test_the_worst_split_of_the_examples_is_all_in_the_smaller_class(most):
     positives, negatives = 1000, 3000
     every = [
-        moved_pairs(p / positives, (most - p) / negatives) for p in range(most + 1)
+        1 - (1 - p / positives) * (1 - (most - p) / negatives) for p in range(most + 1)
     ]
     assert auc_influence(most, positives, negatives) == pytest.approx(max(every))
 
@@ -212,15 +190,9 @@ def test_the_worst_split_for_average_precision_is_found(most):
 
 
 @pytest.mark.parametrize("name", ["auc", "average_precision", "brier"])
-def test_a_site_that_may_be_a_whole_class_can_do_anything(name):
+def test_more_examples_of_a_site_never_lower_a_bound_and_a_whole_class_can_all(name):
     bound = METRICS[name].measure.influence
-    assert bound(100, 100, 0) == 1
-    assert bound(100, -5, 20) == 1
-
-
-@pytest.mark.parametrize("name", ["auc", "average_precision", "brier"])
-def test_more_examples_of_a_site_never_lower_a_bound(name):
-    bound = METRICS[name].measure.influence
+    assert bound(100, 100, 0) == bound(100, -5, 20) == 1
     found = [bound(most, 300, 900) for most in range(310)]
     assert (np.diff(found) >= -1e-12).all()
     assert max(found) <= 1

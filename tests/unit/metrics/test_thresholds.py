@@ -9,14 +9,11 @@ from sklearn import metrics as sk
 
 import discreet
 from discreet.data.edges import Edges, Support, Uniform
-from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.estimate.fit import Flat
 from discreet.metrics.table import RATES
 from discreet.metrics.thresholds import at_threshold, confusion_weights, cut_at
-from discreet.noise.mechanism import NoNoise
-from discreet.statistic import ClassHistogram
-from discreet.statistic.observed import NoisyHistogram
+from histograms import counted, histogram
 from measure_oracles import at_threshold as by_definition
 
 CUT = 0.3
@@ -107,7 +104,7 @@ def normal_logits(bins):
     negatives, positives = (
         1e4 * np.diff(norm.cdf(z, middle, 1.2)) for middle in (-2.0, -0.8)
     )
-    return NoisyHistogram(edges, negatives, positives, NoNoise())
+    return histogram(edges, negatives, positives)
 
 
 @pytest.mark.parametrize("t", [0.031, 0.1, 0.27, 0.3, 0.61])
@@ -137,14 +134,13 @@ def test_an_edge_and_known_values_are_cut_exactly():
     edge = float(counts.edges.array[7])
     for shares in cut_at(counts, edge)[:2]:
         assert set(shares.negatives) | set(shares.positives) == {0.0, 1.0}
-    votes = Edges.realise(Support((0.0, 0.5, 1.0)))
-    known = NoisyHistogram(votes, np.ones(3), np.ones(3), NoNoise())
+    known = histogram(Edges.realise(Support((0.0, 0.5, 1.0))), np.ones(3), np.ones(3))
     assert cut_at(known, 0.5).curved.positives.tolist() == [0.0, 1.0, 1.0]
 
 
 def test_a_bin_without_examples_or_without_an_end_is_cut_evenly():
     counts = normal_logits(24)
-    empty = NoisyHistogram(counts.edges, np.zeros(24), counts.positives, NoNoise())
+    empty = histogram(counts.edges, np.zeros(24), counts.positives)
     assert np.isfinite(cut_at(empty, 0.3).curved.negatives).all()
     last = (counts.edges.array[-2] + 1) / 2
     assert cut_at(counts, last).curved.negatives[-1] == pytest.approx(0.5)
@@ -160,12 +156,8 @@ def at_one(rng, share, bins):
     labels = np.repeat([0, 1], [3_000, 1_000])
     scores = np.where(labels, rng.beta(3, 2, 4_000), rng.beta(2, 3, 4_000))
     scores = np.where((labels == 1) & (rng.random(4_000) < share), 1.0, scores)
-    statistic = ClassHistogram(Edges.realise(bins))
-    counts = statistic.split(statistic.count(Examples(scores, labels)).astype(float))
     true = float(np.mean(scores[labels == 1] >= 1))
-    observed = NoisyHistogram(
-        statistic.edges, counts.negatives, counts.positives, NoNoise()
-    )
+    observed = counted(scores, labels, Edges.realise(bins))
     return at_threshold(Flat().fit(observed), 1.0)["recall"], true
 
 

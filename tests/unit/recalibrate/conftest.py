@@ -3,9 +3,8 @@ import pytest
 
 from discreet.data.edges import Edges, Warped
 from discreet.estimate.smooth_fit import Smooth
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
-from discreet.noise.mechanism import NoNoise
-from discreet.statistic.observed import NoisyHistogram
+from histograms import counted as exact_counts
+from histograms import noisy
 
 
 def draw(size, seed, *, slope=1.0, shift=0.0):
@@ -22,19 +21,8 @@ def sample():
 
 
 def histogram(scores, labels, bins=64, scale=0.0, seed=0, edges=None):
-    edges = edges or Edges.realise(Warped(bins))
-    place = edges.bins_of(np.asarray(scores, dtype=float)).astype(np.int64)
-    counts = [
-        np.bincount(place[np.asarray(labels) == y], minlength=len(edges)).astype(float)
-        for y in (0, 1)
-    ]
-    if scale == 0:
-        return NoisyHistogram(edges, *counts, NoNoise())
-    rng = np.random.default_rng(seed)
-    noise = simulate_discrete_laplace(scale, (2, len(edges)), rng)
-    return NoisyHistogram(
-        edges, counts[0] + noise[0], counts[1] + noise[1], LaplaceNoise(scale)
-    )
+    exact = exact_counts(scores, labels, edges or Edges.realise(Warped(bins)))
+    return noisy(exact, scale, np.random.default_rng(seed)) if scale else exact
 
 
 @pytest.fixture

@@ -15,12 +15,11 @@ from discreet.estimate.sub_bins import cell_scores
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise
-from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit
-from discreet.recalibrate.choose import fit_beta, fit_platt, mapped_predictions, risk
+from discreet.recalibrate.choose import LogisticMap, mapped_predictions, risk
 from discreet.recalibrate.maps import Identity, LogCurve
 from discreet.recalibrate.stepwise import Rates
-from discreet.statistic.observed import NoisyHistogram
+from histograms import histogram, no_examples
 
 
 def ece(said, labels, bins=15):
@@ -59,7 +58,7 @@ def test_a_model_that_is_right_in_every_bin_is_left_alone_however_many_examples(
     edges = Edges.realise(Warped(64))
     middles = cell_scores(edges).mean(axis=1)
     totals = np.full(64, 500.0)
-    right = NoisyHistogram(edges, totals * (1 - middles), totals * middles, NoNoise())
+    right = histogram(edges, totals * (1 - middles), totals * middles)
     fitted = fit(right, right)
     assert fitted.name == "identity"
     assert "worse than none" in fitted.reason
@@ -81,20 +80,18 @@ def test_a_total_within_its_noise_gives_the_identity_and_says_so(sample, read):
     assert "no map can be fitted" in fitted.reason
 
 
-def test_one_class_gives_the_identity_and_says_so():
-    edges = Edges.realise(Warped(8))
-    lone = NoisyHistogram(edges, np.full(8, 9.0), np.zeros(8), NoNoise())
-    fitted = fit(lone, lone)
+@pytest.mark.parametrize(
+    ("positives", "refusal", "words"),
+    [(0.0, None, "no positives"), (9.0, "too little data", "too little data")],
+)
+def test_one_class_or_a_refused_release_gives_the_identity_and_says_so(
+    positives, refusal, words
+):
+    edges, nine = Edges.realise(Warped(8)), np.full(8, 9.0)
+    release = histogram(edges, nine, np.full(8, positives), refusal=refusal)
+    fitted = fit(release, release)
     assert fitted.name == "identity"
-    assert "no positives" in fitted.reason
-
-
-def test_a_refused_release_gives_the_identity_and_its_reason():
-    edges = Edges.realise(Warped(8))
-    refused = NoisyHistogram(
-        edges, np.full(8, 9.0), np.full(8, 9.0), NoNoise(), "too little data"
-    )
-    assert "too little data" in fit(refused, refused).reason
+    assert words in fitted.reason
 
 
 def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
@@ -106,7 +103,7 @@ def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
         arc = CircularArc(Fraction(epsilon), edges)
         exact = np.bincount(cells, minlength=64)
         found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
-        observed = NoisyHistogram(edges, *found.counts, found.noise)
+        observed = histogram(edges, *found.counts, found.noise)
         fitted = fit(observed, Flat().fit(observed).counts)
         assert fitted.name in names
         if epsilon == 5:
@@ -159,12 +156,14 @@ def test_too_little_noise_twin_is_usable():
     edges = Edges.realise(Warped(8))
     n, p = np.linspace(900, 20, 8), np.linspace(300, 700, 8)
     for scale, refused in ((0.5, False), (1e4, True)):
-        observed = NoisyHistogram(edges, n, p, LaplaceNoise(scale))
+        observed = histogram(edges, n, p, LaplaceNoise(scale))
         assert ("no map can be fitted" in fit(observed, observed).reason) == refused
 
 
 def test_platt_finds_the_slope_and_the_shift(sample, counted):
-    curve = fit_platt(counted(*sample(200_000, 1, slope=1.5, shift=-0.4), 256)).curve
+    curve = LogisticMap.fitted(
+        "platt", counted(*sample(200_000, 1, slope=1.5, shift=-0.4), 256)
+    ).curve
     assert curve.intercept == pytest.approx(-0.4, abs=0.03)
     assert curve.on_log == curve.on_rest == pytest.approx(1.5, abs=0.03)
 
@@ -174,15 +173,15 @@ def test_beta_finds_two_slopes(counted):
     s = rng.beta(0.8, 1.2, 400_000)
     odds = 0.3 + 1.6 * np.log(s) - 0.7 * np.log1p(-s)
     labels = (rng.random(s.size) < 1 / (1 + np.exp(-odds))).astype(int)
-    curve = fit_beta(counted(s, labels, 512)).curve
+    curve = LogisticMap.fitted("beta", counted(s, labels, 512)).curve
     found = (curve.intercept, curve.on_log, curve.on_rest)
     assert found == pytest.approx((0.3, 1.6, 0.7), abs=0.04)
 
 
 def test_a_model_that_is_upside_down_gets_a_level_map(sample, counted):
     scores, labels = sample(20_000, 3, slope=2.0)
-    for fitter in (fit_platt, fit_beta):
-        curve = fitter(counted(scores, 1 - labels)).curve
+    for name in ("platt", "beta"):
+        curve = LogisticMap.fitted(name, counted(scores, 1 - labels)).curve
         assert curve.on_log == curve.on_rest == 0
         wanted = 1 - labels.mean()
         assert curve.apply([0.1, 0.9]) == pytest.approx([wanted] * 2, abs=1e-3)
@@ -190,7 +189,9 @@ def test_a_model_that_is_upside_down_gets_a_level_map(sample, counted):
 
 def test_separated_classes_give_a_finite_map(counted):
     scores = np.concatenate([np.full(50, 0.1), np.full(50, 0.9)])
-    curve = fit_platt(counted(scores, (scores > 0.5).astype(int))).curve
+    curve = LogisticMap.fitted(
+        "platt", counted(scores, (scores > 0.5).astype(int))
+    ).curve
     found = curve.apply([0.0, 0.1, 0.9, 1.0])
     assert np.isfinite(found).all()
     assert found[1] < 0.01
@@ -201,22 +202,14 @@ def test_the_slopes_of_a_curve_are_its_differences(sample, read):
     """Move the positives of one run by a little and fit again."""
     observed, counts = read(*sample(20_000, 4, slope=1.3), bins=24)
     rates = Rates.of(observed, counts)
-    for fitter in (fit_platt, fit_beta):
-        values, slopes = fitter(counts).on(rates)
-        k, step = 9, 1.0
-        moved = counted_with(counts, k, step)
-        shifted, _ = fitter(moved).on(Rates.of(moved, moved))
-        change = (shifted - values) / (step / rates.totals[k])
-        assert change == pytest.approx(slopes[:, k], abs=2e-3)
-
-
-def counted_with(counts, k, step):
-    from dataclasses import replace
-
-    p, n = counts.positives.copy(), counts.negatives.copy()
-    p[k] += step
-    n[k] -= step
-    return replace(counts, positives=p, negatives=n)
+    for name in ("platt", "beta"):
+        values, slopes = LogisticMap.fitted(name, counts).on(rates)
+        one = np.eye(24)[9]
+        p, n = counts.positives + one, counts.negatives - one
+        moved = replace(counts, positives=p, negatives=n)
+        shifted, _ = LogisticMap.fitted(name, moved).on(Rates.of(moved, moved))
+        change = (shifted - values) * rates.totals[9]
+        assert change == pytest.approx(slopes[:, 9], abs=2e-3)
 
 
 def test_logits_are_mapped_like_their_probabilities():
@@ -250,11 +243,6 @@ def test_the_identity_does_not_hand_out_the_callers_array():
     assert scores[0] == 0.25
 
 
-def ece_of_truth(said, truth, bins=15):
-    place = np.minimum((said * bins).astype(int), bins - 1)
-    return np.abs(np.bincount(place, said - truth, bins)).sum() / said.size
-
-
 def test_the_identity_changes_neither_metric_of_the_scores(sample, counted):
     counts = counted(*sample(20_000, 1, slope=1.5), bins=1024)
     found = effect(counts, Identity())
@@ -272,7 +260,7 @@ def test_the_error_after_the_map_is_the_one_fresh_examples_show(sample, counted)
         counts = counted(*sample(8_000, seed, slope=1.5), bins=1024)
         fitted = fit(counts, counts)
         expected.append(effect(counts, fitted).ece_after.value)
-        seen.append(ece_of_truth(fitted.apply(fresh), truth))
+        seen.append(ece(fitted.apply(fresh), truth))
     assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.33)
 
 
@@ -294,9 +282,7 @@ def test_a_map_that_helps_lowers_both(sample, counted):
 
 
 def test_no_examples_have_no_effect_to_show():
-    edges = Edges.realise(Warped(8))
-    nothing = NoisyHistogram(edges, np.zeros(8), np.zeros(8), NoNoise())
-    found = effect(nothing, Identity())
+    found = effect(no_examples(Edges.realise(Warped(8))), Identity())
     assert math.isnan(found.ece_after.value)
     assert math.isnan(found.brier_after)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from discreet.data.edges import Edges, Support
-from discreet.estimate.public_totals import PublicTotals, rising_within
+from discreet.estimate.fit import PublicTotals, rising_within
 from discreet.metrics.errors import measures
 from discreet.noise.response import ResponseNoise
 from discreet.statistic.observed import NoisyHistogram
