@@ -1,6 +1,6 @@
 """What each claim says and what its release really loses, on cases small enough.
 
-``python tests/privacy_evidence.py --write`` prints the table into
+``python tests/privacy_evidence.py --write`` writes the table into
 docs/privacy-evidence.md. Every row goes the way of a plan: the plan makes the
 mechanism, the statistic counts real rows, and neighbours are enumerated.
 """
@@ -26,7 +26,7 @@ from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.label.released_sums import SummedEndpoint
-from discreet.label.sum_noise import LaplaceSumNoise, discrete_delta
+from discreet.label.sum_noise import discrete_delta
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
@@ -60,6 +60,8 @@ from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
+from label_cases import loss_of as loss_of_sums
+from label_cases import moves as flips
 from oracles import polya_log_pmf
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
@@ -386,50 +388,27 @@ def binned(*, sized_for: int = 1, pairs=None) -> Row:
 # -- sums of ranks, single numbers, exact areas ----------------------------
 
 
-def response_key(mechanism, ranks) -> Iterator[np.ndarray]:
-    for labels in itertools.product((0, 1), repeat=len(ranks)):
-        y = np.array(labels, dtype=np.int64)
-        here = mechanism.exact(y, ranks)
-        for i in range(len(ranks)):
-            other = y.copy()
-            other[i] = 1 - other[i]
-            yield mechanism.exact(other, ranks) - here
-
-
 def ranks(name: str) -> Row:
     worst = Fraction(0)
     for site in random_sites(12, np.random.default_rng(7)):
         if name == "endpoint in total":
             made = SummedEndpoint(site.examples, PureDP(Fraction(1)), honest=1)
             scale = 1 / made._shares.gamma  # the law of the honest shares
-            costs = (
-                sum(abs(int(d)) for d in m) / scale for m in response_key(made, site)
-            )
+            costs = (int(np.abs(m).sum()) / scale for m in flips(made, site))
         else:
             found = linear_of(name, site, PureDP(Fraction(1)))
             if found is None:
                 continue  # the choice fell on flips: the row above
-            costs = (
-                sum((cost(r.noise, d) for r, d in zip(found.rows, m, strict=True)))
-                for m in response_key(found, site)
-            )
+            costs = (loss_of_sums(found, m) for m in flips(found, site))
         worst = max(worst, *costs)
     return _of_ranks(name, "1-DP", 1.0, float(worst))
-
-
-def cost(noise, distance) -> Fraction:
-    """The loss of one sum, by the definition of its law."""
-    distance = abs(int(distance))
-    if isinstance(noise, LaplaceSumNoise):
-        return Fraction(distance) / noise.scale
-    return noise.epsilon * math.ceil(Fraction(distance, noise.step))
 
 
 def gaussian_ranks(name: str) -> Row:
     worst = 0.0
     for site in random_sites(8, np.random.default_rng(7)):
         found = linear_of(name, site, GAUSSIAN_BUDGET)
-        moved = [tuple(m.tolist()) for m in response_key(found, site)]
+        moved = [tuple(m.tolist()) for m in flips(found, site)]
         noises = [row.noise for row in found.rows]
         epsilon = float(GAUSSIAN_BUDGET.epsilon)
         worst = max(worst, discrete_delta(epsilon, moved, noises))
@@ -523,23 +502,6 @@ def cases() -> dict[str, object]:
     return found
 
 
-HEAD = """# Privacy evidence
-
-What each privacy model claims, and what its release loses on cases small enough to compute. Made by
-`python tests/privacy_evidence.py --write`; a test holds this page to what the code gives.
-
-Each row makes a plan, takes the mechanism that the plan makes, counts real rows as a site does, and goes through
-neighbouring data sets. `computed` is the largest loss among them: epsilon, or delta at the claimed epsilon where the
-claim has a delta. Under distributed noise three sites take part and one of them reads the result: its own share of the
-noise is not counted. `SecureAggregation` and `ExactMPC` without epsilon claim no loss and have no row. Other
-noise of a trusted curator (power law, heavy tails, Laplace on smooth sensitivity) is audited in
-`tests/properties/test_curator_audit.py`.
-
-| model | statistic | unit | claimed | computed | method |
-|---|---|---|---|---|---|
-"""
-
-
 @cache
 def row(name: str) -> Row:
     return cases()[name]()
@@ -552,7 +514,8 @@ def page() -> str:
         number = f"{r.computed:.4f}" if r.limit == 1.0 else f"{r.computed:.3g}"
         cells = (r.model, r.statistic, r.unit, r.claimed, number, r.method)
         lines.append("| " + " | ".join(cells) + " |\n")
-    return HEAD + "".join(lines)
+    rule = "|---|---|---|---|---|---|\n"
+    return PAGE.read_text().partition(rule)[0] + rule + "".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Brute force: every label vector of a small site, every flip of one label."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -23,29 +22,12 @@ from label_cases import (
     GAUSSIAN_BUDGET,
     LINEAR,
     linear_of,
+    loss_of,
+    moves,
     random_sites,
     staircase_pmf,
 )
 from oracles import gaussian_table
-
-
-def response_key(mechanism, ranks):
-    """Yield how far the released integers move, for all labels and all flips."""
-    for labels in itertools.product((0, 1), repeat=len(ranks)):
-        y = np.array(labels, dtype=np.int64)
-        here = mechanism.exact(y, ranks)
-        for i in range(len(ranks)):
-            other = y.copy()
-            other[i] = 1 - other[i]
-            yield mechanism.exact(other, ranks) - here
-
-
-def loss_of(row_noise, distance):
-    """The loss of one sum, by the definition of its law, exactly."""
-    distance = abs(int(distance))
-    if isinstance(row_noise, LaplaceSumNoise):
-        return Fraction(distance) / row_noise.scale
-    return row_noise.epsilon * math.ceil(Fraction(distance, row_noise.step))
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -56,13 +38,7 @@ def test_no_flip_of_any_labels_costs_more_than_epsilon(name, epsilon, rng):
         mechanism = linear_of(name, ranks, PureDP(epsilon))
         if mechanism is None:
             continue  # the choice fell on randomized response: tested by its channel
-        worst = Fraction(0)
-        for move in response_key(mechanism, ranks):
-            noises = [row.noise for row in mechanism.rows]
-            cost = sum(
-                (loss_of(n, d) for n, d in zip(noises, move, strict=True)), Fraction(0)
-            )
-            worst = max(worst, cost)
+        worst = max(loss_of(mechanism, move) for move in moves(mechanism, ranks))
         assert worst <= epsilon
         assert worst == mechanism.epsilon_spent
         tight += worst > epsilon * Fraction(999, 1000)
@@ -75,15 +51,15 @@ def test_the_endpoint_sums_move_by_exactly_their_range(rng):
         if ranks.low == ranks.high:
             continue
         mechanism = linear_of("endpoint", ranks, PureDP(Fraction(1)))
-        moves = {int(np.abs(m).sum()) for m in response_key(mechanism, ranks)}
-        assert moves == {ranks.high - ranks.low}
+        found = {int(np.abs(m).sum()) for m in moves(mechanism, ranks)}
+        assert found == {ranks.high - ranks.low}
 
 
 def test_the_common_endpoint_sums_move_by_exactly_the_range_of_all_ranks(rng):
     for ranks in random_sites(40, rng):
         common = SummedEndpoint(ranks.examples, PureDP(Fraction(1)), honest=1)
-        moves = {int(np.abs(m).sum()) for m in response_key(common, ranks)}
-        assert moves == {2 * (ranks.examples - 1)}
+        found = {int(np.abs(m).sum()) for m in moves(common, ranks)}
+        assert found == {2 * (ranks.examples - 1)}
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -92,26 +68,26 @@ def test_gaussian_sums_keep_their_delta_for_every_flip(name, rng):
     for ranks in random_sites(12, rng):
         mechanism = linear_of(name, ranks, GAUSSIAN_BUDGET)
         noises = [row.noise for row in mechanism.rows]
-        moves = [tuple(move.tolist()) for move in response_key(mechanism, ranks)]
-        found = discrete_delta(float(epsilon), moves, noises)
+        moved = [tuple(move.tolist()) for move in moves(mechanism, ranks)]
+        found = discrete_delta(float(epsilon), moved, noises)
         assert found <= delta
         if name in ("endpoint", "adaptive"):
             assert found > float(delta) * 0.95
 
 
-@pytest.mark.parametrize(("sigma_squared", "moves"), [(30, (3, 2)), (200, (9, 0))])
+@pytest.mark.parametrize(("sigma_squared", "apart"), [(30, (3, 2)), (200, (9, 0))])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_the_bound_for_discrete_noise_is_above_its_exact_delta(
-    sigma_squared, moves, epsilon
+    sigma_squared, apart, epsilon
 ):
     table = gaussian_table(Fraction(sigma_squared))
     reach = table.reach
     p = table.probabilities
     here = np.outer(p, p)
-    there = np.outer(*(np.pad(p, (m, 0))[: 2 * reach + 1] for m in moves))
+    there = np.outer(*(np.pad(p, (m, 0))[: 2 * reach + 1] for m in apart))
     exact = np.maximum(here - math.exp(epsilon) * there, 0).sum()
     noise = GaussianSumNoise(sigma_squared)
-    bound = discrete_delta(epsilon, [moves], [noise, noise])
+    bound = discrete_delta(epsilon, [apart], [noise, noise])
     assert exact <= bound
     assert bound < 2 * exact + 1e-9  # and it is not idle
 
