@@ -1,41 +1,15 @@
-"""Damaged bytes make an end refuse, and never crash or accept what was not sent."""
+"""Rank sums of any scores are read, and no forged vector of them makes a reader crash."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
-from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import RankAnswer, RanksMessage, Scores
 from discreet.label.rank_terms import RankSumTerms, read
-from discreet.label.ranks import SiteRanks
 from discreet.session.protocols.ranks import RankSite, collect
 
-MESSAGES = {
-    Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),
-    RanksMessage: RanksMessage(SiteRanks(np.array([0, 3, 16]), 9)).encode(),
-    RankAnswer: RankAnswer(Option(SumKind.SLACK, -9, 50), np.array([-7, 5])).encode(),
-}
 TERMS = RankSumTerms(2)
-
-
-@pytest.mark.parametrize("kind", MESSAGES)
-@given(data=st.data())
-def test_damaged_bytes_are_refused_or_are_another_message(kind, data):
-    raw = bytearray(MESSAGES[kind])
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(raw) - 1))
-        raw[place] = data.draw(st.integers(0, 255))
-    cut = data.draw(st.integers(0, len(raw)))
-    for bad in (bytes(raw), bytes(raw[:cut])):
-        try:
-            found = kind.decode(bad)
-        except MalformedMessageError:
-            continue
-        assert found.encode() == bad
 
 
 def opened_of(values, seed):
