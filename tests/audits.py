@@ -8,7 +8,6 @@ that finds nothing proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -17,7 +16,6 @@ import numpy as np
 from scipy.special import betaincinv
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.entropy import Entropy
 from discreet.errors import InputError
 
 _MIN_RUNS: Final = 100
@@ -84,29 +82,3 @@ def audit_scores(
     best = int(np.argmax(bounds(one[:half], other[:half])))
     bound = float(bounds(one[half:], other[half:])[best])
     return Audit(max(0.0, bound), half)
-
-
-def audit_mechanism(
-    run: Callable[[IntVector, Entropy], IntVector],
-    neighbours: tuple[IntVector, IntVector],
-    *,
-    runs: int,
-    entropy: Entropy,
-    alpha: float = 1e-9,
-) -> Audit:
-    """Run a release on two neighbouring vectors and audit it.
-
-    The attacker scores an output by its inner product with the difference of the
-    two vectors: how far it lies in the direction in which they differ.
-    ``run`` must be the whole release: for noise shares the sum over the sites whose
-    noise the attacker does not know.
-    """
-    one, other = neighbours
-    direction = (one - other).astype(np.float64)
-    if not direction.any():
-        raise InputError("neighbouring data sets must differ")
-    scores = [
-        np.array([run(side, entropy) @ direction for _ in range(runs)])
-        for side in neighbours
-    ]
-    return audit_scores(scores[0], scores[1], alpha=alpha)

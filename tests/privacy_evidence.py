@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import curator_oracles as oracle
-from audits import audit_mechanism
+from audits import audit_scores
 from discreet.curator.weighted_count import ap_weights, auc_weights
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
@@ -357,23 +357,26 @@ def response() -> Row:
 
 BINNED = np.array([3, 0, 2, 1]), np.array([2, 0, 3, 1])
 LONE = np.array([0, 3, 1, 1]), np.array([1, 3, 0, 1])
-RUNS = 6000
+RUNS = 60_000
 
 
 def binned(*, sized_for: int = 1, pairs=None) -> Row:
-    """Audited: a crowded bin's label flipped, and a lone one."""
-    mechanism = BinnedPositives(PureDP(Fraction(sized_for)), len(BINS))
+    """Audited: a crowded bin's label flipped, and a lone one.
 
-    def run(exact, entropy):
-        sent = mechanism.protect(exact, entropy=entropy).reshape(5, -1)
-        return np.concatenate([sent[0] + sent[2], sent[1] + sent[3]])
+    Bins are protected independently: RUNS copies of the bins are RUNS releases.
+    """
+    mechanism = BinnedPositives(PureDP(Fraction(sized_for)), RUNS * len(BINS))
 
-    worst = max(
-        audit_mechanism(
-            run, pair, runs=RUNS, entropy=Seeded(b"evidence"), alpha=1e-6
-        ).epsilon_at_least
-        for pair in pairs or (BINNED, LONE)
-    )
+    def released(exact, entropy):
+        copies = np.concatenate([np.tile(part, RUNS) for part in np.split(exact, 2)])
+        sent = mechanism.protect(copies, entropy=entropy).reshape(5, RUNS, -1)
+        return np.hstack([sent[0] + sent[2], sent[1] + sent[3]])
+
+    worst = 0.0
+    for one, other in pairs or (BINNED, LONE):
+        entropy, direction = Seeded(b"evidence"), (one - other).astype(float)
+        scores = [released(side, entropy) @ direction for side in (one, other)]
+        worst = max(worst, audit_scores(*scores, alpha=1e-6).epsilon_at_least)
     return Row(
         "label, binned",
         "histogram",

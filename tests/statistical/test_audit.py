@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audits import audit_mechanism, audit_scores, clopper_pearson
+from audits import audit_scores, clopper_pearson
 from discreet.data.edges import Edges, Support, Uniform
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
@@ -58,6 +58,10 @@ def audit(mechanism, *, sites, moved=1, delta=0.0):
 
 def polya(epsilon):
     return shares(PolyaShares(PureDP(epsilon), ONE, honest=4), 4)
+
+
+def discrete_laplace(epsilon):
+    return shares(DiscreteLaplace(PureDP(epsilon), ONE), 1)
 
 
 def arc(epsilon):
@@ -129,6 +133,7 @@ def rank_sums(name, flip, epsilon):
 
 ATTACKS = {
     **{f"Polya shares, epsilon {e}": (polya, e, 0.6) for e in ("1/3", "1", "2")},
+    "discrete Laplace": (discrete_laplace, "1", 0.6),
     **{f"arc, epsilon {e}": (arc, e, 0.8) for e in ("1/2", "1", "2")},
     "response": (response, "1", 0.85),
     "unary": (unary, "1", 0.75),
@@ -185,19 +190,6 @@ def test_shares_for_epsilon_and_delta_keep_them_and_half_the_noise_is_caught():
     assert audit(mechanism, sites=1, delta=0.01).refutes(Fraction(1))
 
 
-def test_a_whole_histogram_release_is_audited_run_by_run():
-    one = np.array([3, 0, 5, 1], dtype=np.int64)
-    other = np.array([3, 0, 4, 1], dtype=np.int64)
-
-    def release(exact, entropy):
-        return DiscreteLaplace(PureDP(Fraction(3)), ONE).protect(exact, entropy=entropy)
-
-    found = audit_mechanism(
-        release, (one, other), runs=600, entropy=Seeded(b"a"), alpha=ALPHA
-    )
-    assert 0.5 < found.epsilon_at_least <= 3
-
-
 def test_delta_forgives_what_it_should():
     """A mechanism that reveals everything with probability 0.05."""
     rng = np.random.default_rng(1)
@@ -224,9 +216,7 @@ def test_clopper_pearson_agrees_with_scipy():
         assert (low[k], high[k]) == pytest.approx((expected.low, expected.high))
 
 
-def test_an_audit_of_few_or_uneven_runs_is_refused():
+@pytest.mark.parametrize(("one", "other"), [(200, 199), (50, 50)])
+def test_an_audit_of_few_or_uneven_runs_is_refused(one, other):
     with pytest.raises(InputError, match="equally many"):
-        audit_scores(np.zeros(200), np.zeros(199))
-    same = np.zeros(2, dtype=np.int64)
-    with pytest.raises(InputError, match="differ"):
-        audit_mechanism(lambda x, _: x, (same, same), runs=100, entropy=Seeded(b"a"))
+        audit_scores(np.zeros(one), np.zeros(other))
