@@ -77,8 +77,7 @@ def test_pchip_and_hyperbolic_curves_are_refined_to_the_tolerance(draw):
     straight = RocPath(*knots(rng, 6), "linear")
 
     def tpr(path):
-        fine = path.places(20_000)
-        f, t = path.at(fine)
+        f, t = path.at(path.places(20_000))
         return lambda x: np.interp(x, f, t)
 
     expected = by_quadrature(
@@ -87,17 +86,9 @@ def test_pchip_and_hyperbolic_curves_are_refined_to_the_tolerance(draw):
     assert discreet.area_error(smooth, straight) == pytest.approx(expected, abs=3e-7)
 
     def precision(path, p, n):
-        # Invert T by bisection, then apply the definition.
-        def at(recall):
-            low, high = 0.0, 1.0
-            for _ in range(80):
-                middle = (low + high) / 2
-                _, t = path.at(np.array([middle]))
-                low, high = (middle, high) if t[0] < recall else (low, middle)
-            f, t = path.at(np.array([high]))
-            return p * t[0] / (p * t[0] + n * f[0])
-
-        return at
+        # Invert T on the fine grid, then apply the definition.
+        f, t = path.at(path.places(20_000))
+        return lambda recall: p * recall / (p * recall + n * np.interp(recall, t, f))
 
     one, two = PrPath(smooth, 30.0, 70.0), PrPath(straight, 30.0, 70.0)
     expected = by_quadrature(
