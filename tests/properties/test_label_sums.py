@@ -1,12 +1,16 @@
-"""Brute force: every label vector of a small site, every flip of one label."""
+"""Rank sums: every flip of one label by brute force, and forged vectors are refused."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from discreet.errors import PlanError
+from discreet.entropy import Seeded
+from discreet.errors import PlanError, ReleaseError
+from discreet.label.rank_terms import RankSumTerms, read
 from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, Row, SummedEndpoint
 from discreet.label.sum_noise import (
@@ -16,6 +20,7 @@ from discreet.label.sum_noise import (
     discrete_delta,
 )
 from discreet.privacy.loss import PureDP
+from discreet.session.protocols.ranks import RankSite, collect
 from label_cases import (
     EPSILONS,
     GAUSSIAN,
@@ -126,3 +131,40 @@ def test_gaussian_noise_that_is_too_small_cannot_be_made():
     ]
     with pytest.raises(PlanError, match="exceed their budget"):
         LinearSums(ranks, tuple(small), GAUSSIAN_BUDGET)
+
+
+TERMS = RankSumTerms(2)
+
+
+def opened_of(values, seed):
+    scores = np.array(values) / 10
+    labels = np.array(values, dtype=np.int64) % 2
+    entropy = Seeded(seed.to_bytes(5, "big"))
+    site = RankSite(TERMS, scores, lambda: labels, entropy, lambda make: make())
+    states = [b""]
+
+    def ask(_, messages):
+        states[0], reply = site.receive(states[0], messages[1])
+        return {1: reply}
+
+    return collect(ask, [1], TERMS)[0]
+
+
+@given(st.lists(st.integers(0, 10), min_size=1, max_size=12), st.integers(0, 2**32))
+def test_ranks_of_any_scores_are_accepted_by_the_site_that_sent_them(values, seed):
+    assert read(TERMS, opened_of(values, seed)).examples == len(values)
+
+
+@given(st.data())
+def test_any_opened_vector_is_read_or_refused_as_a_release(data):
+    total = opened_of([1, 4, 4, 9], 1)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, total.size - 1))
+        total[place] = data.draw(
+            st.integers(-20, 20) | st.integers(-(2**63), 2**63 - 1)
+        )
+    try:
+        fit = read(TERMS, total)
+    except ReleaseError:
+        return
+    assert fit.sites == 1
