@@ -83,6 +83,7 @@ STATISTICS: dict[str, Statistic] = {
     "weights": Weighted(ClassHistogram(BINS), HEAVIEST),
 }
 ROUNDING = 1e-9
+FLIP = "one label flipped"
 
 
 @dataclass(frozen=True)
@@ -219,17 +220,9 @@ def added(model: PrivacyModel, name: str) -> Row:
     worst = max(loss_of(mechanism, apart, unknown) for apart in moves(name, unit))
     loss = plan.privacy.loss
     pure = isinstance(loss, PureDP)
-    return Row(
-        f"{plan.privacy.name}, {'pure' if pure else 'delta'}"
-        if plan.privacy.name != "local"
-        else "local, laplace",
-        name,
-        str(unit),
-        str(loss),
-        float(loss.epsilon if pure else loss.delta),
-        worst,
-        TABLES,
-    )
+    kind = "laplace" if plan.privacy.name == "local" else "pure" if pure else "delta"
+    title, limit = f"{plan.privacy.name}, {kind}", loss.epsilon if pure else loss.delta
+    return Row(title, name, str(unit), str(loss), float(limit), worst, TABLES)
 
 
 def two_rounds(unit_name: str, second: Refined) -> Row:
@@ -318,15 +311,9 @@ def local(mechanism_name: str) -> Row:
             Fraction(int(a), int(b)) for c in weights.T for a in set(c) for b in set(c)
         )
         worst = math.log(ratio)
-    return Row(
-        f"local, {mechanism_name}",
-        "tree" if mechanism_name == "levels" else "histogram",
-        str(plan.privacy.protects),
-        "1-DP",
-        1.0,
-        worst,
-        "exact channel, all pairs of rows",
-    )
+    name = "tree" if mechanism_name == "levels" else "histogram"
+    unit, how = str(plan.privacy.protects), "exact channel, all pairs of rows"
+    return Row(f"local, {mechanism_name}", name, unit, "1-DP", 1.0, worst, how)
 
 
 def bits_loss(budget: PureDP, cells: int) -> float:
@@ -344,15 +331,8 @@ def bits_loss(budget: PureDP, cells: int) -> float:
 def response() -> Row:
     threshold = flip_threshold(Fraction(1))
     ratio = Fraction(2**128 - threshold, threshold)
-    return Row(
-        "label, response",
-        "histogram",
-        "one label flipped",
-        "1-DP",
-        1.0,
-        math.log(ratio),
-        "exact channel; the key's responses taken as random",
-    )
+    loss, how = math.log(ratio), "exact channel; the key's responses taken as random"
+    return Row("label, response", "histogram", FLIP, "1-DP", 1.0, loss, how)
 
 
 BINNED = np.array([3, 0, 2, 1]), np.array([2, 0, 3, 1])
@@ -377,15 +357,10 @@ def binned(*, sized_for: int = 1, pairs=None) -> Row:
         entropy, direction = Seeded(b"evidence"), (one - other).astype(float)
         scores = [released(side, entropy) @ direction for side in (one, other)]
         worst = max(worst, audit_scores(*scores, alpha=1e-6).epsilon_at_least)
-    return Row(
-        "label, binned",
-        "histogram",
-        "one label flipped",
-        "1-DP",
-        1.0,
-        worst,
-        f"audit of {RUNS} runs, a lower bound; its twin with half the noise is refuted",
+    how = (
+        f"audit of {RUNS} runs, a lower bound; its twin with half the noise is refuted"
     )
+    return Row("label, binned", "histogram", FLIP, "1-DP", 1.0, worst, how)
 
 
 # -- sums of ranks, single numbers, exact areas ----------------------------
@@ -421,8 +396,7 @@ def gaussian_ranks(name: str) -> Row:
 
 def _of_ranks(name: str, claimed: str, limit: float, worst: float) -> Row:
     how = "noise distribution, all labels of small sites, all flipped labels"
-    unit = "one label flipped"
-    return Row(f"label, {name}", "rank sums", unit, claimed, limit, worst, how)
+    return Row(f"label, {name}", "rank sums", FLIP, claimed, limit, worst, how)
 
 
 def curator(what: str) -> Row:
