@@ -31,7 +31,7 @@ LOW, HIGH = 0.93, 0.985
 """Nominal 95%; a little more is fair under heavy-tailed noise."""
 
 
-def curator_intervals(rows, prevalence, separation, runs, epsilon, **options):
+def curator_intervals(rows, prevalence, separation, runs, epsilon, /, **options):
     rng, entropy = np.random.default_rng(6), Seeded(b"coverage")
     for _ in range(runs):
         labels = (rng.random(rows) < prevalence).astype(int)
