@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -14,7 +16,7 @@ from discreet.label.mechanisms import build, mechanism_named, option_for
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, SiteMechanism
-from discreet.label.sum_noise import StaircaseSumNoise
+from discreet.label.sum_noise import LaplaceSumNoise, StaircaseSumNoise
 from discreet.privacy.loss import ApproxDP, PureDP, loss_of
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES, RankSums
 
@@ -61,6 +63,28 @@ def linear_of(
     """Return the mechanism if it releases noisy sums, None if it flips labels."""
     found = mechanism_of(name, ranks, budget)
     return found if isinstance(found, LinearSums) else None
+
+
+def moves(mechanism: SiteMechanism, ranks: SiteRanks) -> Iterator[IntVector]:
+    """Yield how far the released integers move, for all labels and all flips of one."""
+    for labels in itertools.product((0, 1), repeat=len(ranks)):
+        y = np.array(labels, dtype=np.int64)
+        here = mechanism.exact(y, ranks)
+        for i in range(len(ranks)):
+            other = y.copy()
+            other[i] = 1 - other[i]
+            yield mechanism.exact(other, ranks) - here
+
+
+def loss_of_move(mechanism: LinearSums, move: IntVector) -> Fraction:
+    """Return the loss of all sums at a move, by the definition of their noise, exactly."""
+    loss = Fraction(0)
+    for row, distance in zip(mechanism.rows, np.abs(move).tolist(), strict=True):
+        if isinstance(row.noise, LaplaceSumNoise):
+            loss += Fraction(distance) / row.noise.scale
+        else:
+            loss += row.noise.epsilon * math.ceil(Fraction(distance, row.noise.step))
+    return loss
 
 
 def staircase_pmf(noise: StaircaseSumNoise, values: IntVector) -> FloatVector:

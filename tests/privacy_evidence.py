@@ -1,6 +1,6 @@
 """What each claim says and what its release really loses, on cases small enough.
 
-``python tests/privacy_evidence.py --write`` prints the table into
+``python tests/privacy_evidence.py --write`` writes the table into
 docs/privacy-evidence.md. Every row goes the way of a plan: the plan makes the
 mechanism, the statistic counts real rows, and neighbours are enumerated.
 """
@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 
 import curator_oracles as oracle
-from audits import audit_mechanism
+from audits import audit_scores
 from discreet.curator.weighted_count import ap_weights, auc_weights
 from discreet.data.edges import Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.label.released_sums import SummedEndpoint
-from discreet.label.sum_noise import LaplaceSumNoise, discrete_delta
+from discreet.label.sum_noise import discrete_delta
 from discreet.models.central import CentralDP
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
@@ -60,6 +60,8 @@ from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
+from label_cases import loss_of as loss_of_sums
+from label_cases import moves as flips
 from oracles import polya_log_pmf
 
 PAGE = Path(__file__).parents[1] / "docs" / "privacy-evidence.md"
@@ -81,6 +83,7 @@ STATISTICS: dict[str, Statistic] = {
     "weights": Weighted(ClassHistogram(BINS), HEAVIEST),
 }
 ROUNDING = 1e-9
+FLIP = "one label flipped"
 
 
 @dataclass(frozen=True)
@@ -217,17 +220,9 @@ def added(model: PrivacyModel, name: str) -> Row:
     worst = max(loss_of(mechanism, apart, unknown) for apart in moves(name, unit))
     loss = plan.privacy.loss
     pure = isinstance(loss, PureDP)
-    return Row(
-        f"{plan.privacy.name}, {'pure' if pure else 'delta'}"
-        if plan.privacy.name != "local"
-        else "local, laplace",
-        name,
-        str(unit),
-        str(loss),
-        float(loss.epsilon if pure else loss.delta),
-        worst,
-        TABLES,
-    )
+    kind = "laplace" if plan.privacy.name == "local" else "pure" if pure else "delta"
+    title, limit = f"{plan.privacy.name}, {kind}", loss.epsilon if pure else loss.delta
+    return Row(title, name, str(unit), str(loss), float(limit), worst, TABLES)
 
 
 def two_rounds(unit_name: str, second: Refined) -> Row:
@@ -316,15 +311,9 @@ def local(mechanism_name: str) -> Row:
             Fraction(int(a), int(b)) for c in weights.T for a in set(c) for b in set(c)
         )
         worst = math.log(ratio)
-    return Row(
-        f"local, {mechanism_name}",
-        "tree" if mechanism_name == "levels" else "histogram",
-        str(plan.privacy.protects),
-        "1-DP",
-        1.0,
-        worst,
-        "exact channel, all pairs of rows",
-    )
+    name = "tree" if mechanism_name == "levels" else "histogram"
+    unit, how = str(plan.privacy.protects), "exact channel, all pairs of rows"
+    return Row(f"local, {mechanism_name}", name, unit, "1-DP", 1.0, worst, how)
 
 
 def bits_loss(budget: PureDP, cells: int) -> float:
@@ -342,58 +331,39 @@ def bits_loss(budget: PureDP, cells: int) -> float:
 def response() -> Row:
     threshold = flip_threshold(Fraction(1))
     ratio = Fraction(2**128 - threshold, threshold)
-    return Row(
-        "label, response",
-        "histogram",
-        "one label flipped",
-        "1-DP",
-        1.0,
-        math.log(ratio),
-        "exact channel; the key's responses taken as random",
-    )
+    loss, how = math.log(ratio), "exact channel; the key's responses taken as random"
+    return Row("label, response", "histogram", FLIP, "1-DP", 1.0, loss, how)
 
 
 BINNED = np.array([3, 0, 2, 1]), np.array([2, 0, 3, 1])
 LONE = np.array([0, 3, 1, 1]), np.array([1, 3, 0, 1])
-RUNS = 6000
+RUNS = 60_000
 
 
 def binned(*, sized_for: int = 1, pairs=None) -> Row:
-    """Audited: a crowded bin's label flipped, and a lone one."""
-    mechanism = BinnedPositives(PureDP(Fraction(sized_for)), len(BINS))
+    """Audited: a crowded bin's label flipped, and a lone one.
 
-    def run(exact, entropy):
-        sent = mechanism.protect(exact, entropy=entropy).reshape(5, -1)
-        return np.concatenate([sent[0] + sent[2], sent[1] + sent[3]])
+    Bins are protected independently: RUNS copies of the bins are RUNS releases.
+    """
+    mechanism = BinnedPositives(PureDP(Fraction(sized_for)), RUNS * len(BINS))
 
-    worst = max(
-        audit_mechanism(
-            run, pair, runs=RUNS, entropy=Seeded(b"evidence"), alpha=1e-6
-        ).epsilon_at_least
-        for pair in pairs or (BINNED, LONE)
+    def released(exact, entropy):
+        copies = np.concatenate([np.tile(part, RUNS) for part in np.split(exact, 2)])
+        sent = mechanism.protect(copies, entropy=entropy).reshape(5, RUNS, -1)
+        return np.hstack([sent[0] + sent[2], sent[1] + sent[3]])
+
+    worst = 0.0
+    for one, other in pairs or (BINNED, LONE):
+        entropy, direction = Seeded(b"evidence"), (one - other).astype(float)
+        scores = [released(side, entropy) @ direction for side in (one, other)]
+        worst = max(worst, audit_scores(*scores, alpha=1e-6).epsilon_at_least)
+    how = (
+        f"audit of {RUNS} runs, a lower bound; its twin with half the noise is refuted"
     )
-    return Row(
-        "label, binned",
-        "histogram",
-        "one label flipped",
-        "1-DP",
-        1.0,
-        worst,
-        f"audit of {RUNS} runs, a lower bound; its twin with half the noise is refuted",
-    )
+    return Row("label, binned", "histogram", FLIP, "1-DP", 1.0, worst, how)
 
 
 # -- sums of ranks, single numbers, exact areas ----------------------------
-
-
-def response_key(mechanism, ranks) -> Iterator[np.ndarray]:
-    for labels in itertools.product((0, 1), repeat=len(ranks)):
-        y = np.array(labels, dtype=np.int64)
-        here = mechanism.exact(y, ranks)
-        for i in range(len(ranks)):
-            other = y.copy()
-            other[i] = 1 - other[i]
-            yield mechanism.exact(other, ranks) - here
 
 
 def ranks(name: str) -> Row:
@@ -402,34 +372,21 @@ def ranks(name: str) -> Row:
         if name == "endpoint in total":
             made = SummedEndpoint(site.examples, PureDP(Fraction(1)), honest=1)
             scale = 1 / made._shares.gamma  # the law of the honest shares
-            costs = (
-                sum(abs(int(d)) for d in m) / scale for m in response_key(made, site)
-            )
+            costs = (int(np.abs(m).sum()) / scale for m in flips(made, site))
         else:
             found = linear_of(name, site, PureDP(Fraction(1)))
             if found is None:
                 continue  # the choice fell on flips: the row above
-            costs = (
-                sum((cost(r.noise, d) for r, d in zip(found.rows, m, strict=True)))
-                for m in response_key(found, site)
-            )
+            costs = (loss_of_sums(found, m) for m in flips(found, site))
         worst = max(worst, *costs)
     return _of_ranks(name, "1-DP", 1.0, float(worst))
-
-
-def cost(noise, distance) -> Fraction:
-    """The loss of one sum, by the definition of its law."""
-    distance = abs(int(distance))
-    if isinstance(noise, LaplaceSumNoise):
-        return Fraction(distance) / noise.scale
-    return noise.epsilon * math.ceil(Fraction(distance, noise.step))
 
 
 def gaussian_ranks(name: str) -> Row:
     worst = 0.0
     for site in random_sites(8, np.random.default_rng(7)):
         found = linear_of(name, site, GAUSSIAN_BUDGET)
-        moved = [tuple(m.tolist()) for m in response_key(found, site)]
+        moved = [tuple(m.tolist()) for m in flips(found, site)]
         noises = [row.noise for row in found.rows]
         epsilon = float(GAUSSIAN_BUDGET.epsilon)
         worst = max(worst, discrete_delta(epsilon, moved, noises))
@@ -439,8 +396,7 @@ def gaussian_ranks(name: str) -> Row:
 
 def _of_ranks(name: str, claimed: str, limit: float, worst: float) -> Row:
     how = "noise distribution, all labels of small sites, all flipped labels"
-    unit = "one label flipped"
-    return Row(f"label, {name}", "rank sums", unit, claimed, limit, worst, how)
+    return Row(f"label, {name}", "rank sums", FLIP, claimed, limit, worst, how)
 
 
 def curator(what: str) -> Row:
@@ -523,23 +479,6 @@ def cases() -> dict[str, object]:
     return found
 
 
-HEAD = """# Privacy evidence
-
-What each privacy model claims, and what its release loses on cases small enough to compute. Made by
-`python tests/privacy_evidence.py --write`; a test holds this page to what the code gives.
-
-Each row makes a plan, takes the mechanism that the plan makes, counts real rows as a site does, and goes through
-neighbouring data sets. `computed` is the largest loss among them: epsilon, or delta at the claimed epsilon where the
-claim has a delta. Under distributed noise three sites take part and one of them reads the result: its own share of the
-noise is not counted. `SecureAggregation` and `ExactMPC` without epsilon claim no loss and have no row. Other
-noise of a trusted curator (power law, heavy tails, Laplace on smooth sensitivity) is audited in
-`tests/properties/test_curator_audit.py`.
-
-| model | statistic | unit | claimed | computed | method |
-|---|---|---|---|---|---|
-"""
-
-
 @cache
 def row(name: str) -> Row:
     return cases()[name]()
@@ -552,7 +491,8 @@ def page() -> str:
         number = f"{r.computed:.4f}" if r.limit == 1.0 else f"{r.computed:.3g}"
         cells = (r.model, r.statistic, r.unit, r.claimed, number, r.method)
         lines.append("| " + " | ".join(cells) + " |\n")
-    return HEAD + "".join(lines)
+    rule = "|---|---|---|---|---|---|\n"
+    return PAGE.read_text().partition(rule)[0] + rule + "".join(lines)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,15 @@ def assert_fits(
         assert fit_p_value(sample, pmf_of(factor * scale), support) < ALPHA
 
 
+def assert_coin(
+    heads: int, flips: int, probability: float, wrong: Sequence[float] = (0.85,)
+) -> None:
+    """Check a coin's probability, and that those which are off are rejected."""
+    assert stats.binomtest(heads, flips, probability).pvalue > ALPHA
+    for factor in wrong:
+        assert stats.binomtest(heads, flips, factor * probability).pvalue < ALPHA
+
+
 def laplace_pmf(scale: float) -> Callable[[int], float]:
     """The discrete Laplace distribution."""
     return lambda k: math.tanh(0.5 / scale) * math.exp(-abs(k) / scale)

@@ -21,8 +21,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
+import sys
 import time
 from fractions import Fraction
 from itertools import chain, count
@@ -94,6 +96,20 @@ def answer_forever(path, pipe, child, *, broken):
                 os.write(pipe, session + message)
 
 
+def answer_until_full(path):
+    """Answer until no file may grow any more, as on a full disk; print what was sent."""
+    with Ledger.new(path) as ledger:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        for i in count():
+            session = b"%d" % i
+            try:
+                answer_once(ledger, use(session), lambda: b"x" * 2000)
+            except LedgerError as err:
+                sys.stderr.write(f"{err}\n")
+                return
+            sys.stdout.write(f"{session.decode()}\n")
+
+
 def killed_after(path, child, waiting, seconds, *, broken):
     """Run a child, wait for so many bytes and then so long, kill it, read the rest."""
     fit, writing = os.pipe()
@@ -124,7 +140,11 @@ def main():
     parser.add_argument("--longest", type=float, default=0.03)
     parser.add_argument("--kills-per-ledger", type=int, default=15)
     parser.add_argument("--twin", choices=TWINS)
+    parser.add_argument("--full-disk", action="store_true")
     options = parser.parse_args()
+    if options.full_disk:
+        answer_until_full(options.folder / "ledger.db")
+        return
     broken = options.twin == "sends-first"
     if options.twin is not None:
         TWINS[options.twin]()

@@ -6,10 +6,8 @@ it is left.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -17,7 +15,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.failures import EXIT_INPUT
 from discreet.mpc.fleet import (
     COMMAND,
     Fleet,
@@ -126,9 +123,9 @@ def scikit_learn(files):
     }
 
 
-def run_to_the_end(fleet, files, executable):
+def run_to_the_end(fleet, files, *options):
     witness = Witness(fleet)
-    fleet.start_parties("--executable", executable)
+    fleet.start_parties(*options)
     fleet.start_owners(files)
     fleet.start_analyst()
     for member in fleet.members:
@@ -149,7 +146,7 @@ def test_seven_processes_find_what_scikit_learn_finds_on_the_pooled_rows(
     tmp_path, files, executables
 ):
     with Fleet(local_session(SIZES), tmp_path) as fleet:
-        result = run_to_the_end(fleet, files, executables())
+        result = run_to_the_end(fleet, files, "--executable", executables())
         parties = [m.output() for m in fleet.members if m.name.startswith("party")]
     assert_equals_scikit_learn(result, files)
     assert result["claim"]["setting"] == "deployed"
@@ -176,145 +173,70 @@ def test_a_killed_party_ends_every_other_process_with_its_name(
         witness.assert_all_end("party-1 ", but=(parties[1], owner))
 
 
+def start_all(fleet, files, executable):
+    witness = Witness(fleet)
+    parties = fleet.start_parties("--executable", executable)
+    analyst = fleet.start_analyst()
+    witness.await_line(analyst, "party-2: waiting")
+    owners = fleet.start_owners(files)
+    for owner in owners:
+        assert owner.wait(PATIENCE) == 0, owner.output()
+    return witness, parties, owners
+
+
 @pytest.mark.slow
-class TestSlowFailures:
-    """Each failure once more between real processes."""
+@pytest.mark.parametrize("computing", [False, True])
+def test_a_killed_engine_ends_the_session(tmp_path, files, executables, computing):
+    with Fleet(local_session(SIZES), tmp_path) as fleet:
+        sent = files if computing else files[:2]
+        witness, parties, owners = start_all(fleet, sent, executables())
+        if computing:
+            witness.await_line(parties[2], "connecting the engines")
+        os.kill(witness.await_engine(parties[2]), signal.SIGKILL)
+        witness.assert_all_end("the engine of party-2 ended with signal 9", but=owners)
 
-    def start(self, fleet, files, executable):
-        witness = Witness(fleet)
-        parties = fleet.start_parties("--executable", executable)
-        analyst = fleet.start_analyst()
-        witness.await_line(analyst, "party-2: waiting")
-        owners = fleet.start_owners(files)
-        for owner in owners:
-            assert owner.wait(PATIENCE) == 0, owner.output()
-        return witness, parties, owners
 
-    def test_a_killed_engine_ends_the_session(self, tmp_path, files, executables):
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            witness, parties, owners = self.start(fleet, files[:2], executables())
-            engine = witness.await_engine(parties[2])
-            os.kill(engine, signal.SIGKILL)
-            witness.assert_all_end(
-                "the engine of party-2 ended with signal 9", but=owners
-            )
+@pytest.mark.slow
+def test_a_frozen_party_is_noticed_within_the_timeout(tmp_path, files, executables):
+    with Fleet(local_session(SIZES), tmp_path, timeout=25) as fleet:
+        witness, parties, owners = start_all(fleet, files[:1], executables())
+        os.kill(parties[0].process.pid, signal.SIGSTOP)
+        for member in (*parties[1:], fleet.members[3]):
+            assert member.wait(PATIENCE) == EXIT_SESSION, member.output()
+        os.kill(parties[0].process.pid, signal.SIGCONT)
+        parties[0].wait(PATIENCE)
+        assert owners[0].process.returncode == 0
+        witness.assert_nobody_left()
 
-    def test_an_engine_killed_while_computing_ends_the_session(
-        self, tmp_path, files, executables
-    ):
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            witness, parties, owners = self.start(fleet, files, executables())
-            witness.await_line(parties[0], "connecting the engines")
-            os.kill(witness.await_engine(parties[0]), signal.SIGKILL)
-            witness.assert_all_end(
-                "the engine of party-0 ended with signal 9", but=owners
-            )
 
-    def test_a_frozen_party_is_noticed_within_the_timeout(
-        self, tmp_path, files, executables
-    ):
-        with Fleet(local_session(SIZES), tmp_path, timeout=25) as fleet:
-            witness, parties, owners = self.start(fleet, files[:1], executables())
-            os.kill(parties[0].process.pid, signal.SIGSTOP)
-            for member in (*parties[1:], fleet.members[3]):
-                assert member.wait(PATIENCE) == EXIT_SESSION, member.output()
-            os.kill(parties[0].process.pid, signal.SIGCONT)
-            parties[0].wait(PATIENCE)
-            assert owners[0].process.returncode == 0
-            witness.assert_nobody_left()
+@pytest.mark.slow
+def test_parties_compile_for_themselves_and_keep_it(tmp_path, files, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    with Fleet(local_session(SIZES), tmp_path) as fleet:
+        result = run_to_the_end(fleet, files)
+    assert_equals_scikit_learn(result, files)
+    (kept,) = (tmp_path / "kept" / "discreet" / "exact").iterdir()
+    assert kept.read_bytes()[32:] == local_session(SIZES).program().compile()
 
-    def test_a_party_of_another_authority_ends_the_session(self, tmp_path, executables):
-        rogue = tmp_path / "rogue"
-        make_certificates(rogue, default_names(3))
-        with Fleet(local_session(SIZES), tmp_path, timeout=10) as fleet:
-            witness = Witness(fleet)
-            compiled = ("--executable", executables())
-            for name in ("party-0", "party-1"):
-                fleet.start("party", name, *compiled)
-            fleet.start("party", "party-2", *compiled, certificates=rogue)
-            for member in fleet.members:
-                assert member.wait(PATIENCE) == EXIT_SESSION
-                witness.watch()
-            honest = [m.last_line() for m in fleet.members[:2]]
-            assert all("does not prove it is party-2" in line for line in honest)
-            witness.assert_nobody_left()
 
-    def test_a_plaintext_party_ends_the_session(self, tmp_path, executables):
-        with Fleet(local_session(SIZES), tmp_path, timeout=10) as fleet:
-            address = fleet.session.parties[2].intake
-            with socket.create_server((address.host, address.port)) as server:
-                threading.Thread(
-                    target=answer_plainly, args=(server,), daemon=True
-                ).start()
-                witness = Witness(fleet)
-                for name in ("party-0", "party-1"):
-                    fleet.start("party", name, "--executable", executables())
-                witness.assert_all_end("does not speak TLS")
+@pytest.mark.slow
+def test_sizes_can_be_hidden(tmp_path, executables):
+    model = ExactMPC(hide_sizes=True)
+    short = simulate_owner_files(tmp_path, (5, 3, 2), seed=4)
+    with Fleet(local_session(SIZES, model), tmp_path) as fleet:
+        result = run_to_the_end(fleet, short, "--executable", executables(model))
+    assert_equals_scikit_learn(result, short)
 
-    def test_shares_for_another_session_end_the_session(
-        self, tmp_path, files, executables
-    ):
-        other = local_session(SIZES)
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            text = fleet.session.to_toml().replace(fleet.session.id, other.id)
-            path = tmp_path / "other.toml"
-            path.write_text(text, "utf-8")
-            witness, _, owners = self.start(fleet, files[:2], executables())
-            wrong = fleet.start("owner", "owner-3", str(files[2]), session=path)
-            witness.assert_all_end(
-                "owner-3: the shares are for another session", but=owners
-            )
-            assert wrong.process.returncode == EXIT_SESSION
 
-    def test_an_owner_does_not_answer_a_session_twice(self, tmp_path, files):
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            fleet.start_parties()
-            first = fleet.start("owner", "owner-1", str(files[0]))
-            assert first.wait(PATIENCE) == 0, first.output()
-            again = fleet.start("owner", "owner-1", str(files[0]))
-            assert again.wait(PATIENCE) == EXIT_INPUT
-            assert "have left for this session already" in again.last_line()
-            assert "connected" not in again.output()
-
-    def test_bad_data_are_refused_before_anything_is_sent(self, tmp_path):
-        bad = tmp_path / "bad.csv"
-        bad.write_text("y_score,y_true\n0.5,2\n0.1,0\n0.2,1\n0.3,1\n0.4,0\n", "utf-8")
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            owner = fleet.start("owner", "owner-1", str(bad))
-            assert owner.wait(PATIENCE) == EXIT_INPUT
-            assert "labels" in owner.last_line()
-            assert "connected" not in owner.output()
-
-    def test_sizes_can_be_hidden(self, tmp_path, files, executables):
-        model = ExactMPC(hide_sizes=True)
-        short = simulate_owner_files(tmp_path, (5, 3, 2), seed=4)
-        with Fleet(local_session(SIZES, model), tmp_path) as fleet:
-            result = run_to_the_end(fleet, short, executables(model))
-        assert_equals_scikit_learn(result, short)
-        assert len(files) == len(short)
-
-    def test_parties_compile_for_themselves_and_keep_it(
-        self, tmp_path, files, monkeypatch
-    ):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
-        with Fleet(local_session(SIZES), tmp_path) as fleet:
-            fleet.start_parties()
-            fleet.start_owners(files)
-            fleet.start_analyst()
-            for member in fleet.members:
-                assert member.wait(PATIENCE) == 0, member.output()
-            assert_equals_scikit_learn(fleet.result(), files)
-        (kept,) = (tmp_path / "kept" / "discreet" / "exact").iterdir()
-        assert kept.read_bytes()[32:] == local_session(SIZES).program().compile()
-
-    def test_an_auc_can_be_opened_with_noise_only(self, tmp_path, files, executables):
-        model = ExactMPC(epsilon="1000")
-        with Fleet(local_session(SIZES, model), tmp_path) as fleet:
-            result = run_to_the_end(fleet, files, executables(model))
-        assert set(result["metrics"]) == {"auc"}
-        assert "1000-DP" in result["claim"]["loss"]
-        expected = scikit_learn(files)["auc"]
-        assert result["metrics"]["auc"]["value"] == pytest.approx(expected, abs=0.01)
+@pytest.mark.slow
+def test_an_auc_can_be_revealed_with_noise_only(tmp_path, files, executables):
+    model = ExactMPC(epsilon="1000")
+    with Fleet(local_session(SIZES, model), tmp_path) as fleet:
+        result = run_to_the_end(fleet, files, "--executable", executables(model))
+    assert set(result["metrics"]) == {"auc"}
+    assert "1000-DP" in result["claim"]["loss"]
+    expected = scikit_learn(files)["auc"]
+    assert result["metrics"]["auc"]["value"] == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.slow
@@ -375,14 +297,3 @@ def test_the_engines_link_refuses_a_certificate_of_another_authority(tmp_path, r
             engine.wait()
     # Refused engines call again and again; the party's watchdog ends them.
     assert 0 not in codes if rogue else codes == [0, 0, 0]
-
-
-def answer_plainly(server):
-    try:
-        while True:
-            caller, _ = server.accept()
-            with caller:
-                caller.recv(1)
-                caller.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-    except OSError:
-        return

@@ -13,7 +13,7 @@ FLAWS = ("undercounts", "changed", "forgotten", "alarms")
 DRIVER = Path(__file__).with_name("ledger_crash_driver.py")
 
 
-def crash(folder, *arguments):
+def driven(folder, *arguments):
     run = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, DRIVER, folder, *map(str, arguments)],
         capture_output=True,
@@ -22,7 +22,11 @@ def crash(folder, *arguments):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return run
+
+
+def crash(folder, *arguments):
+    return json.loads(driven(folder, *arguments).stdout)
 
 
 def test_300_kills_never_leave_a_charge_below_what_was_sent(tmp_path):
@@ -57,20 +61,11 @@ def test_1000_kills_never_leave_a_charge_below_what_was_sent(tmp_path, start):
 
 
 def test_a_disk_that_fills_up_stops_the_site_with_a_clear_sentence(tmp_path):
-    path = tmp_path / "ledger.db"
-    program = Path(__file__).with_name("ledger_full_disk_driver.py")
-    run = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, program, path],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    run = driven(tmp_path, "--full-disk")
     assert "nothing was charged or sent" in run.stderr
     sent = run.stdout.split()
     assert len(sent) > 3
-    with Ledger(path) as ledger:  # there is room again
+    with Ledger(tmp_path / "ledger.db") as ledger:  # there is room again
         ledger.verify()
         charged = {use.session for use in ledger.uses("icu")}
         assert {session.encode() for session in sent} <= charged

@@ -1,9 +1,6 @@
 """Exact areas against scikit-learn, on the engine's real protocol."""
 
-from pathlib import Path
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import (
     auc,
@@ -15,18 +12,10 @@ from sklearn.metrics import (
 from discreet.data.examples import Examples
 from discreet.mpc import ExactMPC, evaluate
 from discreet.mpc.engine import SpuSimulator
+from measure_oracles import shared_scores
 from mpc_reference import Reference
 
-SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 pytestmark = pytest.mark.interop
-
-
-def scored(name):
-    path = SHARED / f"{name}.parquet"
-    if not path.exists():
-        pytest.skip(f"the scored examples {name} are not on this machine")
-    table = pq.read_table(path)
-    return table["score"].to_numpy(), table["label"].to_numpy().astype(np.int64)
 
 
 def random_with_ties(rows, seed=11):
@@ -53,14 +42,28 @@ def assert_equals_scikit_learn(result, scores, labels):
     assert abs(result.metrics["aupr"].value - auc(recall, precision)) < 1e-10
 
 
+SLOW = (pytest.mark.mpc, pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
-    "engine",
-    [Reference(), pytest.param(SpuSimulator(), marks=pytest.mark.mpc)],
-    ids=["reference", "spu"],
+    ("name", "count", "engine"),
+    [
+        ("heart-lr", 4, Reference()),
+        *(
+            (name, 12, Reference())
+            for name in ("adult-xgb", "adult-knn5-oof", "bank-xgb")
+        ),
+        pytest.param("heart-lr", 4, SpuSimulator(), marks=pytest.mark.mpc),
+        *(
+            pytest.param(name, 12, SpuSimulator(), marks=SLOW)
+            for name in ("adult-xgb", "adult-knn5-oof")
+        ),
+    ],
 )
-def test_heart_equals_scikit_learn(engine):
-    scores, labels = scored("heart-lr")
-    result = evaluate(owners(scores, labels, 4), engine=engine)
+def test_real_scores_give_what_scikit_learn_finds(name, count, engine):
+    labels, scores = shared_scores(name)
+    labels = labels.astype(np.int64)
+    result = evaluate(owners(scores, labels, count), engine=engine)
     assert_equals_scikit_learn(result, scores, labels)
 
 
@@ -69,22 +72,6 @@ def test_random_rows_with_ties_and_hidden_sizes_equal_scikit_learn():
     scores, labels = random_with_ties(700)
     result = evaluate(owners(scores, labels, 3), ExactMPC(hide_sizes=True))
     assert result.fit.facts["rows"] == 3 * 256
-    assert_equals_scikit_learn(result, scores, labels)
-
-
-@pytest.mark.parametrize("name", ["adult-xgb", "adult-knn5-oof", "bank-xgb"])
-def test_the_reference_equals_scikit_learn_on_larger_data(name):
-    scores, labels = scored(name)
-    result = evaluate(owners(scores, labels, 12), engine=Reference())
-    assert_equals_scikit_learn(result, scores, labels)
-
-
-@pytest.mark.mpc
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["adult-xgb", "adult-knn5-oof"])
-def test_adult_equals_scikit_learn(name):
-    scores, labels = scored(name)
-    result = evaluate(owners(scores, labels, 12))
     assert_equals_scikit_learn(result, scores, labels)
 
 

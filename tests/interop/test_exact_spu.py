@@ -41,30 +41,27 @@ def assert_same(found, expected):
     assert np.abs(found.values - expected.values).max() < 16
 
 
-def test_parties_open_what_the_reference_finds(data):
+@pytest.mark.parametrize(
+    ("sizes", "model"),
+    [
+        ((20, 40), {"interval": True}),
+        ((32, 64), {"hide_sizes": True}),
+        ((ROWS,), {"metrics": ("auc",), "ties": "none", "interval": True}),
+    ],
+    ids=["plain", "padded", "without ties, negatives first"],
+)
+def test_parties_reveal_what_the_reference_finds(data, sizes, model):
     scores, labels = data
-    owners = [owner(scores[:20], labels[:20]), owner(scores[20:], labels[20:])]
-    found, expected = both(program((20, 40), interval=True), owners)
+    padded = sizes if "hide_sizes" in model else (None,) * len(sizes)
+    cuts = [slice(0, 20), slice(20, None)] if len(sizes) > 1 else [slice(None)]
+    owners = [owner(scores[c], labels[c], n) for c, n in zip(cuts, padded, strict=True)]
+    found, expected = both(program(sizes, **model), owners)
     assert_same(found, expected)
     assert found.bytes_sent > 0
     assert found.rounds > 0
-
-
-def test_padding_is_invisible_in_the_value(data):
-    scores, labels = data
-    owners = [owner(scores[:20], labels[:20], 32), owner(scores[20:], labels[20:], 64)]
-    asked = program((32, 64), hide_sizes=True)
-    found, expected = both(asked, owners)
-    assert_same(found, expected)
-    plain = Reference().run(program((ROWS,)), [owner(scores, labels)])
-    assert np.array_equal(expected.values, plain.values)
-
-
-def test_the_version_without_ties_puts_negatives_first(data):
-    scores, labels = data
-    asked = program((ROWS,), metrics=("auc",), ties="none", interval=True)
-    found, expected = both(asked, [owner(scores, labels)])
-    assert_same(found, expected)
+    if "hide_sizes" in model:  # padding is invisible in the value
+        plain = Reference().run(program((ROWS,)), [owner(scores, labels)])
+        assert np.array_equal(expected.values, plain.values)
 
 
 @pytest.fixture(scope="module")
@@ -144,12 +141,17 @@ def test_keys_of_every_sign_and_the_largest_sort_correctly():
     assert_same(found, expected)
 
 
-def test_the_code_never_sorts_nor_reveals():
+def code_of(asked):
     from spu import libspu as spu
 
     executable = spu.Executable()
-    executable.ParseFromString(program((ROWS,), interval=True).compile())
-    operations = set(re.findall(r"pphlo\.([a-z_]+)", executable.code.decode()))
+    executable.ParseFromString(asked.compile())
+    return executable.code.decode()
+
+
+def test_the_code_never_sorts_nor_reveals():
+    code = code_of(program((ROWS,), interval=True))
+    operations = set(re.findall(r"pphlo\.([a-z_]+)", code))
     assert {"and", "xor"} <= operations
     telling = {"sort", "simple_sort", "reveal", "custom_call", "if", "case"}
     assert not operations & telling
@@ -157,11 +159,7 @@ def test_the_code_never_sorts_nor_reveals():
 
 def test_no_table_of_the_rows_is_compiled_in():
     """Else a million rows would make an executable of many megabytes."""
-    from spu import libspu as spu
-
-    executable = spu.Executable()
-    executable.ParseFromString(program((500,), interval=True).compile())
-    assert not re.search(r"dense<[^>]{4000}", executable.code.decode())
+    assert not re.search(r"dense<[^>]{4000}", code_of(program((500,), interval=True)))
 
 
 def test_only_the_named_settings_are_used():
@@ -226,11 +224,6 @@ class PlainJax:
             return np.asarray(found)
 
 
-@pytest.fixture(scope="module")
-def padded_plain():
-    return PlainJax(program((9,), hide_sizes=True))
-
-
 def run_of(rows, *, padded_to=None):
     """Return sorted words of small keys and labels."""
     words = sorted(2 * (key + 3) + label for key, label in rows)
@@ -238,21 +231,14 @@ def run_of(rows, *, padded_to=None):
     return Encoded(np.array(words, dtype=np.int64))
 
 
-@draws(200)
-@given(
-    rows=st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), max_size=9),
-)
-def test_the_function_equals_the_reference_on_any_small_data(rows, padded_plain):
-    shared = run_of(rows, padded_to=9)
-    found = padded_plain.run(shared.words)
-    expected = Reference().run(padded_plain.program, [shared]).values
-    # An empty class opens as "undefined", in one of two ways.
-    expected = np.where(expected > 2 * ONE, found, expected)
-    assert np.abs(found - expected).max() < 16
-    assert not np.isnan(found).any()
-
-
+row = st.tuples(st.integers(-3, 3), st.integers(0, 1))
+PADDED = program((9,), hide_sizes=True)
 RAGGED = program((5, 1, 3, 8, 2), interval=True)
+
+
+@pytest.fixture(scope="module")
+def padded_plain():
+    return PlainJax(PADDED)
 
 
 @pytest.fixture(scope="module")
@@ -261,16 +247,22 @@ def ragged_plain():
 
 
 @draws(200)
-@given(
-    rows=st.lists(
-        st.tuples(st.integers(-3, 3), st.integers(0, 1)),
-        min_size=RAGGED.rows,
-        max_size=RAGGED.rows,
-    )
-)
+@given(rows=st.lists(row, max_size=9))
+def test_the_function_equals_the_reference_on_any_small_data(rows, padded_plain):
+    shared = run_of(rows, padded_to=9)
+    found = padded_plain.run(shared.words)
+    expected = Reference().run(PADDED, [shared]).values
+    # An empty class is revealed as "undefined", in one of two ways.
+    expected = np.where(expected > 2 * ONE, found, expected)
+    assert np.abs(found - expected).max() < 16
+    assert not np.isnan(found).any()
+
+
+@draws(200)
+@given(rows=st.lists(row, min_size=RAGGED.rows, max_size=RAGGED.rows))
 def test_runs_of_any_lengths_are_merged(rows, ragged_plain):
-    cuts = np.cumsum(RAGGED.sizes)[:-1]
-    starts, ends = [0, *cuts], [*cuts, RAGGED.rows]
+    ends = np.cumsum(RAGGED.sizes)
+    starts = ends - RAGGED.sizes
     owners = [run_of(rows[a:b]) for a, b in zip(starts, ends, strict=True)]
     found = ragged_plain.run(*(o.words for o in owners))
     expected = Reference().run(RAGGED, owners).values
@@ -325,7 +317,6 @@ def noisy_plain():
     return PlainJax(NOISY)
 
 
-row = st.tuples(st.integers(-3, 3), st.integers(0, 1))
 any_word = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(WORDS)
 any_words = st.lists(any_word, min_size=len(WORDS), max_size=len(WORDS))
 

@@ -73,16 +73,13 @@ def _seeds() -> dict[str, list[bytes]]:
     use = Use(
         "people", bytes(32), 0, PureDP(Fraction(1)), unit=Unit("example", "add_remove")
     )
+    at = "2026-01-01T00:00:00+00:00"
     entries = [
-        ledger_entries.Charge("2026-01-01T00:00:00+00:00", use),
-        ledger_entries.Stored("2026-01-01T00:00:00+00:00", bytes(32), 0, bytes(32)),
-        ledger_entries.Settled(
-            "2026-01-01T00:00:00+00:00", bytes(32), 0, (("a", "b"), ("c",))
-        ),
-        ledger_entries.Released(
-            "2026-01-01T00:00:00+00:00", bytes(32), 0, (("a", bytes(64)),)
-        ),
-        ledger_entries.Refused("2026-01-01T00:00:00+00:00"),
+        ledger_entries.Charge(at, use),
+        ledger_entries.Stored(at, bytes(32), 0, bytes(32)),
+        ledger_entries.Settled(at, bytes(32), 0, (("a", "b"), ("c",))),
+        ledger_entries.Released(at, bytes(32), 0, (("a", bytes(64)),)),
+        ledger_entries.Refused(at),
     ]
     nonce = bytes(32)
     message = Message(

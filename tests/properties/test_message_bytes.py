@@ -1,13 +1,18 @@
 """Every type of message: one encoding, and no other bytes are read.
 
 A value of each type comes back from its bytes. Cut, prolonged or with another head they
-are refused by ``MalformedMessageError``, whatever the type is.
+are refused by ``MalformedMessageError``, whatever the type is; any other damage is refused
+or is another message.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discreet.codec.messages import BinaryMessage, MalformedMessageError
 from discreet.label.mechanisms import Option, SumKind
@@ -94,3 +99,18 @@ def test_a_message_has_one_encoding_and_nothing_else_is_read(
         except MalformedMessageError:
             pass
     assert shorter <= 3 if kind in ENDLESS else shorter == 0
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+@given(data=st.data())
+def test_damaged_bytes_are_refused_or_are_another_message(
+    message: BinaryMessage, data: st.DataObject
+) -> None:
+    kind, raw = type(message), bytearray(message.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(raw) - 1))
+        raw[place] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(raw)))
+    for bad in (bytes(raw), bytes(raw[:cut])):
+        with suppress(MalformedMessageError):
+            assert kind.decode(bad).encode() == bad

@@ -17,25 +17,23 @@ SLOW = ("pandas", "Parquet", "a folder of Parquet", "counts", "DuckDB", "SQLite"
 """Sources of which a pair takes a tenth of a second and more."""
 
 
-def pairs(number):
-    def decorated(test):
-        return draws(number)(given(st.integers(0, 2**32))(test))
-
-    return decorated
+def checked(source, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        neighbours.check_pair(source, seed, folder)
 
 
 @pytest.mark.parametrize("source", sorted({*neighbours.SOURCES} - {*SLOW}))
-@pairs(12)
+@draws(12)
+@given(seed=st.integers(0, 2**32))
 def test_one_unit_moves_the_counts_by_no_more_than_the_sensitivity(source, seed):
-    with tempfile.TemporaryDirectory() as folder:
-        neighbours.check_pair(source, seed, folder)
+    checked(source, seed)
 
 
 @pytest.mark.parametrize("source", SLOW)
-@pairs(1)
+@draws(1)
+@given(seed=st.integers(0, 2**32))
 def test_one_unit_moves_the_counts_in_files_and_engines_no_further(source, seed):
-    with tempfile.TemporaryDirectory() as folder:
-        neighbours.check_pair(source, seed, folder)
+    checked(source, seed)
 
 
 def portable(rng):

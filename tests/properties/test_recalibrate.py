@@ -5,38 +5,32 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import recalibrate_oracles as oracle
-from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.brier import brier_parts
 from discreet.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
 )
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.recalibrate import METHODS, effect, fit, from_json
 from discreet.recalibrate.stepwise import fit_binning, quantile_starts
 from discreet.statistic.observed import NoisyHistogram
-from fuzzing import draws
+from fuzzing import draws, noisy_histograms
 
 GRID = np.concatenate([np.linspace(0, 1, 301), [1e-9, 1 - 1e-9]])
 
 
-@st.composite
-def releases(draw):
-    bins = draw(st.integers(1, 40))
-    scale = draw(st.sampled_from([0.0, 0.2, 1.0, 10.0]))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    size = 10.0 ** draw(st.floats(0, 5))
-    spread = draw(st.sampled_from([0.05, 1.0, 10.0]))
-    counts = rng.poisson(size * rng.dirichlet(np.full(2 * bins, spread))).astype(float)
-    edges = Edges.realise(Warped(bins))
-    if scale == 0:
-        observed = NoisyHistogram(edges, counts[:bins], counts[bins:], NoNoise())
-        return observed, observed
-    counts += simulate_discrete_laplace(scale, counts.shape, rng)
-    observed = NoisyHistogram(edges, counts[:bins], counts[bins:], LaplaceNoise(scale))
-    return observed, Smooth().fit(observed).counts
+def releases():
+    """Draw histograms, and counts that are read from them."""
+    return noisy_histograms([0.0, 0.2, 1.0, 10.0]).map(
+        lambda observed: (
+            observed,
+            observed
+            if isinstance(observed.noise, NoNoise)
+            else Smooth().fit(observed).counts,
+        )
+    )
 
 
 def fit_where_defined(both, method):

@@ -3,34 +3,18 @@
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from hypothesis import strategies as st
 
-from discreet.data.edges import Edges, Warped
 from discreet.estimate.score_grid import find_grid
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.errors import measures
-from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.statistic.observed import NoisyHistogram
+from fuzzing import noisy_histograms
 
+SCALES = [0.2, 1.0, 3.0, 10.0]
 AREAS = ("auc", "average_precision", "aupr")
 TURNED = 1e-6
 """Counts are equal to the last bit, but rates add up from the other end: the slope of
 a curve that rises by 1e-12 over a bin has four digits."""
-
-
-@st.composite
-def releases(draw):
-    bins = draw(st.integers(1, 40))
-    scale = draw(st.sampled_from([0.2, 1.0, 3.0, 10.0]))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    size = 10.0 ** draw(st.floats(0, 5))
-    spread = draw(st.sampled_from([0.05, 1.0, 10.0]))
-    cells = size * rng.dirichlet(np.full(2 * bins, spread)).reshape(2, bins)
-    noise = simulate_discrete_laplace(scale, (2, bins), rng)
-    counts = rng.poisson(cells) + noise
-    return NoisyHistogram(
-        Edges.realise(Warped(bins)), counts[0], counts[1], LaplaceNoise(scale)
-    )
 
 
 def like(observed, negatives, positives):
@@ -39,7 +23,7 @@ def like(observed, negatives, positives):
     )
 
 
-@given(releases())
+@given(noisy_histograms(SCALES))
 def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
     fit = Smooth().fit(observed)
     if fit.way == "unusable":
@@ -57,7 +41,7 @@ def test_curves_rise_from_corner_to_corner_or_there_are_none(observed):
     assert ((precision >= 0) & (precision <= 1)).all()
 
 
-@given(releases())
+@given(noisy_histograms(SCALES))
 def test_areas_lie_in_their_limits_or_are_refused(observed):
     for estimate in measures(Smooth().fit(observed), AREAS).values():
         if np.isnan(estimate.value):
@@ -100,31 +84,29 @@ def assert_same(found, expected, *, mirrored=False, within=1e-9):
         assert getattr(found, name) == pytest.approx(sd, rel=1e-6, abs=1e-9)
 
 
-@given(releases())
-def test_swapping_the_classes_mirrors_the_auc(observed):
-    swapped = like(observed, observed.positives, observed.negatives)
-    assert_same(auc_of(swapped), auc_of(observed), mirrored=True)
+@given(noisy_histograms(SCALES))
+def test_swapped_classes_and_turned_scores_mirror_the_auc(observed):
+    """Each mirrors it; both together change nothing."""
+    negatives, positives, found = (
+        observed.negatives,
+        observed.positives,
+        auc_of(observed),
+    )
+    swapped = auc_of(like(observed, positives, negatives))
+    assert_same(swapped, found, mirrored=True)
+    around = auc_of(turned(observed, negatives, positives))
+    assert_same(around, found, mirrored=True, within=TURNED)
+    both = auc_of(turned(observed, positives, negatives))
+    assert_same(both, found, within=TURNED)
 
 
-@given(releases())
-def test_turning_the_scores_mirrors_the_auc(observed):
-    mirrored = turned(observed, observed.negatives, observed.positives)
-    assert_same(auc_of(mirrored), auc_of(observed), mirrored=True, within=TURNED)
-
-
-@given(releases())
-def test_turning_the_scores_and_the_classes_around_changes_nothing(observed):
-    mirrored = turned(observed, observed.positives, observed.negatives)
-    assert_same(auc_of(mirrored), auc_of(observed), within=TURNED)
-
-
-@given(releases())
+@given(noisy_histograms(SCALES))
 def test_classes_with_equal_counts_have_an_auc_of_one_half(observed):
     found = auc_of(like(observed, observed.positives, observed.positives))
     assert np.isnan(found.value) or found.value == pytest.approx(0.5, abs=1e-9)
 
 
-@given(releases())
+@given(noisy_histograms(SCALES))
 def test_fitted_counts_of_a_mirrored_release_are_mirrored_to_the_last_bit(observed):
     negatives, positives = observed.negatives, observed.positives
     first = Smooth().fit(observed)

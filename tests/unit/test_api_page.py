@@ -1,32 +1,118 @@
-"""The page of the public API has every public name, and no other."""
+"""``docs/api.md`` has every public name of the package, and no other.
 
+    python tests/unit/test_api_page.py
+
+writes the page again: every public name, its signature and its first sentence.
+"""
+
+from __future__ import annotations
+
+import inspect
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-import api_page
 import discreet
 
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 RESULTS = [discreet.Evaluation, discreet.MultiEvaluation, discreet.ModelComparison]
+_HEAD = """# API
+
+For users of the Python package: every public name of `discreet`, in one sentence each.
+`help(discreet.evaluate)` has the arguments. [Measures](measures.md) lists the metrics.
+"""
 
 
-def _text():
-    return api_page.PAGE.read_text(encoding="utf-8")
+def page() -> str:
+    """Return the page."""
+    parts = [_HEAD]
+    for name in sorted(discreet.__all__, key=str.lower):
+        thing = getattr(discreet, name)
+        parts.append(f"## `discreet.{name}`\n\n{_entry(name, thing)}")
+        if thing in RESULTS:
+            parts.append(_members(thing))
+    return "\n".join(parts)
+
+
+def members(cls: type) -> list[str]:
+    """Return the public names of a result, without those of every mapping."""
+    fields = getattr(cls, "__dataclass_fields__", {})
+    own = {*dir(cls), *fields} - set(dir(Mapping))
+    return sorted(name for name in own if not name.startswith("_"))
+
+
+def _entry(name: str, thing: object) -> str:
+    if inspect.ismodule(thing):
+        return f"{_sentence(thing)}\n"
+    return f"    {_signature(name, thing)}\n\n{_sentence(thing)}\n"
+
+
+def _members(cls: type) -> str:
+    rows = ["| name | what it is |", "|---|---|"]
+    for name in members(cls):
+        thing = inspect.getattr_static(cls, name, None)
+        told = getattr(thing, "func", thing)
+        doc = inspect.getdoc(told) if told is not None else None
+        if name in getattr(cls, "__dataclass_fields__", {}) or not doc:
+            doc = _argument(cls, name)
+        rows.append(f"| `{name}` | {_first(doc)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _argument(cls: type, name: str) -> str:
+    """Return what the class's own text says about an argument."""
+    for line in (inspect.getdoc(cls) or "").splitlines():
+        if line.strip().startswith(f"{name}: "):
+            words = line.split(": ", 1)[1]
+            return words[:1].upper() + words[1:]
+    raise LookupError(f"{cls.__name__} does not describe {name}")
+
+
+def _signature(name: str, thing: object) -> str:
+    if isinstance(thing, type) and issubclass(thing, Exception):
+        return f"class {name}({thing.__bases__[0].__name__})"
+    words: list[str] = []
+    for parameter in inspect.signature(thing).parameters.values():  # type: ignore[arg-type]
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        word = str(parameter.replace(annotation=parameter.empty))
+        # A default that is an object is not shown: its text may change from run to run.
+        word = re.sub(r"=(<.*|frozenset.*|[A-Z]\w*\(.*)", "=...", word)
+        words.append(word)
+    return f"{name}({', '.join(words)})"
+
+
+def _sentence(thing: object) -> str:
+    return _first(inspect.getdoc(thing) or "")
+
+
+def _first(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def test_every_public_name_is_on_the_page_and_no_other():
-    headings = re.findall(r"^## `discreet\.(\w+)`$", _text(), flags=re.MULTILINE)
+    headings = re.findall(
+        r"^## `discreet\.(\w+)`$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert sorted(headings) == sorted(discreet.__all__)
 
 
 @pytest.mark.parametrize("cls", RESULTS, ids=lambda cls: cls.__name__)
 def test_every_name_of_a_result_is_on_the_page(cls):
-    section = _text().split(f"## `discreet.{cls.__name__}`")[1].split("\n## ")[0]
-    assert re.findall(
-        r"^\| `(\w+)` \|", section, flags=re.MULTILINE
-    ) == api_page.members(cls)
+    section = (
+        PAGE.read_text(encoding="utf-8")
+        .split(f"## `discreet.{cls.__name__}`")[1]
+        .split("\n## ")[0]
+    )
+    assert re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE) == members(cls)
 
 
 @pytest.mark.parametrize("cls", RESULTS, ids=lambda cls: cls.__name__)
 def test_a_result_has_at_most_25_public_names(cls):
-    assert len(api_page.members(cls)) <= 25
+    assert len(members(cls)) <= 25
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -25,19 +25,12 @@ BOUNDED = ["--max-examples", "3", "--subject", "name", "--examples", "600"]
 EVALUATE = ["evaluate", "north.csv", "south.csv", *PRIVATE, *BOUNDED, "--secagg"]
 LABEL = ["evaluate", "north.csv", "south.csv", "--privacy", "label", "--epsilon", "1"]
 ATTACK = ["attack", "auc", "north.csv", "--size", "100", "--trials", "2"]
+LAYERS = (
+    *("data", "plan", "models", "privacy", "statistic", "noise", "secagg", "estimate"),
+    *("report", "session", "transport", "cli.files"),
+)
 COMMANDS = {
-    "data": EVALUATE,
-    "plan": EVALUATE,
-    "models": EVALUATE,
-    "privacy": EVALUATE,
-    "statistic": EVALUATE,
-    "noise": EVALUATE,
-    "secagg": EVALUATE,
-    "estimate": EVALUATE,
-    "report": EVALUATE,
-    "session": EVALUATE,
-    "transport": EVALUATE,
-    "cli.files": EVALUATE,
+    **dict.fromkeys(LAYERS, EVALUATE),
     "label": LABEL,
     "attack": ATTACK,
     "curator": ATTACK,
@@ -102,34 +95,33 @@ def test_an_error_thrown_in_any_layer_tells_nobody_the_data(folder):
         assert MARKER not in log.read_text()
 
 
-def test_a_latin1_file_in_the_place_of_the_plan_is_named_and_not_quoted(folder):
-    (folder / "cases.csv").write_bytes(f"name,y\nMüller {MARKER},1\n".encode("latin-1"))
-    run = discreet("preview", "cases.csv", "north.csv", cwd=folder)
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert run.stderr == (
-        "discreet: cases.csv is not UTF-8 text and so not a plan; check the order of "
-        "the files, or save it as UTF-8\n"
-    )
+LATIN_1 = f"y_score,y_true\n0.5,Müller {MARKER}\n0.6,0\n".encode("latin-1")
+NO_PLAN = (
+    "west.csv is not UTF-8 text and so not a plan; check the order of the files, or save "
+    "it as UTF-8"
+)
+NO_LABELS = "west.csv: column y_true is not UTF-8 text; save the file as UTF-8"
 
 
-def test_a_utf8_file_in_the_place_of_the_plan_is_named_and_not_quoted(folder):
-    run = discreet("preview", "north.csv", "south.csv", cwd=folder)
-    assert run.returncode == 2
-    assert run.stderr == (
-        "discreet: north.csv: the plan is not valid TOML at line 1, column 5\n"
-    )
-
-
-@pytest.mark.parametrize("command", ["evaluate", "attack top-scores"])
-def test_a_latin1_file_of_scores_is_refused_in_one_sentence(folder, command):
-    text = f"y_score,y_true\n0.5,Müller {MARKER}\n0.6,0\n"
-    (folder / "west.csv").write_bytes(text.encode("latin-1"))
-    run = discreet(*command.split(), "west.csv", cwd=folder)
-    assert run.returncode == 2
-    assert run.stderr == (
-        "discreet: west.csv: column y_true is not UTF-8 text; save the file as UTF-8\n"
-    )
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("preview west.csv north.csv", NO_PLAN),
+        (
+            "preview north.csv south.csv",
+            "north.csv: the plan is not valid TOML at line 1, column 5",
+        ),
+        ("evaluate west.csv", NO_LABELS),
+        ("attack top-scores west.csv", NO_LABELS),
+    ],
+)
+def test_a_wrong_file_is_named_in_one_sentence_and_not_quoted(
+    folder, command, sentence
+):
+    (folder / "west.csv").write_bytes(LATIN_1)
+    run = discreet(*command.split(), cwd=folder)
+    assert (run.returncode, run.stderr) == (2, f"discreet: {sentence}\n")
+    assert MARKER not in run.stdout
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import typer
 from typer.main import get_command
 
 import discreet
+from discreet import mpc
 from discreet.cli.main import app
+from discreet.errors import MissingExtraError
 
 pytestmark = pytest.mark.long
 
@@ -57,9 +59,19 @@ def test_a_command_of_a_session_loads_neither_optimisers_nor_frames(command):
     assert not modules & {"pandas", "scipy.optimize", "scipy.stats", "flwr"}
 
 
-def test_a_privacy_model_needs_neither_files_nor_plots():
+def test_a_privacy_model_needs_neither_files_nor_plots_and_no_engine():
     heavy = HEAVY - {"numpy", "scipy", "cryptography"}
     assert not loaded("import discreet; discreet.LocalDP(1)") & heavy
+    assert not loaded("import discreet.mpc") & {"spu", "jax"}
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+    for name in ("spu", "spu.libspu"):
+        monkeypatch.setitem(sys.modules, name, None)
+    rows = [discreet.Examples([0.1, 0.9], [0, 1])]
+    with pytest.raises(MissingExtraError, match=r"Python 3\.11") as error:
+        mpc.evaluate(rows)
+    assert str(error.value).count(".[mpc]") == 1
 
 
 def test_every_public_name_is_loaded_on_demand_and_listed():

@@ -22,9 +22,8 @@ from discreet.curator import average_precision as curator_ap
 from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import Seeded
 from discreet.plan.cohort import PublicFacts
-from discreet.plan.plan import Plan, recommend
+from discreet.plan.plan import recommend
 from discreet.plan.rounds import Round
-from discreet.statistic import Hierarchy
 from discreet.transport.comparison import compare
 from discreet.transport.simulation import run
 from label_runs import evaluate_labels, label_auc
@@ -34,27 +33,31 @@ pytestmark = pytest.mark.both_numpys
 PINS = Path(__file__).with_name("pinned_releases.json")
 SEED = b"pinned releases"
 SITES = 3
+CLASSES = ["cat", "dog", "eel"]
 
 
-def _examples(rows=6000, kind="probability", **more):
-    rng = np.random.default_rng(20)
-    y = rng.random(rows) < 0.3
-    z = rng.normal(1.6 * y - 1.2, 1.1)
-    s = z if kind == "other" else 1 / (1 + np.exp(-z))
-    scores = (
-        {"kind": kind}
-        if kind == "probability"
-        else {"kind": kind, "low": -8.0, "high": 8.0}
-    )
+def _sites(scores, labels, **more):
+    """Split rows over the sites, and what is given for each row with them."""
     return [
         discreet.Examples(
-            s[i::SITES],
-            y[i::SITES],
-            **{k: v[i::SITES] for k, v in more.items()},
-            **scores,
+            scores[i::SITES],
+            labels[i::SITES],
+            **{
+                k: v[i::SITES] if isinstance(v, np.ndarray) else v
+                for k, v in more.items()
+            },
         )
         for i in range(SITES)
     ]
+
+
+def _examples(kind="probability", **more):
+    rng = np.random.default_rng(20)
+    y = rng.random(6000) < 0.3
+    z = rng.normal(1.6 * y - 1.2, 1.1)
+    if kind == "other":
+        return _sites(z, y, kind=kind, low=-8.0, high=8.0, **more)
+    return _sites(1 / (1 + np.exp(-z)), y, **more)
 
 
 def _classes():
@@ -62,33 +65,22 @@ def _classes():
     y = rng.integers(0, 3, 3000)
     raw = rng.normal(0, 1, (3000, 3)) + 1.5 * np.eye(3)[y]
     p = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
-    names = np.array(["cat", "dog", "eel"])
-    return [
-        discreet.Examples(
-            p[i::SITES], names[y[i::SITES]], classes=["cat", "dog", "eel"]
-        )
-        for i in range(SITES)
-    ]
+    return _sites(p, np.array(CLASSES)[y], classes=CLASSES)
 
 
 def _pairs():
     rng = np.random.default_rng(22)
     y = rng.random(6000) < 0.3
     s = 1 / (1 + np.exp(-(rng.normal(0, 1, (6000, 2)) + np.outer(y, [1.5, 1.0]))))
-    return [discreet.Examples(s[i::SITES], y[i::SITES]) for i in range(SITES)]
-
-
-def _plan(privacy, sites, **more) -> Plan:
-    facts = PublicFacts(6000, 0.3, sites[0].scores)
-    return recommend(facts, privacy, cohort=privacy.cohort(SITES), **more)
+    return _sites(s, y)
 
 
 def _run(privacy, sites=None, *, aggregation="plain", method=None, **more):
     sites = sites or _examples()
-    plan = _plan(privacy, sites, **more)
+    facts = PublicFacts(6000, 0.3, sites[0].scores)
+    plan = recommend(facts, privacy, cohort=privacy.cohort(SITES), **more)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
-        assert isinstance(plan.statistic, Hierarchy)
     return run(
         plan, sites, entropy=Seeded(SEED), aggregation=aggregation, estimator=method
     )
@@ -124,15 +116,9 @@ def _labels(mechanism):
 
 
 def _curator(which):
-    sites = _examples()
-    s = np.concatenate([site.to_arrays()[0] for site in sites])
-    y = np.concatenate([site.to_arrays()[1] for site in sites])
+    scores, labels = zip(*(site.to_arrays() for site in _examples()), strict=True)
+    y, s = np.concatenate(labels), np.concatenate(scores)
     return which(y, s, epsilon=1, entropy=Seeded(SEED))
-
-
-def _group_sites():
-    groups = np.where(np.arange(6000) % 5 < 2, "a", "b")
-    return _examples(groups=groups)
 
 
 _FINE = PriorSpread(1024, 0.3)
@@ -150,16 +136,18 @@ CASES = {
         discreet.DistributedDP(1), _examples(kind="other")
     ),
     "distributed, classes": lambda: _run(
-        discreet.DistributedDP(1), _classes(), classes=["cat", "dog", "eel"]
+        discreet.DistributedDP(1), _classes(), classes=CLASSES
     ),
     "distributed, pairs of classes": lambda: _run(
         discreet.DistributedDP(1),
         _classes(),
-        classes=["cat", "dog", "eel"],
+        classes=CLASSES,
         multiclass="ovo",
     ),
     "distributed, groups": lambda: _run(
-        discreet.DistributedDP(1), _group_sites(), groups=["a", "b"]
+        discreet.DistributedDP(1),
+        _examples(groups=np.where(np.arange(6000) % 5 < 2, "a", "b")),
+        groups=["a", "b"],
     ),
     "distributed, FedCurve": lambda: _run(
         discreet.DistributedDP(1), method=discreet.FedCurve(quantiles=32)
@@ -196,34 +184,28 @@ def test_a_release_is_what_it_was(case, pins):
         assert found == pytest.approx(pinned, abs=3e-7)
 
 
+def _label_auc(**options):
+    return label_auc(_examples(), epsilon=1, entropy=Seeded(SEED), **options).auc
+
+
+def _compare(**options):
+    return compare(_pairs(), entropy=Seeded(SEED), **options).a.auc
+
+
+_NOISY = {
+    "privacy": discreet.DistributedDP(1),
+    "examples": 6000,
+    "prevalence": 0.3,
+}
 SCALARS = {
-    "label, choice": lambda: (
-        label_auc(_examples(), epsilon=1, entropy=Seeded(SEED)).auc
-    ),
-    "label, endpoint in total": lambda: (
-        label_auc(
-            _examples(),
-            epsilon=1,
-            mechanism="endpoint",
-            aggregation="secagg",
-            entropy=Seeded(SEED),
-        ).auc
+    "label, choice": _label_auc,
+    "label, endpoint in total": lambda: _label_auc(
+        mechanism="endpoint", aggregation="secagg"
     ),
     "curator, AUC": lambda: _curator(curator_auc),
     "curator, AP": lambda: _curator(curator_ap),
-    "paired, marginals": lambda: (
-        compare(
-            _pairs(),
-            privacy=discreet.DistributedDP(1),
-            form="marginals",
-            examples=6000,
-            prevalence=0.3,
-            entropy=Seeded(SEED),
-        ).a.auc
-    ),
-    "paired, joint": lambda: (
-        compare(_pairs(), form="joint", entropy=Seeded(SEED)).a.auc
-    ),
+    "paired, marginals": lambda: _compare(form="marginals", **_NOISY),
+    "paired, joint": lambda: _compare(form="joint"),
 }
 
 

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -14,13 +13,11 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
-from discreet.noise.polya import PolyaNoise
-from discreet.noise.skellam import skellam_table
 from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import recommend
 from discreet.report.prediction import check_protocol
-from oracles import polya_log_pmf
+from privacy_evidence import loss_of
 
 pytestmark = pytest.mark.long
 
@@ -29,12 +26,7 @@ def loss_of_the_reader(privacy, sites):
     """The exact loss of the sum of all shares but one, over one count moved by 1."""
     plan = recommend(PublicFacts(), privacy, cohort=privacy.cohort(sites))
     shares = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
-    if privacy.delta:
-        left = skellam_table(shares.variance * (sites - 1))
-        return left.hockey_stick(float(privacy.epsilon), shift=1)
-    noise = PolyaNoise(float(shares.gamma), (sites - 1) / shares.honest)
-    logs = polya_log_pmf(noise, np.arange(-60, 61))
-    return float(np.abs(np.diff(logs)).max())
+    return loss_of(shares, (1,), sites - 1)
 
 
 @pytest.mark.parametrize("sites", [2, 3, 5, 12])
@@ -79,13 +71,17 @@ def test_every_entry_point_counts_on_one_reader(tmp_path):
 
 
 @pytest.mark.parametrize("sites", [1, 2, 3, 8])
-def test_the_default_is_the_documented_one_and_other_models_count_on_nobody(sites):
-    plan = recommend(PublicFacts(), DistributedDP(1), cohort=Cohort(sites))
-    assert plan.cohort.colluders == min(1, sites - 1)
-    plan = recommend(PublicFacts(), SecureAggregation(), cohort=Cohort(sites))
-    assert plan.cohort.colluders == 0
-    told = recommend(PublicFacts(), DistributedDP(1, colluders=0), cohort=Cohort(sites))
-    assert told.cohort.colluders == 0
+@pytest.mark.parametrize(
+    ("privacy", "readers"),
+    [
+        (DistributedDP(1), 1),
+        (SecureAggregation(), 0),
+        (DistributedDP(1, colluders=0), 0),
+    ],
+)
+def test_distributed_noise_alone_counts_on_a_reader(sites, privacy, readers):
+    plan = recommend(PublicFacts(), privacy, cohort=Cohort(sites))
+    assert plan.cohort.colluders == min(readers, sites - 1)
 
 
 def test_the_claim_names_the_reader():

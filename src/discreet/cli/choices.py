@@ -7,7 +7,6 @@ The options of a privacy model are the fields of its dataclass, found through
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -19,7 +18,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    TypeAlias,
     Union,
     get_args,
     get_origin,
@@ -29,6 +27,7 @@ from typing import (
 import typer
 
 from discreet.cli.files import LabelColumn, PositiveLabel, SubjectColumn
+from discreet.cli.main import documented
 from discreet.codec.parsing import exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
@@ -56,28 +55,19 @@ class ScoreKind(StrEnum):
     other = "other"
 
 
-Prevalence: TypeAlias = Annotated[
-    float | None, typer.Option(help="Public: roughly which share of them is positive.")
-]
-Total: TypeAlias = Annotated[
-    int | None, typer.Option(help="Public: roughly how many examples there are in all.")
-]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Options: what the scores are."""
+    """What the scores are.
 
-    kind: Annotated[
-        ScoreKind,
-        typer.Option(help="What the scores are; 'other' needs --low, --high."),
-    ] = ScoreKind.probability
-    low: Annotated[
-        float | None, typer.Option(help="Public lower limit of the scores.")
-    ] = None
-    high: Annotated[
-        float | None, typer.Option(help="Public upper limit of the scores.")
-    ] = None
+    Options:
+        kind: What the scores are; 'other' needs --low, --high.
+        low: Public lower limit of the scores.
+        high: Public upper limit of the scores.
+    """
+
+    kind: ScoreKind = ScoreKind.probability
+    low: float | None = None
+    high: float | None = None
 
     def declared(self) -> ScoreRange:
         """Return the range, or say what is missing."""
@@ -86,7 +76,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredRows(Scores):
-    """Options: in which columns labels and subjects are, and what the scores are."""
+    """In which columns labels and subjects are, and what the scores are."""
 
     label: LabelColumn = "y_true"
     positive: PositiveLabel = None
@@ -109,70 +99,38 @@ class ScoredRows(Scores):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Options: what is measured, and in which bins."""
+    """What is measured, and in which bins.
 
-    prevalence: Prevalence = None
-    threshold: Annotated[
-        list[float] | None,
-        typer.Option(help="Decision threshold to report; repeat for more."),
-    ] = None
-    bins: Annotated[
-        int | None,
-        typer.Option(help="Number of bins; by default from the public facts."),
-    ] = None
-    pilot: Annotated[
-        bool,
-        typer.Option(
-            "--pilot",
-            help="Under noise: a pilot round with 5 to 20% of the budget estimates where "
-            "the scores lie and places the bins.",
-        ),
-    ] = False
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--class", help="A class of a multi-class problem; repeat for each."
-        ),
-    ] = None
-    groups: Annotated[
-        list[str] | None,
-        typer.Option("--in-group", help="A declared group; repeat for each."),
-    ] = None
-    max_weight: Annotated[
-        int | None,
-        typer.Option(
-            help="Public: the largest weight of a row, where rows have weights."
-        ),
-    ] = None
-    max_examples_per_site: Annotated[
-        int | None,
-        typer.Option(help="No site has more: bounds the effect of false data."),
-    ] = None
-    random_groups: Annotated[
-        int | None,
-        typer.Option(
-            help="Split the sites at random into so many groups, one sum per group: false "
-            "data of one site show in one of them."
-        ),
-    ] = None
-    heterogeneity: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--heterogeneity",
-            help="How sites differ in this, and what a new site can expect: auc, log_oe, "
-            "calibration_slope, calibration_intercept, or recall@0.5, specificity@0.5, "
-            "net_benefit@0.5 at a threshold; repeat for more.",
-            show_default=False,
-        ),
-    ] = None
-    clusters: Annotated[
-        ClusterOf | None,
-        typer.Option(
-            "--clusters",
-            help="Also give intervals that take rows of one site, or of one subject, as "
-            "alike.",
-        ),
-    ] = None
+    Options:
+        prevalence: Public: roughly which share of them is positive.
+        threshold: Decision threshold to report; repeat for more.
+        bins: Number of bins; by default from the public facts.
+        pilot: Under noise: a pilot round with 5 to 20% of the budget estimates where
+            the scores lie and places the bins.
+        classes: A class of a multi-class problem; repeat for each.
+        groups: A declared group; repeat for each.
+        max_weight: Public: the largest weight of a row, where rows have weights.
+        max_examples_per_site: No site has more: bounds the effect of false data.
+        random_groups: Split the sites at random into so many groups, one sum per group:
+            false data of one site show in one of them.
+        heterogeneity: How sites differ in this, and what a new site can expect: auc,
+            log_oe, calibration_slope, calibration_intercept, or recall@0.5,
+            specificity@0.5, net_benefit@0.5 at a threshold; repeat for more.
+        clusters: Also give intervals that take rows of one site, or of one subject, as
+            alike.
+    """
+
+    prevalence: float | None = None
+    threshold: list[float] | None = None
+    bins: int | None = None
+    pilot: bool = False
+    classes: list[str] | None = None
+    groups: list[str] | None = None
+    max_weight: int | None = None
+    max_examples_per_site: int | None = None
+    random_groups: int | None = None
+    heterogeneity: list[str] | None = None
+    clusters: ClusterOf | None = None
 
     def edges(self, facts: PublicFacts) -> EdgeRule | None:
         """Return the given number of bins, None to have them chosen."""
@@ -198,7 +156,7 @@ _COHORT: Final = {
 
 
 class Protection:
-    """Options: the privacy model, and every field that a model in ``MODELS`` has."""
+    """The privacy model, and every field that a model in ``MODELS`` has."""
 
     def __init__(
         self,
@@ -217,7 +175,10 @@ class Protection:
     def options(cls) -> Iterator[inspect.Parameter]:
         """Yield the options of all models that are registered now."""
         names = _enum("Privacy", MODELS)
-        promises = [f"{n}: {_doc(MODELS[n]).partition(chr(10))[0]}" for n in MODELS]
+        docs = {name: inspect.getdoc(MODELS[name]) or "" for name in MODELS}
+        promises = [
+            f"{name}: {doc.partition(chr(10))[0]}" for name, doc in docs.items()
+        ]
         text = " ".join(["Who may learn what.", *promises])
         yield _option("privacy", names, names("secure-aggregation"), text)
         for field in _model_fields().values():
@@ -289,10 +250,8 @@ class _ModelField:
     def help(self) -> str:
         """Return what the models' docstrings say of the field, equal texts once."""
         models: dict[str, list[str]] = {}
-        pattern = re.compile(rf"^    {self.name}: (.*(?:\n {{8,}}.*)*)", re.MULTILINE)
         for name in self.defaults:
-            entry = pattern.search(_doc(MODELS[name]))
-            text = " ".join(entry.group(1).split()).replace("``", "") if entry else ""
+            text = documented(MODELS[name], self.name)
             models.setdefault(text, []).append(name)
         return " ".join(
             f"For {_listed(names, 'and')}: {text}" for text, names in models.items()
@@ -330,10 +289,6 @@ def _option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
 def _enum(name: str, values: Iterable[str]) -> Any:
     made: Any = StrEnum
     return made(name, {value: value for value in values})
-
-
-def _doc(model: type[PrivacyModel]) -> str:
-    return inspect.getdoc(model) or ""
 
 
 def _listed(names: Iterable[str], word: str) -> str:

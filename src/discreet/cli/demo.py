@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
@@ -34,19 +33,13 @@ _OFFSETS = (0.4, -1.6, 1.5, -0.2, 2.2, -2.0, 0.9, -1.1, 1.9, -0.7, 2.6, -1.4)
 _SIGNAL = np.array([1.1, -0.8, 0.7, 0.5, -0.4, 0.0, 0.0, 0.3])
 
 
-def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the plots and the JSON file.")
-    ] = Path("discreet-demo"),
-    record: Annotated[
-        bool,
-        typer.Option(
-            "--record/--no-record",
-            help="Keep what the sites revealed in the JSON files, for `discreet verify`.",
-        ),
-    ] = True,
-) -> None:
-    """Measure a real model at twelve simulated hospitals that cannot pool data."""
+def demo(out: Path = Path("discreet-demo"), record: bool = True) -> None:
+    """Measure a real model at twelve simulated hospitals that cannot pool data.
+
+    Options:
+        out: Folder for the plots and the JSON file.
+        record: Keep what the sites revealed in the JSON files, for `discreet verify`.
+    """
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Training a model, scoring 12 hospitals", total=None)
         hospitals = simulate_hospitals()
@@ -67,32 +60,52 @@ def demo(
     typer.echo(f"\nExact sums\n----------\n{result}\n")
     typer.echo(f"With differential privacy\n-------------------------\n{private}\n")
     averaged = float(np.mean([one.auc.value for one in local]))
-    line = _mean_curve(local)
+    curves = [one.roc_curve()[:2] for one in (result, private, *local)]
+    # Fawcett's vertical averaging; np.interp takes the top of a vertical step.
+    tpr = np.mean([np.interp(_GRID, *curve) for curve in curves[2:]], axis=0)
     truth = pooled.curves.roc
-    wrong = f"   (wrong by {averaged - pooled.auc.value:+.4f})"
-    rows: dict[str, tuple[str, Curve]] = {
-        "Pooling the data, if it were allowed": (f"{pooled.auc.value:.4f}", truth),
-        "discreet, exact sums": (f"{result.auc.value:.4f}", _points(result)),
+    rows: dict[str, tuple[float, Curve]] = {
+        "Pooling the data, if it were allowed": (pooled.auc.value, truth),
+        "discreet, exact sums": (result.auc.value, Polyline.of(*curves[0])),
         f"discreet, {private.claim.loss} for one example": (
-            f"{private.auc.value:.4f}",
-            _points(private),
+            private.auc.value,
+            Polyline.of(*curves[1]),
         ),
-        "Averaging the 12 local AUCs or curves": (
-            f"{averaged:.4f}",
-            Polyline.of(line.x, line.y),
-        ),
+        "Averaging the 12 local AUCs or curves": (averaged, Polyline.of(_GRID, tpr)),
     }
     typer.echo(f"{'':40}{'AUC':>8}{'area to the pooled ROC':>26}")
     for name, (auc, curve) in rows.items():
+        wrong = f"   (wrong by {auc - pooled.auc.value:+.4f})"
         note = wrong if name.startswith("Averaging") else ""
-        typer.echo(f"{name:40}{auc:>8}{area_error(truth, curve):26.5f}{note}")
-    _write(out, result, private, local, line, record=record)
+        typer.echo(f"{name:40}{auc:8.4f}{area_error(truth, curve):26.5f}{note}")
+    out.mkdir(parents=True, exist_ok=True)
+    label = f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
+    draw(
+        "roc",
+        [
+            curve_line(
+                result, "roc", f"discreet, exact sums: AUC {result.auc.value:.4f}"
+            ),
+            replace(curve_line(private, "roc", label), style="dotted"),
+            Line(_GRID, tpr, f"averaged local AUCs: {averaged:.4f}", "dashed"),
+            *(
+                Line(*curve, "" if k else "each hospital alone", "quiet")
+                for k, curve in enumerate(curves[2:])
+            ),
+        ],
+        title="12 hospitals, one model: the pooled ROC without pooling",
+        footnote="simulated patients; the two curves of discreet lie on each other",
+        path=out / "roc.png",
+    )
+    for kind in ("pr", "det", "det-log", "calibration"):
+        result.plot(kind, out / f"{kind}.png")
+    picture = result.heterogeneity.picture(result)
+    if picture is not None:
+        picture.savefig(out / "sites.png", dpi=150)
+    for name, evaluation in (("result", result), ("private", private)):
+        path = out / f"{name}.json"
+        path.write_text(evaluation.to_json(indent=1, record=record), encoding="utf-8")
     typer.echo(f"\nPlots and every number are in {out}/")
-
-
-def _points(result: Evaluation) -> Polyline:
-    fpr, tpr, _ = result.roc_curve()
-    return Polyline.of(fpr, tpr)
 
 
 def _alone(hospitals: Sequence[Hospital]) -> Evaluation:
@@ -102,61 +115,6 @@ def _alone(hospitals: Sequence[Hospital]) -> Evaluation:
         # Nothing is released here: this is the forbidden comparison.
         warnings.simplefilter("ignore", DisclosureWarning)
         return evaluate(sites, edges=Warped(8192), interpolation="linear")
-
-
-def _mean_curve(local: Sequence[Evaluation]) -> Line:
-    """Average the local TPR at equal FPR (Fawcett's vertical averaging)."""
-    tpr = np.mean([_tpr_at(one, _GRID) for one in local], axis=0)
-    return Line(_GRID, tpr, "averaged local curves")
-
-
-def _tpr_at(one: Evaluation, grid: FloatVector) -> FloatVector:
-    fpr, tpr, _ = one.roc_curve()
-    # np.interp takes the last of equal x: the top of a vertical step.
-    return np.interp(grid, fpr, tpr)
-
-
-def _write(
-    out: Path,
-    result: Evaluation,
-    private: Evaluation,
-    local: Sequence[Evaluation],
-    mean: Line,
-    *,
-    record: bool,
-) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    quiet = []
-    for k, one in enumerate(local):
-        fpr, tpr, _ = one.roc_curve()
-        quiet.append(Line(fpr, tpr, "" if k else "each hospital alone", "quiet"))
-    label = f"discreet, exact sums: AUC {result.auc.value:.4f}"
-    drawn = curve_line(
-        private, "roc", f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
-    )
-    averaged = float(np.mean([one.auc.value for one in local]))
-    draw(
-        "roc",
-        [
-            curve_line(result, "roc", label),
-            replace(drawn, style="dotted"),
-            Line(mean.x, mean.y, f"averaged local AUCs: {averaged:.4f}", "dashed"),
-            *quiet,
-        ],
-        title="12 hospitals, one model: the pooled ROC without pooling",
-        footnote="simulated patients; the two curves of discreet lie on each other",
-        path=out / "roc.png",
-    )
-    result.plot("pr", out / "pr.png")
-    result.plot("det", out / "det.png")
-    result.plot("det-log", out / "det-log.png")
-    result.plot("calibration", out / "calibration.png")
-    picture = result.heterogeneity.picture(result)
-    if picture is not None:
-        picture.savefig(out / "sites.png", dpi=150)
-    for name, evaluation in (("result", result), ("private", private)):
-        path = out / f"{name}.json"
-        path.write_text(evaluation.to_json(indent=1, record=record), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)

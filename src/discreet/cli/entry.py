@@ -33,7 +33,7 @@ _CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
 _SELDOM: Final = 100_000
 """Objects made between two searches for garbage, 700 by default: loading a command
 makes a hundred thousand and hardly any garbage."""
-_OPTIONS: Final = {
+OPTION_NAMES: Final = {
     "classes": "class",
     "groups": "in-group",
     "thresholds": "threshold",
@@ -43,7 +43,7 @@ _OPTIONS: Final = {
 """Options whose names differ from Python's keywords."""
 _KEYWORDS: Final = frozenset(
     (
-        *_OPTIONS,
+        *OPTION_NAMES,
         *("score", "label", "positive", "subject", "group", "weight", "max_weight"),
         *("kind", "low", "high", "examples", "prevalence", "bins", "random_groups"),
         *("max_examples_per_site", "min_survivors", "colluders", "privacy"),
@@ -127,5 +127,5 @@ def _option(match: re.Match[str]) -> str:
     if word not in _KEYWORDS:
         return match.group(0)
     value = match.group("text") or match.group("number")
-    option = f"--{_OPTIONS.get(word, word).replace('_', '-')}"
+    option = f"--{OPTION_NAMES.get(word, word).replace('_', '-')}"
     return f"{option} {value}" if value and word != "multiclass" else option

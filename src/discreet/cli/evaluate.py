@@ -35,32 +35,24 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,
-    secagg: Annotated[
-        bool,
-        typer.Option(
-            "--secagg", help="Add up by the real secure aggregation protocol."
-        ),
-    ] = False,
-    examples: choices.Total = None,
-    score: Annotated[
-        list[str],
-        typer.Option(
-            help="Column of scores; repeat it in the order of --class for more "
-            "classes than two."
-        ),
-    ] = ["y_score"],  # noqa: B006 - typer copies it
-    ovo: Annotated[
-        bool, typer.Option("--ovo", help="Also compare each pair of classes.")
-    ] = False,
-    group: Annotated[
-        str | None,
-        typer.Option(help="Column of groups; needs --in-group for each."),
-    ] = None,
-    model_name: Annotated[
-        str, typer.Option("--name", help="Name of the measured model.")
-    ] = "",
+    secagg: bool = False,
+    examples: int | None = None,
+    score: list[str] = ["y_score"],  # noqa: B006 - typer copies it
+    ovo: bool = False,
+    group: str | None = None,
+    name: str = "",
 ) -> None:
-    """Evaluate the pooled data of files, as if they could not be pooled."""
+    """Evaluate the pooled data of files, as if they could not be pooled.
+
+    Options:
+        secagg: Add up by the real secure aggregation protocol.
+        examples: Public: roughly how many examples there are in all.
+        score: Column of scores; repeat it in the order of --class for more classes than
+            two.
+        ovo: Also compare each pair of classes.
+        group: Column of groups; needs --in-group for each.
+        name: Name of the measured model.
+    """
     model = protection.model()
     if (group is None) != (measured.groups is None):
         raise InputError(
@@ -91,7 +83,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             groups=measured.groups,
             max_weight=measured.max_weight,
             pilot=measured.pilot,
-            name=model_name,
+            name=name,
             max_examples_per_site=measured.max_examples_per_site,
             random_groups=measured.random_groups,
             heterogeneity=measured.heterogeneity_question() or False,
@@ -106,17 +98,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         list[Path],
         typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
     ],
-    score: Annotated[
-        list[str],
-        typer.Option(help="Column of one model's scores; give it twice."),
-    ],
+    score: list[str],
     protection: choices.Protection,
     rows: choices.ScoredRows,
     output: options.Output,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="What a model is called, in the order of --score."),
-    ] = None,
+    name: list[str] | None = None,
     joint: Annotated[
         bool,
         typer.Option(
@@ -125,10 +111,17 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
             "or each model apart, in finer bins, their errors taken as uncorrelated.",
         ),
     ] = True,
-    examples: choices.Total = None,
-    prevalence: choices.Prevalence = None,
+    examples: int | None = None,
+    prevalence: float | None = None,
 ) -> None:
-    """Compare two models on the same examples of several files: one release."""
+    """Compare two models on the same examples of several files: one release.
+
+    Options:
+        score: Column of one model's scores; give it twice.
+        name: What a model is called, in the order of --score.
+        examples: Public: roughly how many examples there are in all.
+        prevalence: Public: roughly which share of them is positive.
+    """
     if len(score) != 2:
         raise InputError(
             f"a comparison is of two models: give --score twice, not {len(score)} times"

@@ -79,21 +79,26 @@ def read_plan(path: Path) -> Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class InDatabase:
-    """Options: which rows of a database."""
+    """Which rows of a database.
 
-    table: Annotated[str | None, typer.Option(help="The table of a database.")] = None
-    where: Annotated[
-        str | None, typer.Option(help="Which of the table's rows, in the engine's SQL.")
-    ] = None
-    query: Annotated[
-        str | None,
-        typer.Option(help="A SELECT in the engine's SQL, instead of --table."),
-    ] = None
+    Options:
+        table: The table of a database.
+        where: Which of the table's rows, in the engine's SQL.
+        query: A SELECT in the engine's SQL, instead of --table.
+    """
+
+    table: str | None = None
+    where: str | None = None
+    query: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(InDatabase):
-    """Options: where a site's scored rows are, or counts that were made of them."""
+    """Where a site's scored rows are, or counts that were made of them.
+
+    Options:
+        counts: Instead of rows: the result of `discreet query`, as CSV with a header.
+    """
 
     scores: Annotated[str | None, PLACE] = None
     score: ScoreColumns = field(default_factory=lambda: ["y_score"])
@@ -102,12 +107,7 @@ class Rows(InDatabase):
     group: GroupColumn = None
     subject: SubjectColumn = None
     weight: WeightColumn = None
-    counts: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of rows: the result of `discreet query`, as CSV with a header."
-        ),
-    ] = None
+    counts: Path | None = None
 
     def read(self, plan: Plan) -> Examples:
         """Read the rows as the plan expects them, or counts made for the plan."""
@@ -177,14 +177,20 @@ def _tell_pace(share: float | None, seconds: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Options: what is printed of a result, and which files it is written to."""
+    """What is printed of a result, and which files it is written to.
 
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Print the interval of every rate.")
-    ] = False
-    json: Annotated[
-        Path | None, typer.Option(help="Write every number to this JSON file.")
-    ] = None
+    Options:
+        wide: Print the interval of every rate.
+        json: Write every number to this JSON file.
+        record: Keep what the sites revealed in the report and the JSON file, for
+            `discreet verify`; without it nobody can check them.
+        plots: Write ROC, PR, DET and calibration plots into this folder.
+        export: Write the measures and curves as CSV, OHDSI's tables and a model card's
+            metrics into this folder.
+    """
+
+    wide: bool = False
+    json: Path | None = None
     report: Annotated[
         Path | None,
         typer.Option(
@@ -192,25 +198,9 @@ class Output:
             help="Write a report to this file: .html, .json or .txt.",
         ),
     ] = None
-    record: Annotated[
-        bool,
-        typer.Option(
-            "--record/--no-record",
-            help="Keep what the sites revealed in the report and the JSON file, for "
-            "`discreet verify`; without it nobody can check them.",
-        ),
-    ] = True
-    plots: Annotated[
-        Path | None,
-        typer.Option(help="Write ROC, PR, DET and calibration plots into this folder."),
-    ] = None
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the measures and curves as CSV, OHDSI's tables and a model card's "
-            "metrics into this folder."
-        ),
-    ] = None
+    record: bool = True
+    plots: Path | None = None
+    export: Path | None = None
 
     def files(self, *more: Path | None) -> tuple[Path, ...]:
         """Return the files that are written, with more that somebody writes."""

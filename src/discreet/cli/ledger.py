@@ -70,7 +70,8 @@ def show(
     delta: _Delta = 1e-6,
 ) -> None:
     """Show every charge, and what each population has spent."""
-    entries, count, tag = _record(path)
+    with Ledger(path) as ledger:
+        entries, (count, tag) = ledger.entries(), ledger.head()
     charges = _standing(entries)
     names = [population] if population is not None else _populations(entries)
     Console().print(_table(path.name, entries, names))
@@ -86,12 +87,6 @@ def show(
         often = "once" if refusals == 1 else f"{refusals} times"
         typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
     typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
-
-
-def _record(path: Path) -> tuple[Sequence[Entry], int, str]:
-    """Return every entry, how many there are, and the last one's tag."""
-    with Ledger(path) as ledger:
-        return ledger.entries(), *ledger.head()
 
 
 def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
@@ -240,16 +235,22 @@ def export(
     delta: _Delta = 1e-6,
 ) -> None:
     """Write the record as JSON, without secrets, fingerprints and messages."""
-    entries, count, tag = _record(path)
+    with Ledger(path) as ledger:
+        entries, (count, tag) = ledger.entries(), ledger.head()
     uses = [charge.use for charge in _standing(entries)]
+    totals = {}
+    for name in _populations(entries):
+        charges = [use.about for use in paid(uses, name)]
+        totals[name] = {
+            "capped": spent_dict(charged_total(charges)),
+            "units": [_unit_totals(unit, charges, delta) for unit in units_of(charges)],
+        }
     document: dict[str, Any] = {
         "discreet": "ledger",
         "version": 1,
         "entries": [public_dict(entry) for entry in entries],
         "head": {"entries": count, "tag": tag},
-        "populations": {
-            name: _totals(uses, name, delta) for name in _populations(entries)
-        },
+        "populations": totals,
     }
     _write(document, out)
 
@@ -260,14 +261,6 @@ def _write(document: Any, out: Path | None) -> None:
         typer.echo(text)
     else:
         out.write_text(text + "\n", encoding="utf-8")
-
-
-def _totals(uses: Sequence[Use], name: str, delta: float) -> dict[str, Any]:
-    charges = [use.about for use in paid(uses, name)]
-    return {
-        "capped": spent_dict(charged_total(charges)),
-        "units": [_unit_totals(unit, charges, delta) for unit in units_of(charges)],
-    }
 
 
 def _unit_totals(

@@ -10,18 +10,19 @@ is imported here: where a type would be click's, it is ``Any``.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import discreet
-from discreet.cli.entry import run
+from discreet.cli.entry import OPTION_NAMES, run
 from discreet.errors import InputError
 
 _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
@@ -158,7 +159,8 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options: parameters whose type is a dataclass.
 
     The command line has an option for each field; the command gets the group. A group
-    whose options are not known beforehand has a class method ``options`` instead.
+    whose options are not known beforehand has a class method ``options`` instead. The
+    help of an option is its entry in the docstring of its command or group.
     """
     own = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, tuple[Any, list[inspect.Parameter]]] = {
@@ -172,7 +174,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             if name in groups:
                 yield from groups[name][1]
             else:
-                yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                yield _described(parameter, command)
 
     @wraps(command)
     def called(**given: Any) -> None:
@@ -180,6 +182,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             given[name] = group(**{o.name: given.pop(o.name) for o in options})
         command(**given)
 
+    called.__doc__ = (inspect.getdoc(command) or "").partition("\n\nOptions:")[0]
     called.__signature__ = inspect.Signature(list(shown()))  # type: ignore[attr-defined]
     return called
 
@@ -193,12 +196,35 @@ def _options(group: Any) -> Iterator[inspect.Parameter]:
         default = field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        yield inspect.Parameter(
+        parameter = inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if default is MISSING else default,
             annotation=types[field.name],
         )
+        yield _described(parameter, *group.__mro__)
+
+
+def _described(parameter: inspect.Parameter, *owners: Any) -> inspect.Parameter:
+    """Return a parameter as an option, unless it is one or an argument already."""
+    parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    name, kind = parameter.name, parameter.annotation
+    if get_origin(kind) is Annotated:
+        return parameter
+    text = next(filter(None, (documented(owner, name) for owner in owners)), "")
+    # A flag that is off has no --no-flag beside it.
+    own = OPTION_NAMES.get(name, name if parameter.default is False else "")
+    names = (f"--{own.replace('_', '-')}",) if own else ()
+    return parameter.replace(
+        annotation=Annotated[kind, typer.Option(*names, help=text)]
+    )
+
+
+def documented(owner: object, name: str) -> str:
+    """Return the entry of a docstring about one name, "" where there is none."""
+    doc = inspect.getdoc(owner) or ""
+    entry = re.search(rf"^    {name}: (.*(?:\n {{8,}}.*)*)", doc, re.MULTILINE)
+    return " ".join(entry.group(1).split()).replace("``", "") if entry else ""
 
 
 app = typer.Typer(

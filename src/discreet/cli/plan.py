@@ -32,60 +32,45 @@ from discreet.statistic.site_sums import SiteSums
 
 
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
-    examples: Annotated[
-        int, typer.Option(help="Public: roughly how many examples there are in all.")
-    ],
+    examples: int,
     protection: choices.Protection,
     scores: choices.Scores,
     measured: choices.Measured,
-    site: Annotated[
-        list[str] | None,
-        typer.Option(help="A site of the roster, NAME=ed25519:KEY; repeat for each."),
-    ] = None,
-    coordinator: Annotated[
-        str | None, typer.Option(help="The coordinator's key, ed25519:KEY.")
-    ] = None,
-    sites: Annotated[
-        int | None,
-        typer.Option(help="How many sites there are; by default those of --site."),
-    ] = None,
-    min_examples_per_site: Annotated[
-        int, typer.Option(help="Sites with fewer examples stay out.")
-    ] = 0,
-    watch_drop: Annotated[
-        float | None,
-        typer.Option(
-            help="The groups are periods, in their order: the drop of the AUC between "
-            "them that must be seen."
-        ),
-    ] = None,
-    name: Annotated[
-        str, typer.Option("--name", help="Name of the measured model.")
-    ] = "",
-    model_digest: Annotated[str, typer.Option(help="Its digest, sha256:HEX.")] = "",
-    auc: Annotated[
-        float, typer.Option(help="AUC that is assumed for the prediction.")
-    ] = DEFAULT_AUC,
+    site: list[str] | None = None,
+    coordinator: str | None = None,
+    sites: int | None = None,
+    min_examples_per_site: int = 0,
+    watch_drop: float | None = None,
+    name: str = "",
+    model_digest: str = "",
+    auc: float = DEFAULT_AUC,
     repetitions: Annotated[
         int, typer.Option(help="Populations that the prediction simulates.", min=2)
     ] = REPETITIONS,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Write the plan even if it is no use.")
-    ] = False,
+    anyway: bool = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the plan to this file.")
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a page of predictions against epsilon, examples, prevalence "
-            "and sites to this .html file."
-        ),
-    ] = None,
+    page: Path | None = None,
 ) -> None:
     """Choose a plan from public facts and predict its errors, without data.
 
     Exits with 1 and writes nothing when the result would be mostly noise.
+
+    Options:
+        examples: Public: roughly how many examples there are in all.
+        site: A site of the roster, NAME=ed25519:KEY; repeat for each.
+        coordinator: The coordinator's key, ed25519:KEY.
+        sites: How many sites there are; by default those of --site.
+        min_examples_per_site: Sites with fewer examples stay out.
+        watch_drop: The groups are periods, in their order: the drop of the AUC between
+            them that must be seen.
+        name: Name of the measured model.
+        model_digest: Its digest, sha256:HEX.
+        auc: AUC that is assumed for the prediction.
+        anyway: Write the plan even if it is no use.
+        page: Write a page of predictions against epsilon, examples, prevalence and
+            sites to this .html file.
     """
     if watch_drop is not None and len(measured.groups or ()) < 2:
         raise InputError(

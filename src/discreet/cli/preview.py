@@ -48,15 +48,9 @@ Confirmed: TypeAlias = Annotated[
 def preview(
     plan: files.PlanFile,
     rows: files.Rows,
-    policy: Annotated[
-        Path | None, typer.Option(help="The site's policy, policy.toml.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The site's ledger, to see what is left.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the preview to this JSON file too.")
-    ] = None,
+    policy: Path | None = None,
+    ledger: Path | None = None,
+    json: Path | None = None,
     confirmed: Confirmed = False,
 ) -> None:
     """Show what would leave this site: shapes, sizes, the claim, the charge.
@@ -64,6 +58,11 @@ def preview(
     Draws no noise, charges nothing, sends nothing. Exits with 1 when this site
     would decline the plan, or when its own prevalence or AUC is odd and nobody
     confirms it; these two are shown on this screen and are not in the JSON file.
+
+    Options:
+        policy: The site's policy, policy.toml.
+        ledger: The site's ledger, to see what is left.
+        json: Write the preview to this JSON file too.
     """
     agreed = files.read_plan(plan)
     examples = rows.read(agreed)
@@ -170,8 +169,8 @@ class SqlDialect(StrEnum):
 
 def query(
     plan: files.PlanFile,
-    engine: Annotated[SqlDialect, typer.Option(help="Whose SQL to write.")],
-    table: Annotated[str, typer.Option(help="The table or view of scored rows.")],
+    engine: SqlDialect,
+    table: str,
     score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
     label: files.LabelColumn = "y_true",
     group: files.GroupColumn = None,
@@ -181,6 +180,10 @@ def query(
 
     Nothing is opened or read. Save the result as CSV with its header, and take part
     with it: `discreet site plan.toml --counts counts.csv`.
+
+    Options:
+        engine: Whose SQL to write.
+        table: The table or view of scored rows.
     """
     agreed = files.read_plan(plan)
     if isinstance(agreed.statistic, Weighted):

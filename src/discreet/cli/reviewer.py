@@ -24,9 +24,13 @@ app = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedColumns:
-    """Options: in which columns scores and labels are."""
+    """In which columns scores and labels are.
 
-    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score"
+    Options:
+        score: Column of scores.
+    """
+
+    score: str = "y_score"
     label: LabelColumn = "y_true"
     positive: PositiveLabel = None
 
@@ -51,23 +55,24 @@ def _root() -> None:
 def auc(
     file: Annotated[Path, typer.Argument(help="Parquet or CSV file of scored rows.")],
     data: AttackedColumns,
-    size: Annotated[
-        list[int], typer.Option(help="Rows in the released AUC; repeat for more.")
-    ] = [100, 1000],  # noqa: B006 - typer copies it
-    digits: Annotated[
-        list[int], typer.Option(help="Decimals of the released AUC; repeat.")
-    ] = [2, 3, 4, 5, 6],  # noqa: B006
-    trials: Annotated[int, typer.Option(help="Attacks for each size.")] = 500,
-    epsilon: Annotated[
-        float, typer.Option(help="Of the private release that is attacked too.")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the simulated attacks.")] = 1,
+    size: list[int] = [100, 1000],  # noqa: B006 - typer copies it
+    digits: list[int] = [2, 3, 4, 5, 6],  # noqa: B006
+    trials: int = 500,
+    epsilon: float = 1.0,
+    seed: int = 1,
 ) -> None:
     """Guess one row's class from a published AUC and all other rows.
 
     An attacker who knows every row but the class of one infers it from an AUC with
     enough digits. The null control gets an unrelated AUC: near one half, it shows
     that the guess comes from the release and not from what was known already.
+
+    Options:
+        size: Rows in the released AUC; repeat for more.
+        digits: Decimals of the released AUC; repeat.
+        trials: Attacks for each size.
+        epsilon: Of the private release that is attacked too.
+        seed: Of the simulated attacks.
     """
     scores, labels = data.read(file).to_arrays()
     if len(scores) < max(size):
@@ -102,14 +107,15 @@ def top_scores(
         typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
     ],
     data: AttackedColumns,
-    top: Annotated[
-        list[int], typer.Option(help="How many scores are guessed; repeat.")
-    ] = list(TOP),  # noqa: B006 - typer copies it
+    top: list[int] = list(TOP),  # noqa: B006 - typer copies it
 ) -> None:
     """Guess that the examples with the k highest scores are positive.
 
     Label privacy takes scores as public, and this guess needs nothing else. Sites
     that send their scores shuffled leave the guess their own rate of positives.
+
+    Options:
+        top: How many scores are guessed; repeat.
     """
     sites = [data.read(path) for path in files]
     typer.echo(f"{'':9}{'scores in order':^33}{'scores shuffled':^33}")
@@ -132,18 +138,16 @@ def verify(
         Path,
         typer.Argument(help="A report, .html or .json.", show_default=False),
     ],
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            help="The plan that you agreed to: its digest must be the report's, and "
-            "its roster's coordinator must have signed."
-        ),
-    ] = None,
+    plan: Path | None = None,
 ) -> None:
     """Compute a report again, compare all words and numbers, check who signed.
 
     Exits with 0 when all of it holds, with 1 when something does not, and with 3 when
     something could not be checked here: it says what.
+
+    Options:
+        plan: The plan that you agreed to: its digest must be the report's, and its
+            roster's coordinator must have signed.
     """
     text = read_text(report, "a report")
     trusted = None if plan is None else read_plan(plan)

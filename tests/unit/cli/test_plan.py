@@ -1,5 +1,7 @@
 """``discreet plan``: a plan, its predicted errors, or the advice not to run it."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -23,20 +25,26 @@ def run(tmp_path, monkeypatch):
     return lambda *options: CliRunner().invoke(app, ["plan", *options])
 
 
-def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run, tmp_path):
-    options = [part for site in SITES for part in ("--site", site)]
-    made = run(
+def planned(run, *options):
+    """Return what is printed, its lines joined, and the plan that is written."""
+    made = run(*options, "-o", "plan.toml")
+    assert made.exit_code == 0, (made.output, made.exception)
+    text = Path("plan.toml").read_text(encoding="utf-8")
+    return " ".join(made.output.split()), planfile.loads(text)
+
+
+def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run):
+    text, written = planned(
+        run,
         *USUAL,
         *NOISY,
-        *options,
+        *(part for site in SITES for part in ("--site", site)),
         *("--coordinator", key_text(b"k" * 32), "--name", "sepsis-xgb"),
-        *("--colluders", "1", "--threshold", "0.3", "-o", "plan.toml"),
+        *("--colluders", "1", "--threshold", "0.3"),
         *("--max-examples-per-site", "9000"),
     )
-    assert made.exit_code == 0, made.output
-    assert "1-DP for one example added or removed" in made.output
-    assert "Predicted errors, if the AUC is 0.8" in made.output
-    written = planfile.loads((tmp_path / "plan.toml").read_text())
+    assert "1-DP for one example added or removed" in text
+    assert "Predicted errors, if the AUC is 0.8" in text
     assert [site.name for site in written.roster.sites] == ["a", "b", "c"]
     assert written.roster.coordinator == b"k" * 32
     assert written.cohort.min_survivors == 3
@@ -115,50 +123,52 @@ def test_options_that_do_not_fit_are_refused(run, options, error, message):
     assert message in str(made.exception)
 
 
-def test_several_classes_are_planned_without_a_prediction(run, tmp_path):
-    options = [part for name in "xyz" for part in ("--class", name)]
-    made = run(*USUAL, *options, "-o", "plan.toml")
-    assert made.exit_code == 0, made.output
-    assert "no prediction for more than two classes" in made.output
-    assert planfile.loads((tmp_path / "plan.toml").read_text()).statistic.classes == (
-        *"xyz",
-    )
+THREE = tuple(part for name in "xyz" for part in ("--class", name))
+MADE = {
+    "several classes": (
+        THREE,
+        "no prediction for more than two classes",
+        lambda plan: plan.statistic.classes == (*"xyz",),
+    ),
+    "labels in bins": (
+        (*LABEL, "--bins", "32", "--mechanism", "binned"),
+        "1-DP for one label flipped There is no prediction under label privacy",
+        # One half is an edge more.
+        lambda plan: (
+            (plan.privacy.mechanism, len(plan.statistic.edges)) == ("binned", 33)
+        ),
+    ),
+    "labels by default": (
+        LABEL,
+        "rank-sums",
+        lambda plan: (
+            (plan.statistic, plan.protocol.name) == (RankSums("choice"), "public ranks")
+        ),
+    ),
+    "a curator alone": (
+        ("--privacy", "central", "--epsilon", "1"),
+        "1-DP for one row replaced",
+        lambda plan: plan.cohort.min_survivors == 1,
+    ),
+    "one site reads the result": (
+        (*NOISY, "--sites", "5"),
+        "",
+        lambda plan: (plan.cohort.min_survivors, plan.cohort.colluders) == (5, 1),
+    ),
+    "no site reads the result": (
+        (*NOISY, "--sites", "5", "--colluders", "0"),
+        "",
+        lambda plan: plan.cohort.colluders == 0,
+    ),
+}
 
 
-def test_label_privacy_is_planned_with_the_bins_that_are_given(run, tmp_path):
-    made = run(*USUAL, *LABEL, "--bins", "32", "--mechanism", "binned", "-o", "p.toml")
-    assert made.exit_code == 0, made.output
-    assert "no prediction under label privacy" in made.output
-    assert "1-DP for one label flipped" in made.output
-    written = planfile.loads((tmp_path / "p.toml").read_text())
-    assert written.privacy.mechanism == "binned"
-    assert len(written.statistic.edges) == 33  # one half is an edge more
-
-
-def test_the_default_label_mechanism_is_planned_as_rank_sums(run, tmp_path):
-    made = run(*USUAL, *LABEL, "-o", "p.toml")
-    assert made.exit_code == 0, made.output
-    assert "rank-sums" in made.output
-    written = planfile.loads((tmp_path / "p.toml").read_text())
-    assert written.statistic == RankSums("choice")
-    assert written.protocol.name == "public ranks"
-
-
-def test_a_curator_plans_alone(run, tmp_path):
-    made = run(*USUAL, "--privacy", "central", "--epsilon", "1", "-o", "p.toml")
-    assert made.exit_code == 0, made.output
-    assert "1-DP for one row replaced" in made.output
-    assert planfile.loads((tmp_path / "p.toml").read_text()).cohort.min_survivors == 1
-
-
-@pytest.mark.parametrize(("asked", "colluders"), [((), 1), (("--colluders", "0"), 0)])
-def test_a_plan_counts_on_one_site_that_reads_the_result(
-    run, tmp_path, asked, colluders
-):
-    made = run(*USUAL, *NOISY, "--sites", "5", *asked, "-o", "plan.toml")
-    assert made.exit_code == 0, made.output
-    written = planfile.loads((tmp_path / "plan.toml").read_text())
-    assert (written.cohort.min_survivors, written.cohort.colluders) == (5, colluders)
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_asked_for_is_planned(run, name):
+    options, said, holds = MADE[name]
+    text, plan = planned(run, *USUAL, *options)
+    assert said in text
+    assert holds(plan)
 
 
 PRIVATE = (
@@ -176,9 +186,7 @@ def test_a_plan_for_too_few_sites_is_not_written(run, tmp_path):
     assert not (tmp_path / "plan.toml").exists()
 
 
-def test_a_plan_that_is_of_use_says_how_much_the_noise_costs(run, tmp_path):
-    made = run(*PRIVATE, "--epsilon", "40", "-o", "plan.toml")
-    assert made.exit_code == 0, made.output
-    assert "times as far as without" in " ".join(made.output.split())
-    plan = planfile.loads((tmp_path / "plan.toml").read_text())
+def test_a_plan_that_is_of_use_says_how_much_the_noise_costs(run):
+    text, plan = planned(run, *PRIVATE, "--epsilon", "40")
+    assert "times as far as without" in text
     assert [terms.key for terms in plan.statistic.effects] == ["auc"]

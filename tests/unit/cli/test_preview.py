@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
-import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,14 +47,16 @@ def rows(rng):
     )
 
 
+def stored(rows, path):
+    with duckdb.connect(path) as made:
+        made.register("given", rows)
+        made.execute("CREATE TABLE prediction AS SELECT * FROM given")
+    return path
+
+
 @pytest.fixture
 def database(rows, tmp_path):
-    path = tmp_path / "icu.duckdb"
-    made = ibis.duckdb.connect(path)
-    made.con.register("given", rows)
-    made.con.execute("CREATE TABLE prediction AS SELECT * FROM given")
-    made.disconnect()
-    return path
+    return stored(rows, tmp_path / "icu.duckdb")
 
 
 def by_hand(database, text, path):
@@ -64,10 +65,28 @@ def by_hand(database, text, path):
         opened.sql(text).write_csv(str(path))
 
 
+COLUMNS = ("--score", "p", "--label", "died")
+
+
 def written(plan, tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(planfile.dumps(plan))
     return path
+
+
+def query(run, plan, tmp_path, *more):
+    """Return the text of a plan's query."""
+    asked = ("--engine", "duckdb", "--table", "prediction", *COLUMNS, *more)
+    shown = run("query", written(plan, tmp_path), *asked)
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    return shown.output
+
+
+def pasted(database, text, tmp_path, **columns):
+    """Name the counts of a query that was run by hand."""
+    counts = tmp_path / "counts.csv"
+    by_hand(database, text, counts)
+    return Rows(score=["p"], label="died", counts=counts, **columns)
 
 
 @pytest.fixture
@@ -79,10 +98,8 @@ def plan():
 
 def test_preview_shows_the_query_and_reads_no_row(run, plan, database, tmp_path):
     path = written(plan, tmp_path)
-    shown = run(
-        "preview", path, database, "--table", "prediction", "--score", "p",
-        "--label", "died", "--json", "preview.json",
-    )  # fmt: skip
+    named = ("--table", "prediction", *COLUMNS, "--json", "preview.json")
+    shown = run("preview", path, database, *named)
     assert shown.exit_code == 0, shown.output
     assert "3,000 examples were counted where they are, by" in shown.output
     assert 'FROM "prediction"' in shown.output.replace('"icu"."main".', "")
@@ -94,14 +111,8 @@ def test_own_values_come_from_an_engines_counts_and_from_pasted_ones(
     run, plan, database, rows, tmp_path, monkeypatch
 ):
     """An engine is asked once, for the plan's own counts; its AUC has the plan's bins."""
-    shown = run(
-        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
-        "--score", "p", "--label", "died",
-    )  # fmt: skip
-    counts = tmp_path / "counts.csv"
-    by_hand(database, shown.output, counts)
-    pasted = Rows(score=["p"], label="died", counts=counts).read(plan)
-    found = own_rows(plan, pasted)
+    counts = pasted(database, query(run, plan, tmp_path), tmp_path)
+    found = own_rows(plan, counts.read(plan))
     labels = rows["died"].to_numpy()
     assert (found.examples, found.positives) == (3000, labels.sum())
     exact = roc_auc_score(labels, rows["p"].to_numpy())
@@ -118,14 +129,8 @@ def test_own_values_come_from_an_engines_counts_and_from_pasted_ones(
 
 
 def test_counts_pasted_back_are_what_the_rows_give(run, plan, database, rows, tmp_path):
-    shown = run(
-        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
-        "--score", "p", "--label", "died", "--group", "ward",
-    )  # fmt: skip
-    assert shown.exit_code == 0, shown.output
-    by_hand(database, shown.output, tmp_path / "counts.csv")
-    counts = tmp_path / "counts.csv"
-    site = Rows(score=["p"], label="died", group="ward", counts=counts).read(plan)
+    text = query(run, plan, tmp_path, "--group", "ward")
+    site = pasted(database, text, tmp_path, group="ward").read(plan)
     here = discreet.read(rows, score="p", label="died", group="ward")
     assert np.array_equal(plan.statistic.count(site), plan.statistic.count(here))
     grouped = Grouped(ClassHistogram(*plan.statistic.binnings), WARDS)
@@ -147,13 +152,7 @@ def test_one_query_serves_both_rounds(run, database, rows, tmp_path):
         rounds=(Round(tree, half), Round(second, half)),
         thresholds=(0.3,),
     )
-    shown = run(
-        "query", written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
-        "--score", "p", "--label", "died",
-    )  # fmt: skip
-    assert shown.exit_code == 0, shown.output
-    by_hand(database, shown.output, tmp_path / "counts.csv")
-    site = Rows(score=["p"], label="died", counts=tmp_path / "counts.csv").read(plan)
+    site = pasted(database, query(run, plan, tmp_path), tmp_path).read(plan)
     here = discreet.read(rows, score="p", label="died")
     released = tree.count(here)
     assert np.array_equal(tree.count(site), released)
@@ -176,23 +175,14 @@ def test_rows_or_counts_and_not_both(plan, tmp_path):
 
 def test_counts_of_bounded_people_are_what_the_rows_give(run, rows, rng, tmp_path):
     people = rows.append_column("who", pa.array(rng.integers(0, 900, rows.num_rows)))
-    path = tmp_path / "people.duckdb"
-    with duckdb.connect(path) as made:
-        made.register("given", people)
-        made.execute("CREATE TABLE prediction AS SELECT * FROM given")
+    path = stored(people, tmp_path / "people.duckdb")
     edges = Edges.realise(Warped(64), thresholds=(0.3,))
     privacy = discreet.DistributedDP(1, unit="subject", max_examples=2)
     plan = Plan(privacy, (Round(ClassHistogram(edges)),), thresholds=(0.3,))
-    asked = (
-        written(plan, tmp_path), "--engine", "duckdb", "--table", "prediction",
-        "--score", "p", "--label", "died",
-    )  # fmt: skip
-    assert "--subject" in str(run("query", *asked).exception)
-    shown = run("query", *asked, "--subject", "who")
-    assert shown.exit_code == 0, shown.output
-    by_hand(path, shown.output, tmp_path / "counts.csv")
-    counts = tmp_path / "counts.csv"
-    named = Rows(score=["p"], label="died", subject="who", counts=counts)
+    text = query(run, plan, tmp_path, "--subject", "who")
+    asked = ("--engine", "duckdb", "--table", "prediction", *COLUMNS)
+    assert "--subject" in str(run("query", tmp_path / "plan.toml", *asked).exception)
+    named = pasted(path, text, tmp_path, subject="who")
     site = named.read(plan)
     unit = plan.privacy.protects
     here = discreet.read(people, score="p", label="died", subject="who")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -142,25 +141,13 @@ def test_a_comparison_can_leave_its_record_out_too(folder):
     assert all("roc" not in part for part in document["parts"].values())
 
 
-@pytest.fixture
-def scored(tmp_path, rng):
-    paths = []
-    for name in ("north", "south"):
-        s = rng.random(3000)
-        y = (rng.random(3000) < s).astype(int)
-        rows = [f"{a:.6f},{b}" for a, b in zip(s, y, strict=True)]
-        paths.append(str(tmp_path / f"{name}.csv"))
-        Path(paths[-1]).write_text("\n".join(["y_score,y_true", *rows]))
-    return paths
-
-
 def invoke(*words):
     return CliRunner().invoke(app, words)
 
 
-def test_the_attack_reads_a_class_off_a_published_auc(scored):
+def test_the_attack_reads_a_class_off_a_published_auc(two_sites):
     run = invoke(
-        *("attack", "auc", scored[0], "--size", "60"),
+        *("attack", "auc", two_sites[0], "--size", "60"),
         *("--digits", "2", "--digits", "6", "--trials", "60"),
     )
     assert run.exit_code == 0, run.output
@@ -169,13 +156,13 @@ def test_the_attack_reads_a_class_off_a_published_auc(scored):
     assert float(last[2]) > 0.8  # guessed
     assert float(last[3]) < 0.75  # null control
     assert float(last[4]) < 0.75  # private
-    small = invoke("attack", "auc", scored[0], "--size", "10000")
+    small = invoke("attack", "auc", two_sites[0], "--size", "10000")
     assert isinstance(small.exception, InputError)
     assert "fewer than --size" in str(small.exception)
 
 
-def test_the_attack_prints_the_top_k_in_order_and_shuffled(scored) -> None:
-    found = invoke("attack", "top-scores", *scored, "--top", "10", "--top", "1000")
+def test_the_attack_prints_the_top_k_in_order_and_shuffled(two_sites) -> None:
+    found = invoke("attack", "top-scores", *two_sites, "--top", "10", "--top", "1000")
     assert found.exit_code == 0, found.output
     ten = found.output.splitlines()[2].split()
     assert ten[0] == "10"

@@ -1,4 +1,4 @@
-"""Area Error against adaptive quadrature."""
+"""Areas between curves against quadrature; binning limits of areas by brute force."""
 
 import itertools
 
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import discreet
+import oracles
+from discreet.estimate.areas import auc_limits, aupr_limits, average_precision_limits
 from discreet.estimate.curves import Polyline, PrPath, RocPath
 from fuzzing import draws
 
@@ -77,8 +79,7 @@ def test_pchip_and_hyperbolic_curves_are_refined_to_the_tolerance(draw):
     straight = RocPath(*knots(rng, 6), "linear")
 
     def tpr(path):
-        fine = path.places(20_000)
-        f, t = path.at(fine)
+        f, t = path.at(path.places(20_000))
         return lambda x: np.interp(x, f, t)
 
     expected = by_quadrature(
@@ -87,17 +88,9 @@ def test_pchip_and_hyperbolic_curves_are_refined_to_the_tolerance(draw):
     assert discreet.area_error(smooth, straight) == pytest.approx(expected, abs=3e-7)
 
     def precision(path, p, n):
-        # Invert T by bisection, then apply the definition.
-        def at(recall):
-            low, high = 0.0, 1.0
-            for _ in range(80):
-                middle = (low + high) / 2
-                _, t = path.at(np.array([middle]))
-                low, high = (middle, high) if t[0] < recall else (low, middle)
-            f, t = path.at(np.array([high]))
-            return p * t[0] / (p * t[0] + n * f[0])
-
-        return at
+        # Invert T on the fine grid, then apply the definition.
+        f, t = path.at(path.places(20_000))
+        return lambda recall: p * recall / (p * recall + n * np.interp(recall, t, f))
 
     one, two = PrPath(smooth, 30.0, 70.0), PrPath(straight, 30.0, 70.0)
     expected = by_quadrature(
@@ -131,3 +124,32 @@ def test_a_segment_that_hardly_rises_overflows_nothing():
         line = one.polyline(8)
         assert np.isfinite(line.y).all()
         assert (np.diff(line.y) >= 0).all()
+
+
+METRICS = {
+    "auc": (oracles.auc_by_pairs, auc_limits),
+    "average precision": (oracles.average_precision, average_precision_limits),
+    "trapezoid AUPR": (oracles.trapezoid_aupr, aupr_limits),
+}
+counts = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3
+).filter(
+    lambda bins: (
+        sum(n for n, _ in bins) > 0
+        and sum(p for _, p in bins) > 0
+        and sum(n + p for n, p in bins) <= 5
+    )
+)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@draws(80)
+@given(bins=counts)
+def test_limits_are_the_extremes_over_all_arrangements(metric, bins):
+    value, limits = METRICS[metric]
+    negatives = [n for n, _ in bins]
+    positives = [p for _, p in bins]
+    found = [value(s, y) for s, y in oracles.arrangements(negatives, positives)]
+    low, high = limits(np.array(negatives, float), np.array(positives, float))
+    assert low == pytest.approx(min(found), abs=1e-12)
+    assert high == pytest.approx(max(found), abs=1e-12)

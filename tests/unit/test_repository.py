@@ -1,6 +1,9 @@
-"""Every installation that is written down exists; the locked ones are whole."""
+"""The repository fits itself: folders, pages, installations, the list of mutants."""
+
+from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -9,8 +12,35 @@ import pytest
 from discreet.errors import MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCE = ROOT / "src" / "discreet"
+FOLDERS = sorted(
+    path.relative_to(ROOT / "tests" / "unit")
+    for path in (ROOT / "tests" / "unit").rglob("*")
+    if path.is_dir() and path.name != "__pycache__" and any(path.glob("*.py"))
+)
+PAGES = sorted(
+    [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MUTANTS = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text())["mutant"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_every_folder_of_unit_tests_has_a_package_of_its_name(folder):
+    assert (SOURCE / folder / "__init__.py").exists()
+
+
+def test_the_architecture_page_lists_every_package():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert listed == {init.parent.name for init in SOURCE.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_python_file_that_a_page_names_is_there(page):
+    named = re.findall(r"`([\w/]+/\w+\.py)`", page.read_text(encoding="utf-8"))
+    places = (ROOT, ROOT / "src", SOURCE, ROOT / "tests")
+    assert [n for n in named if not any((p / n).exists() for p in places)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -65,9 +95,17 @@ def test_every_dependency_has_an_upper_bound():
         assert "<" in name, name
 
 
-def test_the_threat_models_table_names_tests_that_exist():
-    text = (ROOT / "docs" / "threat-model.md").read_text()
-    named = set(re.findall(r"`((?:e2e|unit|interop|properties)/[\w/.]+\.py)`", text))
-    assert len(named) > 10
-    for path in named:
-        assert (ROOT / "tests" / path).exists(), path
+def test_there_are_at_least_sixty_and_none_is_listed_twice():
+    assert len({(m["file"], m["old"], m["new"]) for m in MUTANTS}) == len(MUTANTS) >= 60
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m["file"])
+def test_an_edit_fits_once_and_names_tests(mutant):
+    source = (ROOT / "src" / "discreet" / mutant["file"]).read_text()
+    assert source.count(mutant["old"]) == 1
+    changed = source.replace(mutant["old"], mutant["new"])
+    assert changed != source
+    compile(changed, mutant["file"], "exec")
+    named = [a for a in shlex.split(mutant["tests"]) if a.startswith("tests/")]
+    assert named
+    assert all((ROOT / name).exists() for name in named)

@@ -1,4 +1,8 @@
-"""scikit-learn's functions on this package's exact sums, for scikit-learn's own tests.
+"""scikit-learn's own tests of binary metrics, run on this package's exact sums.
+
+The tests come with the installed scikit-learn; in their modules its functions are
+replaced by those below. Asked are the cases of binary labels without weights whose
+metric this package has, and that look at numbers; ``docs/limitations.md`` lists the rest.
 
 Every distinct score is counted (``Support``) in a sum of one site. What scikit-learn
 checks before it counts (types and shapes of labels, which one is positive) it checks
@@ -17,6 +21,8 @@ import sklearn.calibration
 import sklearn.metrics
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics._base import _average_binary_score
+from sklearn.metrics.tests import test_classification, test_common, test_ranking
+from sklearn.tests import test_calibration
 from sklearn.utils.multiclass import type_of_target
 
 import discreet
@@ -232,7 +238,7 @@ OURS = {
 }
 
 
-def cases(module, names, asked=lambda **_: True):
+def cases(module, names):
     """Return each test of a module with each of its parameters that is asked."""
     for name in names:
         function = getattr(module, name)
@@ -261,9 +267,121 @@ def ours(value):
     return value
 
 
-def called(function, given):
-    """Run a test of scikit-learn with this package's functions."""
+RANKINGS = {
+    *("roc_auc_score", "weighted_roc_auc", "micro_roc_auc", "partial_roc_auc"),
+    *("average_precision_score", "weighted_average_precision_score"),
+    *("micro_average_precision_score", "brier_score_loss"),
+    *("roc_curve", "precision_recall_curve", "det_curve"),
+    "confusion_matrix_at_thresholds",
+}
+RATES = {
+    *("accuracy_score", "balanced_accuracy_score", "precision_score", "recall_score"),
+    *("f1_score", "f2_score", "f0.5_score", "matthews_corrcoef_score"),
+    "cohen_kappa_score",
+}
+TABLES = (
+    *("ALL_METRICS", "CONTINUOUS_CLASSIFICATION_METRICS", "CLASSIFICATION_METRICS"),
+    "CURVE_METRICS",
+)
+TESTS = {
+    test_ranking: [
+        "test_roc_curve",
+        "test_roc_curve_end_points",
+        "test_roc_returns_consistency",
+        "test_roc_curve_multi",
+        "test_roc_curve_confidence",
+        "test_roc_curve_hard",
+        "test_roc_curve_one_label",
+        "test_roc_curve_toydata",
+        "test_roc_curve_drop_intermediate",
+        "test_roc_curve_with_probability_estimates",
+        "test_auc_score_non_binary_class",
+        "test_partial_roc_auc_score",
+        "test_confusion_matrix_at_thresholds",
+        "test_confusion_matrix_at_thresholds_multiclass_error",
+        "test_confusion_matrix_at_thresholds_implicit_pos_label",
+        "test_confusion_matrix_at_thresholds_implicit_bytes_pos_label",
+        "test_precision_recall_curve",
+        "test_precision_recall_curve_toydata",
+        "test_precision_recall_curve_drop_intermediate",
+        "test_average_precision_constant_values",
+        "test_average_precision_score_binary_pos_label_errors",
+        "test_score_scale_invariance",
+        "test_det_curve_toydata",
+        "test_det_curve_drop_intermediate",
+        "test_det_curve_tie_handling",
+        "test_det_curve_sanity_check",
+        "test_det_curve_constant_scores",
+        "test_det_curve_perfect_scores",
+        "test_det_curve_bad_input",
+        "test_det_curve_pos_label",
+        "test_ranking_metric_pos_label_types",
+    ],
+    test_common: [
+        "test_symmetric_metric",
+        "test_not_symmetric_metric",
+        "test_sample_order_invariance",
+        "test_format_invariance_with_1d_vectors",
+        "test_classification_invariance_string_vs_numbers_labels",
+        "test_continuous_classification_invariance_string_vs_numbers_labels",
+        "test_single_sample",
+        "test_metrics_dataframe_series",
+        "test_returned_value_consistency",
+    ],
+    test_classification: [
+        "test_average_precision_score_duplicate_values",
+        "test_average_precision_score_tied_values",
+        "test_matthews_corrcoef_against_numpy_corrcoef",
+        "test_brier_score_loss_binary",
+        "test_balanced_accuracy_score_unseen",
+        "test_classification_metric_pos_label_types",
+        "test_f1_for_small_binary_inputs_with_zero_division",
+    ],
+    test_calibration: [
+        "test_calibration_curve",
+        "test_calibration_curve_pos_label",
+    ],
+}
+
+
+def known(metric):
+    """Say whether this package has a function in place of one of scikit-learn's."""
+    function = metric.func if isinstance(metric, partial) else metric
+    allowed = {"beta", "max_fpr"}
+    given = set(metric.keywords) if isinstance(metric, partial) else set()
+    return getattr(function, "__name__", "") in OURS and given <= allowed
+
+
+def asked(metric=None, name=None, metric_name=None, y_score=(), **_):
+    """Say whether a case is binary and of a metric that this package has."""
+    table = name or metric_name
+    if table is not None and table not in RANKINGS | RATES:
+        return False
+    if getattr(y_score, "ndim", 1) > 1:  # several classes
+        return False
+    return metric is None or known(metric)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [case for module, names in TESTS.items() for case in cases(module, names)],
+)
+def test_a_test_of_scikit_learn_holds(function, given, monkeypatch):
+    for module, (name, replacement) in product(TESTS, OURS.items()):
+        monkeypatch.setattr(module, name, replacement, raising=False)
+    for table in TABLES:
+        for name, metric in getattr(test_common, table).items():
+            if name in RANKINGS | RATES and name != "precision_recall_curve":
+                monkeypatch.setitem(getattr(test_common, table), name, ours(metric))
     given = {name: ours(value) for name, value in given.items()}
     if "global_random_seed" in inspect.signature(function).parameters:
         given["global_random_seed"] = 7
     function(**given)
+
+
+def test_the_adapter_is_what_the_tests_call(monkeypatch):
+    monkeypatch.setattr(test_ranking, "roc_curve", lambda *_, **__: ([0], [0], [0]))
+    with pytest.raises((AssertionError, ValueError, IndexError)):
+        test_ranking.test_roc_curve(True)
+    assert UndefinedMetricWarning is not discreet.UndefinedMetricWarning
