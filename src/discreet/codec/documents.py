@@ -269,23 +269,17 @@ def _read_float(context: _Context, _: Any, given: Any, what: str) -> float:
     return given
 
 
-def _read_bool(context: _Context, _: Any, given: object, what: str) -> bool:
-    if type(given) is not bool:
-        raise context.error(f"{what} must be true or false")
-    return given
-
-
-def _read_str(context: _Context, _: Any, given: object, what: str) -> str:
-    if not isinstance(given, str):
-        raise context.error(f"{what} must be a text")
+def _read_plain(context: _Context, hint: Any, given: object, what: str) -> object:
+    if type(given) is not hint:
+        kind = "true or false" if hint is bool else "a text"
+        raise context.error(f"{what} must be {kind}")
     return given
 
 
 def _read_bytes(context: _Context, _: Any, given: object, what: str) -> bytes:
-    text = _read_str(context, _, given, what)
     with suppress(ValueError):
-        value = bytes.fromhex(text)
-        if value.hex() == text:  # fromhex takes spaces and capitals too
+        value = bytes.fromhex(cast("str", _read_plain(context, str, given, what)))
+        if value.hex() == given:  # fromhex takes spaces and capitals too
             return value
     raise context.error(f"{what} must be lower-case hexadecimal digits")
 
@@ -398,8 +392,8 @@ _READERS: Final[Mapping[Any, Callable[[_Context, Any, Any, str], object]]] = {
     Any: _read_as_it_is,
     int: _read_int,
     float: _read_float,
-    bool: _read_bool,
-    str: _read_str,
+    bool: _read_plain,
+    str: _read_plain,
     bytes: _read_bytes,
     Fraction: _read_fraction,
     Annotated: _read_annotated,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 from typing import Protocol as Port
 
@@ -125,6 +125,7 @@ class Coordinator:
     resumable: bool = False
     simulated: bool = False
     protocol: Protocol | None = None
+    _protocol: Protocol = field(init=False, repr=False)
     _declined: int = field(default=0, init=False)
     _silent: frozenset[int] = field(default=frozenset(), init=False)
     _withdrawals: Mapping[int, bytes] = field(
@@ -134,11 +135,12 @@ class Coordinator:
     _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.protocol is None:
-            self.protocol = protocol_of(self.plan, simulated=self.simulated)
-            self.protocol.check(self.plan)
+        self._protocol = self.protocol or protocol_of(
+            self.plan, simulated=self.simulated
+        )
         if self.simulated:
             return  # nobody is deceived by an unsigned invitation
+        self._protocol.check(self.plan)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -180,7 +182,9 @@ class Coordinator:
         return releases
 
     def _tell(self, ending: Ending) -> None:
-        """Send everybody the last message; no site leaves before it."""
+        """Send everybody the last message; no deployed site leaves before it."""
+        if self.simulated:
+            return
         body = EndNotice(ending, self._withdrawals).encode()
         last = Message(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.transport(dict.fromkeys(sorted(self.nodes), last))
@@ -220,11 +224,8 @@ class Coordinator:
 
     def _reveal(self, current: CoordinatorRound) -> list[GroupSum]:
         """Let the protocol reveal a round's sums; say in one sentence why it cannot."""
-        protocol = self.protocol or protocol_of(self.plan, simulated=self.simulated)
         try:
-            return protocol.reveal(
-                current, lambda step, sent: self._ask(protocol, step, current, sent)
-            )
+            return self._protocol.reveal(current, partial(self._ask, current))
         except TooFewSitesError as error:
             raise AbortedError(
                 f"{error.present} sites are left after the {error.during} step, "
@@ -244,8 +245,8 @@ class Coordinator:
 
     @cached_property
     def _text(self) -> str:
-        """The plan as every invitation holds it, written once."""
-        return dumps(self.plan)
+        """The plan as every invitation holds it; simulated sites have it already."""
+        return "" if self.simulated else dumps(self.plan)
 
     def _message(
         self, current: CoordinatorRound, sent: Sent, *, first: bool
@@ -269,14 +270,10 @@ class Coordinator:
         return replace(message, body=invitation.encode())
 
     def _ask(
-        self,
-        protocol: Protocol,
-        name: str,
-        current: CoordinatorRound,
-        sent: Mapping[int, Sent],
+        self, current: CoordinatorRound, name: str, sent: Mapping[int, Sent]
     ) -> dict[int, Message]:
         """Send a step's messages; leave out who declined or answered something else."""
-        steps = protocol.steps(self.plan)
+        steps = self._protocol.steps(self.plan)
         first = name == steps[0]
         messages = {
             node: self._message(current, each, first=first)
@@ -300,7 +297,7 @@ class Coordinator:
                 StepReport(
                     current.round.index,
                     name,
-                    protocol.titles[name],
+                    self._protocol.titles[name],
                     steps.index(name) + 1,
                     len(steps),
                     tuple(answers),

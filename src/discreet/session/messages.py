@@ -157,13 +157,13 @@ class Message(BinaryMessage):
         """What the message is bound to: its bytes without content."""
         return replace(self, body=b"", numbers=_NOTHING).encode()
 
-    def digest(self) -> bytes:
-        """Name the message: the same bytes, sent again, have the same name."""
-        return self._digest
-
     @cached_property
     def _digest(self) -> bytes:
         return hashlib.sha256(b"discreet message\0" + self.encode()).digest()
+
+    def digest(self) -> bytes:
+        """Name the message: the same bytes, sent again, have the same name."""
+        return self._digest
 
     @classmethod
     def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Message:

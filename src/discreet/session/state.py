@@ -24,7 +24,7 @@ from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.secagg.messages import Digest
-from discreet.secret_files import write_secret
+from discreet.secret_files import sync_folder, write_secret
 from discreet.session.messages import (
     DIGEST_SIZE,
     Ending,
@@ -100,11 +100,7 @@ class InFolder:
             os.close(os.open(self.folder / name.hex(), flags, mode=0o600))
         except FileExistsError:
             raise UsedStateError from None
-        directory = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(self.folder)
 
     def keep(self, plan: Plan, text: str) -> None:
         """Keep the plan of a session that is joined."""
@@ -139,12 +135,15 @@ def _known(plan: Plan | None) -> Plan:
 class _Replies(FieldCodec):
     """What was answered to which message: a digest and a message each."""
 
-    def write(self, value: Mapping[bytes, bytes]) -> bytes:
-        return Several(Blob()).write([about + reply for about, reply in value.items()])
+    def write(self, value: Mapping[bytes, Message]) -> bytes:
+        entries = [about + reply.encode() for about, reply in value.items()]
+        return Several(Blob()).write(entries)
 
-    def read(self, reader: Reader) -> dict[bytes, bytes]:
+    def read(self, reader: Reader) -> dict[bytes, Message]:
         entries = Several(Blob()).read(reader)
-        return {each[:DIGEST_SIZE]: each[DIGEST_SIZE:] for each in entries}
+        return {
+            each[:DIGEST_SIZE]: Message.decode(each[DIGEST_SIZE:]) for each in entries
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class Progress(BinaryMessage):
     """The broadcast sums of the earlier rounds."""
     conversation: Annotated[bytes, Blob()] = field(default=b"", repr=False)
     """The secret state of the round's protocol; empty when the round is over."""
-    replies: Annotated[Mapping[bytes, bytes], _Replies()] = field(
+    replies: Annotated[Mapping[bytes, Message], _Replies()] = field(
         default_factory=dict, repr=False
     )
     """What was answered to which message: a message that comes again gets the very
@@ -171,14 +170,9 @@ class Progress(BinaryMessage):
     ending: Annotated[Ending | None, Maybe(Choice(Ending))] = None
     """How the session ended, once the coordinator has told."""
 
-    def reply_to(self, message: Message) -> Message | None:
-        """Return what this message was answered before, None if it is new."""
-        stored = self.replies.get(message.digest())
-        return None if stored is None else Message.decode(stored)
-
     def replied(self, message: Message, reply: Message) -> Progress:
         """Keep an answer, to be sent again when its message is."""
-        return replace(self, replies={**self.replies, message.digest(): reply.encode()})
+        return replace(self, replies={**self.replies, message.digest(): reply})
 
     def ended(self, ending: Ending) -> Progress:
         """Forget every key and answer: nothing more is sent in this session."""

@@ -35,12 +35,11 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.policy import Policy
-from discreet.session.respond import respond
 from discreet.session.site import Site
 from discreet.session.state import InMemory
 from discreet.statistic import EquiDepthFrom, Hierarchy
 from discreet.transport.in_process import InProcess
-from policies import open_policy
+from policies import open_policy, respond
 
 Kept = TypeVar("Kept", bound=InProcess)
 

@@ -37,6 +37,7 @@ from discreet.session.messages import (
     Message,
     session_of,
 )
+from discreet.session.state import Progress
 from discreet.transport.in_process import simulate
 from unit.session.federations import (
     COORDINATOR,
@@ -143,18 +144,18 @@ def test_a_ranked_site_that_does_not_answer_ends_the_session(
 def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -> None:
     """Fresh noise on the same labels would average out."""
     plan, federation = rank_plan(), Federation(tmp_path)
-    passed: list[tuple[bytes, Message, bytes]] = []
+    passed: list[tuple[Progress | None, Message, bytes]] = []
 
     def transport(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         answers = {}
         for node, message in messages.items():
-            state = states.get(node, b"")
+            state = states.get(node)
             states[node], answers[node] = federation.site(node).receive(state, message)
             if node == 1 and message.kind is Kind.STEP:
                 passed.append((state, message, answers[node].body))
         return answers
 
-    states: dict[int, bytes] = {}
+    states: dict[int, Progress | None] = {}
     Coordinator(plan, (1, 2, 3), transport, Seeded(b"coordinator")).run()
     ((state, message, body),) = passed
     _, again = federation.site(1).receive(states[1], message)

@@ -30,9 +30,8 @@ from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.preview import OwnAuc, OwnRows, own_rows, preview
-from discreet.session.respond import respond
 from discreet.statistic import Paired
-from policies import open_policy
+from policies import open_policy, respond
 
 POLICY = open_policy(
     population="icu",

@@ -356,10 +356,10 @@ def test_a_site_that_agreed_to_a_plan_parses_no_other_text(
     other = replace(hostile, plan_digest=bytes(32))
     for message, reason in ((hostile, "not signed"), (other, "another plan")):
         with pytest.raises(DiscreetError, match=reason):
-            federation.site(1).receive(b"", message)
+            federation.site(1).receive(None, message)
     assert parsed == []
     with pytest.raises(DiscreetError, match="no valid plan"):
-        federation.site(2).receive(b"", hostile)  # it agreed to none, and must read
+        federation.site(2).receive(None, hostile)  # it agreed to none, and must read
     assert len(parsed) == 1
 
 

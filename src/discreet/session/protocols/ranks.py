@@ -93,7 +93,6 @@ class SummedState(BinaryMessage):
     tag: ClassVar = SessionTag.SUMMED_RANKS
     called: ClassVar = "the saved state"
     ranks: Annotated[bytes, Blob()]
-    """The order of its scores, then their ranks."""
     masking: Annotated[bytes, Blob()] = b""
     """The state of the secure sum, empty before it."""
 
@@ -166,22 +165,19 @@ class Ranks(Protocol):
         return self._answered(current)
 
     def _answered(self, current: SiteRound) -> tuple[Progress, Message]:
-        if not _is_summed(current.plan):
-            state, body = _rank_site(current).receive(
-                current.progress.conversation, current.message.body
-            )
-            return current.reply(body=body, state=state)
-        return self._summed(current)
+        half, kept = _rank_site(current), current.progress.conversation
+        if kept[1:2] == bytes([SessionTag.SUMMED_RANKS]):
+            return self._summed(current, half, SummedState.decode(kept))
+        state, body = half.receive(kept, current.message.body)
+        if kept and _is_summed(current.plan):
+            state = SummedState(state).encode()
+        return current.reply(body=body, state=state)
 
-    def _summed(self, current: SiteRound) -> tuple[Progress, Message]:
+    def _summed(
+        self, current: SiteRound, half: RankSite, state: SummedState
+    ) -> tuple[Progress, Message]:
         """Take a message of a simulated secure sum over ranked sites."""
-        kept = current.progress.conversation
-        state = SummedState.decode(kept) if kept else SummedState(b"")
-        ranks, masking = state.ranks, state.masking
-        half, body = _rank_site(current), current.message.body
-        if not _is_ranked(ranks):
-            placed, reply = half.receive(ranks, body)
-            return current.reply(body=reply, state=SummedState(placed).encode())
+        ranks, masking, body = state.ranks, state.masking, current.message.body
         terms = _masking(current.plan, current.progress.session, current.round)
         # A stream of its own: the noise does not depend on how many keys are drawn.
         entropy = child(current.site.entropy, "masks")
@@ -207,15 +203,6 @@ class Ranks(Protocol):
 def _is_summed(plan: Plan) -> bool:
     """Whether one sum over all sites is revealed, and not each site's own."""
     return RankSumTerms.of(plan.statistic, plan.privacy.loss).aggregation == "secagg"
-
-
-def _is_ranked(state: bytes) -> bool:
-    """Whether a kept state holds ranks, and not the order of the scores."""
-    try:
-        RanksMessage.decode(state)
-    except MalformedMessageError:
-        return False
-    return True
 
 
 def _terms(plan: Plan, resolved: ResolvedRound) -> RankSumTerms:
@@ -276,12 +263,8 @@ def collect(
 ) -> tuple[IntVector, list[int]]:
     """Carry out the coordinator's half; return what was revealed, and of whom.
 
-    Args:
-        ask: carries messages to the sites and back; silent sites are left out.
-        sites: who is asked.
-        terms: what was agreed.
-        least: with fewer sites nobody is asked for an answer, or charged.
-        secure_sum: under ``secagg``, reveals the sum of the ranked sites' vectors.
+    With fewer than ``least`` sites nobody is asked for an answer, or charged. Under
+    ``secagg``, ``secure_sum`` reveals the sum of the ranked sites' vectors.
 
     Raises:
         FaultySiteError: a message is malformed, or not what the terms ask for.
@@ -345,14 +328,8 @@ def _from_site(decode: Callable[[bytes], Decoded], site: int, raw: bytes) -> Dec
 class RankSite:
     """A site's half: bytes in, bytes out, the state as bytes between them.
 
-    Args:
-        terms: what the site agreed to.
-        scores: its scores, in the order of its data.
-        labels: called once, after the charge.
-        entropy: secret bytes.
-        charge: charges, makes, stores.
-        flipped: for terms that keep flips, the flipped labels; called once, after
-            the charge.
+    ``labels``, and ``flipped`` for terms that keep flips, are called once, after the
+    charge.
     """
 
     terms: RankSumTerms

@@ -408,7 +408,7 @@ def _signed_state(transport: Recording, place: int) -> tuple[bytes, Message]:
             signatures[k] = _forced_signature(transport, k, asked)
         else:
             own = Progress.decode(transport.seen[k, "end"][0])
-            stored = Message.decode(own.replies[asked.digest()])
+            stored = own.replies[asked.digest()]
             signatures[k] = Confirmation.decode(stored.body).signature
     request = RevealRequest(told.session, told.survivors, signatures)
     step = Message(
@@ -547,7 +547,7 @@ def test_a_simulation_of_exact_sums_needs_no_roster(federation: Federation) -> N
     plan = plan_for(SecureAggregation(), survivors=3)
     inner = federation.transport()
     sites = {
-        k: (lambda k=k: replace(federation.site(k), simulated=True))  # type: ignore[misc]
+        k: (lambda k=k: replace(federation.site(k), plan=plan, simulated=True))  # type: ignore[misc]
         for k in (1, 2, 3)
     }
     transport = InProcess(sites, inner.report)
